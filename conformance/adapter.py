@@ -1,0 +1,169 @@
+"""Adapters: folders that know one framework each, found by path and never imported by name.
+
+A folder holds `adapter.yaml` (what this module reads), `spelling.py` (a class `Spelling`, see
+`conformance.emit`), `observe.py` (a class `Observer`, see `conformance.worker.observer`; imported in
+the worker process alone), `requirements.txt` and `known.yaml`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Literal as OneOf
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from conformance.capabilities import CAPABILITIES
+from conformance.errors import AdapterError, nearest
+
+Discipline = OneOf["whole", "early-stop", "minimal"]
+DISCIPLINES: Mapping[str, str] = {
+    "whole": "the whole region runs again; a nested region once more per level",
+    "early-stop": "the region runs again until the last value that backward needs is back",
+    "minimal": "only the operations whose results some gradient needs run again",
+}
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Refusal(_Strict):
+    """A capability that the variant refuses, with the error that says so; the case is run to see it."""
+
+    raises: str = Field(description="The exception's type.")
+    match: str = Field(description="A part of its message.")
+
+
+class VariantModel(_Strict):
+    """One way in which a framework offers recompute."""
+
+    title: str = Field(description="How a user of the framework would name it.")
+    discipline: Discipline
+    exact: bool = Field(default=True, description="Whether plain and recomputed agree bit for bit.")
+    lacks: dict[str, str] = Field(default={}, description="Capabilities it cannot express, and why.")
+    refuses: dict[str, Refusal] = Field(default={}, description="Capabilities it refuses aloud.")
+    saves: dict[str, str] = Field(
+        default={},
+        description="For an operation, what its gradient keeps here, where that is not the registry's "
+        "first alternative: words out of its arguments, `out`, `mask`.",
+    )
+
+
+class AdapterModel(_Strict):
+    """The file `adapter.yaml`."""
+
+    name: str
+    title: str
+    packages: list[str] = Field(description="Distributions whose versions a run records.")
+    environment: dict[str, str] = Field(default={}, description="Set before the first import.")
+    beside: list[str] = Field(default=[], description="Files put next to every emitted program.")
+    time_limit: float = Field(default=120.0, description="Seconds for one case on one variant.")
+    memory_limit: float = Field(default=12.0, description="GiB that the worker may allocate.")
+    variants: dict[str, VariantModel]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A variant of an adapter, by name."""
+
+    adapter: str
+    name: str
+    model: VariantModel
+
+    @property
+    def id(self) -> str:
+        return f"{self.adapter}/{self.name}"
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """An adapter folder, read."""
+
+    folder: Path
+    model: AdapterModel
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    @property
+    def variants(self) -> tuple[Variant, ...]:
+        return tuple(Variant(self.name, n, m) for n, m in self.model.variants.items())
+
+    def variant(self, name: str) -> Variant:
+        """The variant of that name. Raises `AdapterError` where there is none."""
+        if name not in self.model.variants:
+            raise AdapterError(
+                f"adapter {self.name!r} has no variant {name!r}",
+                where=self.folder / "adapter.yaml",
+                hint=nearest(name, self.model.variants),
+            )
+        return Variant(self.name, name, self.model.variants[name])
+
+    def load(self, module: str) -> ModuleType:
+        """The adapter's module of that name, loaded from its file. Raises `AdapterError`."""
+        return load_file(self.folder / f"{module}.py", f"conformance_adapter_{self.name}_{module}")
+
+
+def load_file(path: Path, name: str) -> ModuleType:
+    """The Python file as a module under `name`; loaded once per process and path."""
+    known = sys.modules.get(name)
+    if known is not None and known.__file__ == str(path):
+        return known
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise AdapterError(f"no such file: {path.name}", where=path.parent)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def read_adapter(folder: Path) -> Adapter:
+    """The adapter in a folder. Raises `AdapterError` with file and what is wrong."""
+    file = folder / "adapter.yaml"
+    if not file.is_file():
+        raise AdapterError("no adapter.yaml here", where=folder, hint="is this an adapter's folder?")
+    try:
+        model = AdapterModel.model_validate(yaml.safe_load(file.read_text("utf-8")))
+    except yaml.YAMLError as error:
+        raise AdapterError(f"not YAML: {error}", where=file) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise AdapterError(f"{place}: {first['msg']}", where=file) from error
+    for name, variant in model.variants.items():
+        for word in (*variant.lacks, *variant.refuses):
+            if word not in CAPABILITIES:
+                raise AdapterError(
+                    f"variant {name!r} speaks of an unknown capability {word!r}",
+                    where=file,
+                    hint=nearest(word, CAPABILITIES),
+                )
+    return Adapter(folder.resolve(), model)
+
+
+def find_adapter(name_or_path: str, folder: Path) -> Adapter:
+    """The adapter of that name in `folder`, or in the folder that a path names."""
+    if "/" in name_or_path or name_or_path.startswith("."):
+        return read_adapter(Path(name_or_path))
+    if not (folder / name_or_path / "adapter.yaml").is_file():
+        names = [p.parent.name for p in folder.glob("*/adapter.yaml")]
+        raise AdapterError(f"no adapter {name_or_path!r}", where=folder, hint=nearest(name_or_path, names))
+    return read_adapter(folder / name_or_path)
+
+
+def all_adapters(folder: Path) -> tuple[Adapter, ...]:
+    """Every adapter in a folder, the reference first, then by name."""
+    found = [read_adapter(path.parent) for path in sorted(folder.glob("*/adapter.yaml"))]
+    return tuple(sorted(found, key=lambda a: (a.name != "reference", a.name)))

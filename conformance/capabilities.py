@@ -1,0 +1,119 @@
+"""What a variant may not offer: one word each, and what it means.
+
+A case needs those that its text shows (`required_by`) and those that it names itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from conformance.case import Again, Array, Case, Literal, Ref, Region, Tree, Value, leaves, walk
+from conformance.operations import OPERATIONS, RANDOM
+
+CAPABILITIES: Mapping[str, str] = {
+    "batch-norm": "batch normalisation in training, with running statistics as state",
+    "bfloat16": "tensors of dtype bfloat16",
+    "captured-intermediate": "a region reads, by closure, a tensor that the program has computed",
+    "captured-parameter": "a region reads a parameter by closure",
+    "function": "any function of tensors can be recomputed",
+    "inference": "a forward pass with gradients switched off",
+    "invalid-block": "something that is not a block can be handed over to be recomputed",
+    "kwargs": "a region takes tensors by name",
+    "merge-adjacent": "adjacent regions can be merged on request",
+    "module": "a module can be configured once to be recomputed on every call",
+    "nested-inputs": "a region takes tensors inside tuples or dicts",
+    "nested-outputs": "a region returns tensors inside nested tuples or dicts",
+    "nested-regions": "a region contains regions",
+    "no-tensor-gradient": "a region none of whose arguments asks for a gradient",
+    "non-tensor-inputs": "a region takes numbers, strings, bools or None",
+    "non-tensor-outputs": "a region returns numbers, strings, bools or None",
+    "operation": "a single operation can be configured to be recomputed",
+    "preserve-rng-off": "preservation of random state can be switched off",
+    "raise": "a Python exception raised while the region runs",
+    "random": "random operations inside a region",
+    "repeated-call": "one recomputed callable is called several times",
+    "second-backward": "gradients taken twice over one retained graph",
+    "second-order": "gradients of gradients",
+    "train": "several training steps",
+    "wrapped": "the recomputed callable gives the original back as `__wrapped__`",
+}
+
+
+def required_by(case: Case) -> frozenset[str]:
+    """The capabilities that the text of a case shows it to need, with those that it names."""
+    found: set[str] = set(case.needs)
+    kind = case.procedure.kind
+    if kind in ("second_backward", "second_order", "inference", "train"):
+        found.add(kind.replace("_", "-"))
+    if any(array.dtype == "bfloat16" for array in case.arrays):
+        found.add("bfloat16")
+    parameters = {array.name for array in case.parameters}
+    given = parameters | {array.name for array in case.state}
+    given |= {value.name for value in case.inputs}
+    values = {value.name for value in case.inputs if isinstance(value, Value)}
+    asking = {array.name for array in case.arrays if array.gradient}
+    computed = {n for node in walk(case.program) for n in _made(node)}
+    for node in walk(case.program):
+        if isinstance(node, Again):
+            found.add("repeated-call")
+        if not isinstance(node, Region):
+            continue
+        found.add(node.granularity)
+        if any(isinstance(inner, Region) for inner in walk(node.body)):
+            found.add("nested-regions")
+        if node.kwargs:
+            found.add("kwargs")
+        if node.merge_adjacent:
+            found.add("merge-adjacent")
+        if node.block == "invalid":
+            found.add("invalid-block")
+        if any(not isinstance(tree, Ref | Literal) for tree in node.takes):
+            found.add("nested-inputs")
+        taken = leaves(node.takes) + leaves(node.kwargs)
+        if values & set(taken):
+            found.add("non-tensor-inputs")
+        if not any(name in asking or name in computed for name in taken):
+            found.add("no-tensor-gradient")
+        if _nested(node.gives):
+            found.add("nested-outputs")
+        if _has_literal(node.gives):
+            found.add("non-tensor-outputs")
+        for name in node.captured():
+            if name in parameters:
+                found.add("captured-parameter")
+            elif name not in given:
+                found.add("captured-intermediate")
+    for region, statement in case.statements():
+        operation = OPERATIONS[statement.op]
+        if operation.capability:
+            found.add(operation.capability)
+        if region and statement.op in RANDOM:
+            found.add("random")
+            if not next(r for r in case.regions() if r.name == region).preserve_rng:
+                found.add("preserve-rng-off")
+    return frozenset(found)
+
+
+def _made(node: object) -> tuple[str, ...]:
+    from conformance.case import Statement
+
+    return node.targets if isinstance(node, Statement) else ()
+
+
+def _nested(tree: Tree) -> bool:
+    if isinstance(tree, tuple):
+        return any(not isinstance(part, Ref | Literal) for part in tree)
+    return not isinstance(tree, Ref | Literal)
+
+
+def _has_literal(tree: Tree) -> bool:
+    if isinstance(tree, Literal):
+        return True
+    if isinstance(tree, Ref):
+        return False
+    return any(_has_literal(part) for part in (tree if isinstance(tree, tuple) else tree.values()))
+
+
+def asks_gradient(case: Case) -> tuple[Array, ...]:
+    """The tensors that the program starts from and that ask for a gradient."""
+    return tuple(array for array in case.arrays if array.gradient)

@@ -1,0 +1,290 @@
+"""The values that a case is made of, after loading: frozen, and free of any framework.
+
+A *tree* is a name (`Ref`), a literal (`Literal`), a tuple of trees or a dict of trees. Trees say what
+a region takes and gives and what a program puts out; their containers are behaviour under test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal as OneOf
+
+Scalar = None | bool | int | float | str
+Procedures = OneOf["backward", "second_backward", "second_order", "inference", "train"]
+Granularity = OneOf["function", "module", "operation"]
+
+
+@dataclass(frozen=True)
+class Position:
+    """A place in a case file, both numbers from 1."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A name that stands for a value of the program."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A value written down in the case: `None`, a bool, a number or a string."""
+
+    value: Scalar
+
+
+Tree = Ref | Literal | tuple["Tree", ...] | Mapping[str, "Tree"]
+#: An argument of an operation: a name, a literal, or a tuple of names (`concat([a, b])`).
+Argument = Ref | Literal | tuple[Ref, ...]
+Option = Scalar | tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Fill:
+    """How the elements of an array are made.
+
+    `full` (one value), `values` (written out), `arange` (start, step), or a draw from
+    `numpy.random.default_rng(seed)`: `normal` (scale), `uniform` (low, high), `integers` (low, high).
+    One generator per program serves all draws, in the order: inputs, parameters, state.
+    """
+
+    kind: OneOf["full", "values", "arange", "normal", "uniform", "integers"]
+    numbers: tuple[float, ...] = ()
+    values: object = None  # nested tuples of numbers, for `values`
+
+
+@dataclass(frozen=True)
+class Array:
+    """A tensor that a program starts from.
+
+    `dtype` is a NumPy name or `bfloat16`. `gradient` says whether the tensor asks for a gradient.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    fill: Fill
+    gradient: bool
+
+
+@dataclass(frozen=True)
+class Value:
+    """An input that is not a tensor: `None`, a bool, a number or a string."""
+
+    name: str
+    value: Scalar
+
+
+@dataclass(frozen=True)
+class Statement:
+    """`targets = op(*arguments, **options)`."""
+
+    targets: tuple[str, ...]
+    op: str
+    arguments: tuple[Argument, ...]
+    options: Mapping[str, Option]
+    where: Position
+
+    @property
+    def label(self) -> str:
+        """How results name this statement inside its region: its first target."""
+        return self.targets[0]
+
+    def names(self) -> tuple[str, ...]:
+        """The names that the statement reads, in order, repeats included."""
+        found: list[str] = []
+        for argument in self.arguments:
+            parts = argument if isinstance(argument, tuple) else (argument,)
+            found += [part.name for part in parts if isinstance(part, Ref)]
+        return tuple(found)
+
+
+@dataclass(frozen=True)
+class Region:
+    """A part of the program that is recomputed in backward.
+
+    `takes` are its positional arguments and `kwargs` those given by name; every leaf is a name, and
+    the body knows each leaf under that same name. A name that the body reads and that is neither
+    taken nor made in the body is captured by closure. `gives` is what the region returns.
+    """
+
+    name: str
+    takes: tuple[Tree, ...]
+    kwargs: Mapping[str, Tree]
+    gives: Tree
+    body: tuple[Node, ...]
+    granularity: Granularity
+    preserve_rng: bool
+    merge_adjacent: bool
+    block: OneOf["callable", "invalid"]
+    where: Position
+
+    def captured(self) -> tuple[str, ...]:
+        """The names that the body reads from outside, in order of first use."""
+        known = set(leaves(self.takes)) | set(leaves(self.kwargs))
+        found: dict[str, None] = {}
+        for node in self.body:
+            for name in node_reads(node):
+                if name not in known:
+                    found.setdefault(name)
+            known |= set(node_makes(node))
+        for name in leaves(self.gives):
+            if name not in known:
+                found.setdefault(name)
+        return tuple(found)
+
+
+@dataclass(frozen=True)
+class Again:
+    """A further call of a region that the same list of the program has defined before."""
+
+    region: str
+    takes: tuple[Tree, ...]
+    kwargs: Mapping[str, Tree]
+    gives: Tree
+    where: Position
+
+
+Node = Statement | Region | Again
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The scalar that is differentiated: `sum` or `mean` of an output, or a scalar output itself."""
+
+    reduction: OneOf["sum", "mean", "none"]
+    name: str
+
+
+@dataclass(frozen=True)
+class Procedure:
+    """What is done with the program.
+
+    `backward`: forward, then gradients of the loss. `second_backward`: the gradients are taken twice
+    over one retained graph. `second_order`: the sum of all first gradients is differentiated again.
+    `inference`: forward with gradients switched off. `train`: `steps` steps of SGD with
+    `learning_rate` on all parameters that ask for a gradient.
+    """
+
+    kind: Procedures = "backward"
+    steps: int = 1
+    learning_rate: float = 0.0
+
+
+@dataclass(frozen=True)
+class ExpectedError:
+    """An error that the program must raise.
+
+    `type` is a built-in exception's name. `then` gives inputs (not tensors) new values for the good
+    run that must work afterwards; empty where no good run follows.
+    """
+
+    type: str
+    then: Mapping[str, Scalar]
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """`|observed - expected| <= atol + rtol * |expected|`, as in `numpy.isclose`."""
+
+    rtol: float
+    atol: float
+
+
+@dataclass(frozen=True)
+class Case:
+    """One program and what is expected of it. `id` (`family/name[axis=value]`) is permanent."""
+
+    id: str
+    title: str
+    source: str
+    why: str
+    inputs: tuple[Array | Value, ...]
+    parameters: tuple[Array, ...]
+    state: tuple[Array, ...]
+    program: tuple[Node, ...]
+    outputs: Tree
+    loss: Loss | None
+    wrt: tuple[str, ...]
+    procedure: Procedure
+    tolerance: Tolerance
+    needs: frozenset[str]
+    seed: int
+    error: ExpectedError | None
+    where: Position
+    #: What a document printed: gradients by name, executions by region and phase.
+    printed_gradients: Mapping[str, object] = field(default_factory=dict)
+    printed_executions: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    @property
+    def family(self) -> str:
+        return self.id.split("/", 1)[0]
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """All tensors that the program starts from: inputs, parameters, state."""
+        given = tuple(i for i in self.inputs if isinstance(i, Array))
+        return given + self.parameters + self.state
+
+    def names(self) -> tuple[str, ...]:
+        """The names of `plain` and `recomputed`'s arguments, in order."""
+        return tuple(v.name for v in (*self.inputs, *self.parameters, *self.state))
+
+    def regions(self) -> tuple[Region, ...]:
+        """All regions, outer before inner, in program order."""
+        return tuple(node for node in walk(self.program) if isinstance(node, Region))
+
+    def statements(self) -> tuple[tuple[str, Statement], ...]:
+        """All statements with the name of the innermost region around each (empty outside)."""
+        return tuple(_statements(self.program, ""))
+
+    def is_random(self, random_ops: frozenset[str]) -> bool:
+        """Whether any statement draws random numbers."""
+        return any(statement.op in random_ops for _, statement in self.statements())
+
+
+def walk(nodes: tuple[Node, ...]) -> Iterator[Node]:
+    """Every node, a region before what is in it."""
+    for node in nodes:
+        yield node
+        if isinstance(node, Region):
+            yield from walk(node.body)
+
+
+def _statements(nodes: tuple[Node, ...], region: str) -> Iterator[tuple[str, Statement]]:
+    for node in nodes:
+        if isinstance(node, Statement):
+            yield region, node
+        elif isinstance(node, Region):
+            yield from _statements(node.body, node.name)
+
+
+def leaves(tree: Tree) -> tuple[str, ...]:
+    """The names in a tree, in order: tuples by position, dicts in the order written."""
+    if isinstance(tree, Ref):
+        return (tree.name,)
+    if isinstance(tree, Literal):
+        return ()
+    parts = tree.values() if isinstance(tree, Mapping) else tree
+    return tuple(name for part in parts for name in leaves(part))
+
+
+def node_reads(node: Node) -> tuple[str, ...]:
+    """The names that a node reads from around it."""
+    if isinstance(node, Statement):
+        return node.names()
+    given = leaves(node.takes) + leaves(node.kwargs)
+    return given + (node.captured() if isinstance(node, Region) else ())
+
+
+def node_makes(node: Node) -> tuple[str, ...]:
+    """The names that a node makes (or makes anew) for those after it."""
+    return node.targets if isinstance(node, Statement) else leaves(node.gives)

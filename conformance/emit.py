@@ -1,0 +1,423 @@
+"""Writing a case down as a program of a framework: the part that all frameworks share.
+
+`Spelling` walks a case and writes a program with the same few functions in every framework:
+
+- `inputs()` returns a dict of what the program starts from, by name;
+- `plain(...)` and `recomputed(...)` are the forward pass, every region called directly or recomputed;
+- `run(forward)` does the case's procedure and returns a dict with `outputs`, `losses` (a list),
+  `gradients`, and where the procedure has them `again`, `parameters` and `state` (dicts by name);
+- `main()` runs both and prints what they computed.
+
+An adapter's `spelling.py` subclasses it, gives the operations' spellings and overrides what its
+framework writes differently. Lines are marked with sites while they are written; `finish` formats
+the programs with ruff, takes the marks out again and keeps which line is which.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tempfile
+import textwrap
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from conformance.adapter import Variant
+from conformance.case import (
+    Again,
+    Array,
+    Case,
+    Literal,
+    Node,
+    Option,
+    Ref,
+    Region,
+    Statement,
+    Tree,
+    Value,
+    leaves,
+)
+from conformance.operations import OPERATIONS
+from conformance.program import Site
+
+#: A comment of this form does not count towards the width of a line when ruff formats.
+_MARK = re.compile(r"[ ]*# pylint: s(\d+)$")
+LINE_LENGTH = 88
+
+
+class Code:
+    """Lines of Python being written, each with its indentation and perhaps a site."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.sites: list[Site] = []
+        self._depth = 0
+
+    def __call__(self, text: str = "", site: Site | None = None) -> None:
+        """Write a line (or several, dedented); `site` marks the last of them."""
+        lines = textwrap.dedent(text).strip("\n").split("\n")
+        if site is not None:
+            lines[-1] += f"  # pylint: s{len(self.sites)}"
+            self.sites.append(site)
+        self.lines += ["    " * self._depth + line if line else "" for line in lines]
+
+    @contextmanager
+    def indent(self, head: str, site: Site | None = None) -> Iterator[None]:
+        """Write `head` and indent what is written inside the `with`."""
+        self(head, site)
+        self._depth += 1
+        yield
+        self._depth -= 1
+
+
+@dataclass(frozen=True)
+class Call:
+    """An operation in a statement, its arguments and options spelled in Python.
+
+    `arguments` maps the operation's argument names to expressions (a list argument to `[a, b]`);
+    `options` maps option names to values, defaults filled in.
+    """
+
+    op: str
+    arguments: Mapping[str, str]
+    options: Mapping[str, Option]
+    statement: Statement
+
+
+Writer = str | Callable[[Call], str]
+
+
+class Spelling(ABC):
+    """Writes one case for one variant. A subclass per adapter, named `Spelling`."""
+
+    #: Import lines; those that a program does not use are taken out again.
+    imports: Sequence[str] = ()
+    #: For each operation a format string over its arguments and options, or a function of a `Call`.
+    operations: Mapping[str, Writer] = {}
+
+    def __init__(self, case: Case, variant: Variant) -> None:
+        self.case, self.variant = case, variant
+        self.code = Code()
+        self.path = "plain"  # which of `plain` and `recomputed` is being written
+        self._temporary = 0
+
+    # -- the program ---------------------------------------------------------------------------
+
+    def write(self) -> Code:
+        """The whole program."""
+        code, case = self.code, self.case
+        code(f'"""{case.title}.\n\nCase {case.id}, variant {self.variant.id}.\n')
+        code(f'Source: {case.source}\n"""\n')
+        for line in self.imports:
+            code(line)
+        code("\n")
+        self.write_inputs()
+        self.write_forward("plain")
+        self.write_forward("recomputed")
+        self.write_run()
+        self.write_main()
+        return code
+
+    def write_inputs(self) -> None:
+        """`inputs()`: every draw comes from one NumPy generator, in the order of the case."""
+        with self.code.indent("def inputs():"):
+            if any(array.fill.kind in _DRAWS for array in self.case.arrays):
+                self.code(f"rng = np.random.default_rng({self.case.seed})")
+            for value in (*self.case.inputs, *self.case.parameters, *self.case.state):
+                if isinstance(value, Value):
+                    self.code(f"{value.name} = {value.value!r}")
+                else:
+                    self.write_array(value)
+            self.code(f"return {{{', '.join(f'{n!r}: {n}' for n in self.case.names())}}}")
+        self.code("\n")
+
+    def write_array(self, array: Array) -> None:
+        """Write the line(s) that make a tensor from `numpy_fill(array)`."""
+        self.code(f"{array.name} = {self.tensor(array, numpy_fill(array))}")
+
+    def write_forward(self, path: str) -> None:
+        """`plain` or `recomputed`."""
+        self.path = path
+        with self.code.indent(f"def {path}({', '.join(self.case.names())}):"):
+            self.write_nodes(self.case.program, "")
+            self.code(f"return {self.tree(self.case.outputs)}")
+        self.code("\n")
+
+    def write_nodes(self, nodes: Iterable[Node], region: str) -> None:
+        """The body of a function: `region` is the innermost region's name."""
+        for node in nodes:
+            if isinstance(node, Statement):
+                self.write_statement(node, region)
+            elif isinstance(node, Region):
+                self.write_region(node)
+                self.write_call(node, self.recompute(node), node)
+            else:
+                self.write_call(node, self.again(node), self.region_named(node.region))
+
+    def write_statement(self, statement: Statement, region: str) -> None:
+        """`targets = operation`."""
+        site = Site("statement", self.path, region, statement.label, statement.op)
+        self.code(f"{', '.join(statement.targets)} = {self.expression(statement)}", site)
+
+    def expression(self, statement: Statement) -> str:
+        """The right-hand side of a statement."""
+        call = self.spelled(statement)
+        writer = self.operations[statement.op]
+        if callable(writer):
+            return writer(call)
+        return writer.format(**call.arguments, **call.options)
+
+    def spelled(self, statement: Statement) -> Call:
+        """A statement's operation with its arguments as Python expressions."""
+        operation = OPERATIONS[statement.op]
+        arguments = {
+            name.rstrip("?.").removesuffix("..."): self.argument(argument)
+            for name, argument in zip(operation.tensors, statement.arguments, strict=True)
+        }
+        options: dict[str, Option] = {
+            name: statement.options.get(name, spec.default)  # type: ignore[arg-type]
+            for name, spec in operation.options.items()
+        }
+        return Call(statement.op, arguments, options, statement)
+
+    def argument(self, argument: object) -> str:
+        """An argument of an operation as a Python expression."""
+        if isinstance(argument, tuple):
+            return f"[{', '.join(self.argument(part) for part in argument)}]"
+        if isinstance(argument, Literal):
+            return repr(argument.value)
+        assert isinstance(argument, Ref)
+        return self.name(argument.name)
+
+    def name(self, name: str) -> str:
+        """How a name of the case is read where the program is now; a framework may override it."""
+        return name
+
+    # -- regions -------------------------------------------------------------------------------
+
+    def write_region(self, region: Region) -> None:
+        """Define the function of a region, just before its first call."""
+        site = Site("region", self.path, region.name, region.name)
+        with self.code.indent(f"def {function(region.name)}({self.parameters(region)}):", site):
+            self.write_unpacking(region)
+            self.write_nodes(region.body, region.name)
+            self.code(f"return {self.tree(region.gives)}")
+        self.code()
+
+    def parameters(self, region: Region) -> str:
+        """The parameter list of a region's function: a name each, `argN` for a tree."""
+        return ", ".join([*self.formals(region), *region.kwargs])
+
+    def formals(self, region: Region) -> list[str]:
+        """The positional parameters of a region's function."""
+        return [
+            t.name if isinstance(t, Ref) else f"arg{i}" for i, t in enumerate(region.takes, start=1)
+        ]
+
+    def write_unpacking(self, region: Region) -> None:
+        """Give the leaves of a region's nested parameters their names."""
+        for formal, tree in zip(self.formals(region), region.takes, strict=True):
+            if not isinstance(tree, Ref):
+                self.write_assignment(tree, formal)
+        for key, tree in region.kwargs.items():
+            if tree != Ref(key):
+                self.write_assignment(tree, key)
+
+    def write_call(self, node: Region | Again, call: str, region: Region) -> None:
+        """Call a region (`call` is the callable's expression) and name what it gives."""
+        self.write_assignment(node.gives, self.called(node, call, region))
+
+    def called(self, node: Region | Again, callee: str, region: Region) -> str:
+        """The call of a region: in `plain` the function itself, in `recomputed` what `callee` says.
+
+        A framework whose recompute takes the function as an argument overrides this.
+        """
+        name = function(region.name) if self.path == "plain" else callee
+        return f"{name}({self.call_arguments(node)})"
+
+    def call_arguments(self, node: Region | Again) -> str:
+        """The arguments of a call of a region: positional ones, then those by name."""
+        positional = [self.tree(t) for t in node.takes]
+        return ", ".join([*positional, *(f"{k}={self.tree(t)}" for k, t in node.kwargs.items())])
+
+    @abstractmethod
+    def recompute(self, region: Region) -> str:
+        """The expression of the recomputed callable at a region's first call."""
+
+    def again(self, node: Again) -> str:
+        """The expression of the recomputed callable at a further call."""
+        return self.recompute(self.region_named(node.region))
+
+    def region_named(self, name: str) -> Region:
+        """The region of that name."""
+        return next(r for r in self.case.regions() if r.name == name)
+
+    # -- trees ---------------------------------------------------------------------------------
+
+    def tree(self, tree: Tree) -> str:
+        """A tree as an expression: lists of the case are Python tuples."""
+        if isinstance(tree, Ref):
+            return self.name(tree.name)
+        if isinstance(tree, Literal):
+            return repr(tree.value)
+        if isinstance(tree, Mapping):
+            return "{" + ", ".join(f"{k!r}: {self.tree(t)}" for k, t in tree.items()) + "}"
+        parts = [self.tree(part) for part in tree]
+        return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
+
+    def write_assignment(self, tree: Tree, expression: str, site: Site | None = None) -> None:
+        """Assign an expression's value to the names in a tree, through temporaries at dicts."""
+        later: list[tuple[Tree, str]] = []
+        self.code(f"{self._pattern(tree, later)} = {expression}", site)
+        for part, source in later:
+            self.write_assignment(part, source)
+
+    def _pattern(self, tree: Tree, later: list[tuple[Tree, str]]) -> str:
+        if isinstance(tree, Ref):
+            return tree.name
+        if isinstance(tree, Literal):
+            return "_"
+        if isinstance(tree, Mapping):
+            self._temporary += 1
+            name = f"result{self._temporary}"
+            later += [(t, f"{name}[{k!r}]") for k, t in tree.items() if leaves(t)]
+            return name
+        parts = [self._pattern(part, later) for part in tree]
+        parts = [f"({p})" if isinstance(t, tuple) else p for p, t in zip(parts, tree, strict=True)]
+        return f"{parts[0]}," if len(parts) == 1 else ", ".join(parts)
+
+    # -- what each framework writes for itself ---------------------------------------------------
+
+    @abstractmethod
+    def tensor(self, array: Array, source: str) -> str:
+        """The expression that makes a tensor from a NumPy expression of the array's elements."""
+
+    @abstractmethod
+    def write_run(self) -> None:
+        """`run(forward)`, for the case's procedure. Mark the line that runs the forward pass with
+        `FORWARD` and the one that starts the backward pass with `BACKWARD`."""
+
+    def run_signature(self) -> str:
+        """The head of `run`: with `**changes` where a good run follows an expected error."""
+        changes = self.case.error is not None and self.case.error.then
+        return "def run(forward, **changes):" if changes else "def run(forward):"
+
+    def inputs_call(self) -> str:
+        """The expression for the inputs inside `run`."""
+        return "inputs() | changes" if "changes" in self.run_signature() else "inputs()"
+
+    def write_main(self) -> None:
+        """`main()`: run both, print both."""
+        self.code(
+            """
+            def main():
+                for name, forward in (("plain", plain), ("recomputed", recomputed)):
+                    print(name)
+                    for key, value in run(forward).items():
+                        print(f"  {key}: {value}")
+
+
+            if __name__ == "__main__":
+                main()
+            """
+        )
+
+
+_DRAWS = ("normal", "uniform", "integers")
+FORWARD = Site("phase", "run", "", "forward")
+BACKWARD = Site("phase", "run", "", "backward")
+
+
+def function(region: str) -> str:
+    """The Python name of a region's function."""
+    return region.replace("-", "_")
+
+
+def numpy_fill(array: Array) -> str:
+    """A NumPy expression (float64 or int64) for the elements of an array; draws use `rng`."""
+    shape = f"({array.shape[0]},)" if len(array.shape) == 1 else str(array.shape)
+    numbers = array.fill.numbers
+    if array.fill.kind == "full":
+        return f"np.full({shape}, {numbers[0]!r})"
+    if array.fill.kind == "values":
+        return f"np.array({_lists(array.fill.values)})"
+    if array.fill.kind == "arange":
+        size = 1
+        for length in array.shape:
+            size *= length
+        return f"({numbers[0]!r} + {numbers[1]!r} * np.arange({size})).reshape({shape})"
+    if array.fill.kind == "normal":
+        scale = "" if numbers[0] == 1 else f"{numbers[0]!r} * "
+        return f"{scale}rng.standard_normal({shape})"
+    if array.fill.kind == "uniform":
+        return f"rng.uniform({numbers[0]!r}, {numbers[1]!r}, {shape})"
+    return f"rng.integers({int(numbers[0])}, {int(numbers[1])}, {shape})"
+
+
+def _lists(values: object) -> str:
+    if isinstance(values, tuple):
+        return f"[{', '.join(_lists(v) for v in values)}]"
+    return repr(values)
+
+
+@dataclass(frozen=True)
+class Text:
+    """A finished program text and the sites of its lines."""
+
+    text: str
+    lines: Mapping[int, Site]
+
+
+def finish(drafts: Mapping[str, Code]) -> dict[str, Text]:
+    """Format drafts as one batch: unused imports out, imports sorted, ruff's format, marks out.
+
+    Raises `RuntimeError` with ruff's own words where a draft is not valid Python.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        files = {key: Path(folder) / f"p{i}.py" for i, key in enumerate(drafts)}
+        for key, code in drafts.items():
+            files[key].write_text("\n".join(code.lines) + "\n", "utf-8")
+        if files:
+            _ruff("check", "--fix", "--quiet", "--select", "F401,I001", "--exit-zero", folder)
+            _ruff("format", "--quiet", folder)
+        return {key: _unmarked(files[key].read_text("utf-8"), drafts[key].sites) for key in drafts}
+
+
+def _ruff(*arguments: str) -> None:
+    line = f"--config=line-length={LINE_LENGTH}"
+    command = [sys.executable, "-m", "ruff", *arguments, "--isolated", "--no-cache", line]
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        raise RuntimeError(f"ruff could not format an emitted program:\n{done.stderr.strip()}")
+
+
+def _unmarked(text: str, sites: Sequence[Site]) -> Text:
+    marks: dict[int, Site] = {}
+    plain: list[str] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        found = _MARK.search(line)
+        if found:
+            marks[number] = sites[int(found[1])]
+            line = line[: found.start()]
+        plain.append(line)
+    text = "\n".join(plain) + "\n"
+    lines: dict[int, Site] = {}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            end = max(node.lineno, node.body[0].lineno - 1)
+            for number in range(node.lineno, end + 1):
+                if number in marks and marks[number].kind == "region":
+                    lines[node.lineno] = marks[number]
+        elif isinstance(node, ast.stmt) and not hasattr(node, "body"):
+            end = node.end_lineno or node.lineno
+            for number in range(node.lineno, end + 1):
+                if number in marks and marks[number].kind != "region":
+                    lines |= dict.fromkeys(range(node.lineno, end + 1), marks[number])
+    return Text(text, lines)
+
+

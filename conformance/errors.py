@@ -1,0 +1,53 @@
+"""One exception per way to fail. Each message says what was found, what was expected and what to do.
+
+Reading cases raises `CaseError`; finding or reading an adapter `AdapterError`; reading results
+`ResultsError` and its kinds; putting results together `ComparisonError`. The command line shows them
+as one message and exits with `exit_code`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class ConformanceError(Exception):
+    """Bad input: something that the user can put right."""
+
+    exit_code = 2
+
+    def __init__(self, message: str, *, where: object = "", hint: str = "") -> None:
+        self.message, self.where, self.hint = message, str(where), hint
+        prefix = f"{self.where}: " if self.where else ""
+        super().__init__(prefix + message + (f"\n  hint: {hint}" if hint else ""))
+
+
+class CaseError(ConformanceError):
+    """A case file is malformed."""
+
+
+class AdapterError(ConformanceError):
+    """An adapter folder is missing, malformed, or lacks a variant."""
+
+
+class ResultsError(ConformanceError):
+    """A results file cannot be read."""
+
+
+class MissingFooterError(ResultsError):
+    """A results file ends without its footer: the run that wrote it did not finish."""
+
+
+class ComparisonError(ConformanceError):
+    """Two results do not belong together."""
+
+
+class KnownError(ConformanceError):
+    """A list of known deviations is malformed, or an entry has no reason."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """A hint that names the nearest known word, or lists all of them."""
+    words = sorted(known)
+    close = difflib.get_close_matches(word, words, n=1, cutoff=0.5)
+    return f"did you mean {close[0]!r}?" if close else f"known words: {', '.join(words)}"

@@ -1,0 +1,148 @@
+"""What was seen when a program ran, and what the reference says should have been seen.
+
+Imports nothing of ours. Arrays are `numpy.ndarray`; `bfloat16` arrives widened to float32, with the
+framework's own name for the dtype beside it. Bytes are bytes, counts are whole numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal as OneOf
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.generic]
+Phase = OneOf["forward", "rerun"]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A tensor in an output tree: its elements and its dtype's NumPy name (or `bfloat16`)."""
+
+    array: Array
+    dtype: str
+
+
+#: An output as it came back: tensors as `Leaf`, containers as they were (`tuple`, `list`, `dict`),
+#: `None`, bools, numbers and strings as themselves, anything else as `Foreign`.
+Tree = Leaf | None | bool | int | float | str | tuple["Tree", ...] | list["Tree"] | dict[str, "Tree"]
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How often something ran in a phase.
+
+    `statement` is the label of a statement, or empty for the region as a whole; `region` is empty
+    for statements outside any region.
+    """
+
+    region: str
+    statement: str
+    phase: Phase
+    count: int
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What a random statement produced, in one execution of it."""
+
+    region: str
+    statement: str
+    phase: Phase
+    array: Array
+
+
+@dataclass(frozen=True)
+class ErrorSeen:
+    """An exception as it reached the caller: its type's name, base types, message, and when."""
+
+    type: str
+    bases: tuple[str, ...]
+    message: str
+    phase: OneOf["forward", "backward", "unknown"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a program's procedure.
+
+    `losses` has one number per step; `gradients` are those of the last step; `again` those of a
+    second backward (`second_backward`) or of the second order (`second_order`). `generator` are
+    random numbers drawn from the implicit generator after the run, `retained` the bytes held between
+    the end of forward and the start of backward beyond inputs, parameters and outputs. What an
+    adapter could not see is `None`, and `Observation.unobserved` says why.
+    """
+
+    outputs: Tree = None
+    losses: tuple[float, ...] = ()
+    gradients: Mapping[str, Array | None] = field(default_factory=dict)
+    again: Mapping[str, Array | None] = field(default_factory=dict)
+    parameters: Mapping[str, Array] = field(default_factory=dict)
+    state: Mapping[str, Array] = field(default_factory=dict)
+    executions: tuple[Execution, ...] | None = None
+    draws: tuple[Draw, ...] | None = None
+    generator: Array | None = None
+    retained: int | None = None
+    error: ErrorSeen | None = None
+    good_run_after_error: bool | None = None
+
+
+@dataclass(frozen=True)
+class Observation:
+    """The plain run and the recomputed one, and for each check how it was observed or why not."""
+
+    plain: Run
+    recomputed: Run
+    methods: Mapping[str, str] = field(default_factory=dict)
+    unobserved: Mapping[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """The counts that are right, and the reason where there is more than one."""
+
+    counts: tuple[int, ...]
+    reason: str = ""
+
+    def __contains__(self, count: object) -> bool:
+        return count in self.counts
+
+    def __str__(self) -> str:
+        return " or ".join(str(c) for c in self.counts)
+
+
+@dataclass(frozen=True)
+class ExpectedMemory:
+    """Bytes that the reference counts between forward and backward.
+
+    `plain` and `recomputed` are (least, most) over what implementations may legitimately save;
+    `drop` is the least that recomputing must free. `unit` is the largest single activation.
+    """
+
+    plain: tuple[int, int]
+    recomputed: tuple[int, int]
+    drop: int
+    unit: int
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the reference says of a case under one discipline. Arrays are float64.
+
+    `outputs`, `losses`, `gradients`, `again`, `parameters` and `state` are `None` where the case
+    draws random numbers and no draws were given: then only the plain run is a control.
+    `executions` is keyed by (region, statement label or "", phase).
+    """
+
+    outputs: Tree | None
+    losses: tuple[float, ...] | None
+    gradients: Mapping[str, Array | None] | None
+    again: Mapping[str, Array | None] | None
+    parameters: Mapping[str, Array] | None
+    state: Mapping[str, Array] | None
+    executions: Mapping[tuple[str, str, Phase], Allowed]
+    memory: ExpectedMemory | None
+    error: str | None

@@ -1,0 +1,292 @@
+"""The operations that a case may use: names, signatures, meaning, and what each gradient needs.
+
+Names are those of the Python array API standard where it has one. Tensors are written NCHW, weights
+of `conv2d` OIHW, weights of `linear` (out, in). `needs` says, for the gradient with respect to an
+argument, which values must be at hand; several alternatives where implementations legitimately
+differ (relu: its output or its input). `out` is the operation's result, `mask` a value of its own
+(a dropout mask, the indices of a maximum).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal as OneOf
+
+OptionType = OneOf["int", "float", "bool", "str", "ints", "dtype"]
+_REQUIRED = object()
+
+
+@dataclass(frozen=True)
+class OptionSpec:
+    """A keyword of an operation: its type, its default, and for `str` the allowed words."""
+
+    type: OptionType
+    default: object = _REQUIRED
+    words: tuple[str, ...] = ()
+
+    @property
+    def required(self) -> bool:
+        return self.default is _REQUIRED
+
+
+Needs = Mapping[str, tuple[frozenset[str], ...]]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation.
+
+    `tensors` are its positional arguments; one that ends in `...` takes a list (`concat([a, b])`),
+    one that ends in `?` is not a tensor. `results` is the number of results, 0 where an option says
+    so. `updates` names arguments that are changed in place (running statistics).
+    """
+
+    name: str
+    tensors: tuple[str, ...]
+    definition: str
+    shape: str
+    options: Mapping[str, OptionSpec] = field(default_factory=dict)
+    needs: Needs = field(default_factory=dict)
+    results: int = 1
+    random: bool = False
+    updates: tuple[str, ...] = ()
+    capability: str = ""
+
+    def signature(self) -> str:
+        """The operation as a reader would write it: `conv2d(x, w, stride=1, padding='valid')`."""
+        words = [f"[{t[:-3]}, …]" if t.endswith("...") else t.rstrip("?") for t in self.tensors]
+        for name, spec in self.options.items():
+            words.append(f"{name}=…" if spec.required else f"{name}={spec.default!r}")
+        return f"{self.name}({', '.join(words)})"
+
+
+def _alternatives(*sets: str) -> tuple[frozenset[str], ...]:
+    return tuple(frozenset(s.split()) for s in sets)
+
+
+NOTHING = _alternatives("")
+_INT = OptionSpec("int")
+_AXIS = OptionSpec("int", -1)
+_NO_AXIS = OptionSpec("int", None)
+_PADDING = OptionSpec("str", "valid", ("valid", "same"))
+
+
+def _op(name: str, tensors: str, definition: str, shape: str, **rest: object) -> Operation:
+    return Operation(name, tuple(tensors.split()), definition, shape, **rest)  # type: ignore[arg-type]
+
+
+def _elementwise(name: str, definition: str, *needs: str) -> Operation:
+    return _op(name, "x", definition, "shape of x", needs={"x": _alternatives(*needs)})
+
+
+_BROADCAST = "a and b broadcast against each other"
+
+_ALL = (
+    _op("add", "a b", "a + b", _BROADCAST, needs={"a": NOTHING, "b": NOTHING}),
+    _op("subtract", "a b", "a - b", _BROADCAST, needs={"a": NOTHING, "b": NOTHING}),
+    _op(
+        "multiply",
+        "a b",
+        "a * b",
+        _BROADCAST,
+        needs={"a": _alternatives("b"), "b": _alternatives("a")},
+    ),
+    _op(
+        "divide",
+        "a b",
+        "a / b",
+        _BROADCAST,
+        needs={"a": _alternatives("b"), "b": _alternatives("a b", "out b")},
+    ),
+    _elementwise("negative", "-x", ""),
+    _op(
+        "matmul",
+        "a b",
+        "a @ b",
+        "(..., n, k) and (k, m) give (..., n, m)",
+        needs={"a": _alternatives("b"), "b": _alternatives("a")},
+    ),
+    _op(
+        "linear",
+        "x w b",
+        "x @ w.T + b",
+        "(..., in), (out, in) and (out,) give (..., out)",
+        needs={"x": _alternatives("w"), "w": _alternatives("x"), "b": NOTHING},
+    ),
+    _op(
+        "conv2d",
+        "x w",
+        "the sum over a window of x times w (cross-correlation), zeros around x for 'same'",
+        "(n, c, h, w) and (o, c, kh, kw) give (n, o, h', w'); 'same' keeps h and w at stride 1, "
+        "with the odd zero at the end",
+        options={"stride": OptionSpec("int", 1), "padding": _PADDING},
+        needs={"x": _alternatives("w"), "w": _alternatives("x")},
+    ),
+    _op(
+        "max_pool2d",
+        "x",
+        "the maximum of each window; stride equals size, no padding",
+        "(n, c, h, w) gives (n, c, h // size, w // size)",
+        options={"size": _INT},
+        needs={"x": _alternatives("x mask", "x", "mask")},
+    ),
+    _op(
+        "avg_pool2d",
+        "x",
+        "the mean of each window; stride equals size, no padding",
+        "(n, c, h, w) gives (n, c, h // size, w // size)",
+        options={"size": _INT},
+        needs={"x": _alternatives("", "x")},
+    ),
+    _op(
+        "batch_norm",
+        "x gamma beta running_mean running_var",
+        "(x - mean) / sqrt(var + eps) * gamma + beta, mean and (biased) var over n, h, w; then "
+        "running = (1 - momentum) * running + momentum * batch",
+        "(n, c, h, w) and four of (c,) give (n, c, h, w)",
+        options={"momentum": OptionSpec("float", 0.1), "eps": OptionSpec("float", 1e-5)},
+        needs={"x": _alternatives("x gamma mask"), "gamma": _alternatives("x mask"), "beta": NOTHING},
+        updates=("running_mean", "running_var"),
+        capability="batch-norm",
+    ),
+    _op(
+        "layer_norm",
+        "x gamma beta",
+        "(x - mean) / sqrt(var + eps) * gamma + beta, mean and (biased) var over the last axis",
+        "(..., d), (d,) and (d,) give (..., d)",
+        options={"eps": OptionSpec("float", 1e-5)},
+        needs={"x": _alternatives("x gamma mask"), "gamma": _alternatives("x mask"), "beta": NOTHING},
+    ),
+    _op(
+        "embedding",
+        "indices table",
+        "table[indices]",
+        "indices of any shape s and (rows, d) give (*s, d)",
+        needs={"table": _alternatives("indices")},
+    ),
+    _elementwise("relu", "maximum(x, 0)", "out", "x"),
+    _elementwise("gelu", "x * (1 + erf(x / sqrt(2))) / 2", "x"),
+    _elementwise("tanh", "tanh(x)", "out", "x"),
+    _elementwise("sigmoid", "1 / (1 + exp(-x))", "out", "x"),
+    _elementwise("sin", "sin(x)", "x"),
+    _elementwise("cos", "cos(x)", "x"),
+    _elementwise("exp", "exp(x)", "out", "x"),
+    _elementwise("log", "log(x)", "x"),
+    _op(
+        "softmax",
+        "x",
+        "exp(x - max(x)) / sum(exp(x - max(x))) along axis",
+        "shape of x",
+        options={"axis": _AXIS},
+        needs={"x": _alternatives("out", "x")},
+    ),
+    _op(
+        "dropout",
+        "x",
+        "x * mask / (1 - p), mask 0 with probability p and else 1, from the implicit generator",
+        "shape of x",
+        options={"p": OptionSpec("float", 0.5)},
+        needs={"x": _alternatives("mask")},
+        random=True,
+    ),
+    _op(
+        "sum",
+        "x",
+        "the sum over axis, over all axes where it is None",
+        "x without that axis",
+        options={"axis": _NO_AXIS, "keepdims": OptionSpec("bool", False)},
+        needs={"x": NOTHING},
+    ),
+    _op(
+        "mean",
+        "x",
+        "the mean over axis, over all axes where it is None",
+        "x without that axis",
+        options={"axis": _NO_AXIS, "keepdims": OptionSpec("bool", False)},
+        needs={"x": NOTHING},
+    ),
+    _op(
+        "reshape",
+        "x",
+        "reshape(x, shape)",
+        "shape, with one -1 allowed",
+        options={"shape": OptionSpec("ints")},
+        needs={"x": NOTHING},
+    ),
+    _op(
+        "permute_dims",
+        "x",
+        "transpose(x, axes)",
+        "the axes of x in the new order",
+        options={"axes": OptionSpec("ints")},
+        needs={"x": NOTHING},
+    ),
+    _op(
+        "concat",
+        "arrays...",
+        "concatenate(arrays, axis)",
+        "the lengths along axis added up",
+        options={"axis": OptionSpec("int", 0)},
+        needs={"arrays": NOTHING},
+    ),
+    _op(
+        "split",
+        "x",
+        "split(x, sections, axis), each an equal part",
+        "x with its length along axis divided by sections",
+        options={"sections": _INT, "axis": OptionSpec("int", 0)},
+        needs={"x": NOTHING},
+        results=0,
+    ),
+    _op(
+        "astype",
+        "x",
+        "x.astype(dtype)",
+        "shape of x",
+        options={"dtype": OptionSpec("dtype")},
+        needs={"x": NOTHING},
+    ),
+    _op("stop_gradient", "x", "x, and its gradient stops here", "shape of x"),
+    _op(
+        "uniform",
+        "",
+        "low + (high - low) * u, u uniform in [0, 1), float32, from the implicit generator",
+        "shape",
+        options={
+            "shape": OptionSpec("ints"),
+            "low": OptionSpec("float", 0.0),
+            "high": OptionSpec("float", 1.0),
+        },
+        random=True,
+    ),
+    _op(
+        "raise_if",
+        "x flag?",
+        "x, or ValueError('raise_if') where the bool flag is true",
+        "shape of x",
+        needs={"x": NOTHING},
+        capability="raise",
+    ),
+    _op(
+        "is_unwrapped_by",
+        "region?",
+        "whether `__wrapped__` of the recomputed callable is the callable itself (true when plain)",
+        "a bool",
+        capability="wrapped",
+    ),
+)
+
+OPERATIONS: Mapping[str, Operation] = {operation.name: operation for operation in _ALL}
+RANDOM: frozenset[str] = frozenset(o.name for o in _ALL if o.random)
+#: Words from other libraries, and the standard's name for the same operation.
+RENAMED: Mapping[str, str] = {
+    "sub": "subtract",
+    "mul": "multiply",
+    "div": "divide",
+    "neg": "negative",
+    "transpose": "permute_dims",
+    "cast": "astype",
+    "concatenate": "concat",
+    "detach": "stop_gradient",
+}

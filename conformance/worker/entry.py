@@ -1,0 +1,66 @@
+"""The functions that the pool calls in a worker process."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import resource
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from conformance.adapter import load_file
+from conformance.observation import Observation
+from conformance.program import Program
+
+_observers: dict[str, Any] = {}
+
+
+def start(
+    environment: Mapping[str, str], memory_limit: int, folder: str, log: str | None
+) -> None:
+    """Prepare the process: its own folder, its limits, and what must be set before an import.
+
+    `memory_limit` is in bytes; `log` is a file that takes everything the framework prints.
+    """
+    os.environ.update(environment)
+    os.chdir(folder)
+    resource.setrlimit(resource.RLIMIT_DATA, (memory_limit, memory_limit))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if log is not None:
+        target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(target, 1)
+        os.dup2(target, 2)
+        sys.stdout = os.fdopen(1, "w", buffering=1)
+        sys.stderr = os.fdopen(2, "w", buffering=1)
+
+
+def observer(adapter: str, name: str, variant: str) -> Any:
+    """The adapter's observer for a variant, made and warmed up on first use."""
+    if variant not in _observers:
+        module = load_file(Path(adapter) / "observe.py", f"conformance_adapter_{name}_observe")
+        made = module.Observer(variant)
+        made.warm_up()
+        _observers[variant] = made
+    return _observers[variant]
+
+
+def observe(adapter: str, program: Program) -> Observation:
+    """Observe one program. `adapter` is the adapter's folder."""
+    found: Observation = observer(adapter, program.adapter, program.variant).observe(program)
+    return found
+
+
+def describe(adapter: str, name: str, variants: list[str], packages: list[str]) -> dict[str, str]:
+    """Versions of the framework's packages and of Python, after a real import and warm-up.
+
+    Raises whatever the framework's import raises.
+    """
+    versions = {"python": platform.python_version()}
+    for package in ["numpy", *packages]:
+        versions[package] = importlib.metadata.version(package)
+    for variant in variants:
+        observer(adapter, name, variant)
+    return versions

@@ -1,0 +1,275 @@
+"""How a program is observed: the part that all frameworks share.
+
+An adapter's `observe.py` has a class `Observer(conformance.worker.observer.Observer)`. Each run of a
+program is made of separate passes, so that what watches one thing cannot disturb another: values
+first, with nothing attached; then executions and draws; then memory.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import FrameType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from conformance.adapter import load_file
+from conformance.observation import Array, Draw, ErrorSeen, Leaf, Observation, Phase, Run, Tree
+from conformance.operations import RANDOM
+from conformance.program import Program, Site
+from conformance.worker.trace import Trace, executions
+
+BACKWARD_PROCEDURES = ("backward", "second_backward", "second_order", "train")
+
+
+class Observer(ABC):
+    """Observes programs of one framework; made once per worker process."""
+
+    #: For each check, in a few words, how this observer sees it.
+    methods: Mapping[str, str] = {
+        "executions": "Python line trace",
+        "randomness": "Python line trace",
+        "retained memory": "mallinfo2",
+    }
+
+    def __init__(self, variant: str) -> None:
+        self.variant = variant
+
+    # -- what each framework says for itself -----------------------------------------------------
+
+    def warm_up(self) -> None:
+        """Run once before the first program, outside all limits of a case."""
+
+    @abstractmethod
+    def leaf(self, value: object) -> Leaf | None:
+        """The elements and dtype of a tensor of the framework; `None` for anything else."""
+
+    def generator(self) -> Array | None:
+        """A few numbers drawn now from the implicit generator; `None` where there is none."""
+        return None
+
+    def nbytes(self, value: object) -> int:
+        """Bytes that a tensor occupies; 0 for anything else."""
+        leaf = self.leaf(value)
+        return 0 if leaf is None else leaf.array.nbytes
+
+    def settle(self) -> None:
+        """Wait until the framework has done all that it has begun, and drop what nobody holds."""
+        gc.collect()
+
+    def held(self) -> int | None:
+        """Bytes allocated now. The default asks glibc, and so sees no pool that never gives back."""
+        return allocated_bytes()
+
+    def unobserved(self, program: Program) -> Mapping[str, str]:
+        """For each check that cannot be observed on this variant and program: why."""
+        return {}
+
+    # -- passes ----------------------------------------------------------------------------------
+
+    def observe(self, program: Program) -> Observation:
+        """The plain and the recomputed run of a program. An exception from here is the suite's fault."""
+        start = time.perf_counter()
+        module = load_program(program)
+        unobserved = dict(self.unobserved(program))
+        plain = self.run(program, module, "plain", unobserved)
+        recomputed = self.run(program, module, "recomputed", unobserved)
+        seconds = time.perf_counter() - start
+        return Observation(plain, recomputed, self.methods, unobserved, seconds)
+
+    def run(
+        self, program: Program, module: ModuleType, path: str, unobserved: dict[str, str]
+    ) -> Run:
+        """One run, in passes. An exception in the values pass ends it, as `Run.error`."""
+        forward: Callable[..., Any] = getattr(module, path)
+        run = self.values(program, module, forward)
+        if run.error is not None:
+            if program.then:
+                run = replace(run, good_run_after_error=self.good_run(program, module, forward))
+            return run
+        if "executions" not in unobserved:
+            run = self.count(program, module, forward, run)
+        if "retained memory" not in unobserved and program.procedure in BACKWARD_PROCEDURES:
+            run = replace(run, retained=self.retained(program, module, forward))
+        return run
+
+    def values(self, program: Program, module: ModuleType, forward: Callable[..., Any]) -> Run:
+        """Outputs, losses, gradients, state and the generator's next numbers; nothing is attached."""
+        try:
+            result = module.run(forward)
+            run = self.read(result)
+        except Exception as error:
+            return Run(error=error_seen(error, program))
+        return replace(run, generator=self.generator() if program.random else None)
+
+    def read(self, result: Mapping[str, Any]) -> Run:
+        """What `run(forward)` of a program returned, as an observation."""
+        return Run(
+            outputs=self.to_tree(result["outputs"]),
+            losses=tuple(float(self._array(loss)) for loss in result.get("losses", ())),
+            gradients=self._arrays(result.get("gradients", {})),
+            again=self._arrays(result.get("again", {})),
+            parameters={k: self._array(v) for k, v in result.get("parameters", {}).items()},
+            state={k: self._array(v) for k, v in result.get("state", {}).items()},
+        )
+
+    def good_run(
+        self, program: Program, module: ModuleType, forward: Callable[..., Any]
+    ) -> bool:
+        """Whether the program works after the expected error, with the changed inputs."""
+        try:
+            self.read(module.run(forward, **dict(program.then or {})))
+        except Exception:
+            return False
+        return True
+
+    def count(
+        self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run
+    ) -> Run:
+        """`run` with executions and draws. The default follows the program's lines."""
+        draws: list[Draw] = []
+
+        def drawn(site: Site, phase: Phase, names: Mapping[str, Any]) -> None:
+            leaf = self.leaf(names.get(site.label)) if site.op in RANDOM else None
+            if leaf is not None:
+                draws.append(Draw(site.region, site.label, phase, np.array(leaf.array)))
+
+        trace = Trace(program, on_statement=drawn)
+        with trace.active():
+            module.run(forward)
+            self.settle()
+        found = executions(trace.entered, trace.completed)
+        return replace(run, executions=found, draws=tuple(draws) if program.random else None)
+
+    def retained(
+        self, program: Program, module: ModuleType, forward: Callable[..., Any]
+    ) -> int | None:
+        """Bytes held when the first backward pass starts, beyond inputs, parameters and outputs.
+
+        The baseline is read when the forward pass starts, when the inputs are there already; what
+        the frame of `run` holds then (outputs, loss) is subtracted. Runs twice and keeps the second
+        result: the first warms caches up.
+        """
+        found: int | None = None
+        for _ in range(2):
+            before: list[int | None] = []
+            readings: list[int | None] = []
+
+            def on_phase(
+                label: str,
+                frame: FrameType,
+                before: list[int | None] = before,
+                readings: list[int | None] = readings,
+            ) -> None:
+                if label == "forward" and not before:
+                    self.settle()
+                    before += [self.held(), self.frame_bytes(frame)]
+                elif label == "backward" and not readings:
+                    self.settle()
+                    readings += [self.held(), self.frame_bytes(frame)]
+
+            with Trace(program, on_phase=on_phase).active():
+                module.run(forward)
+                self.settle()
+            if len(readings) != 2 or None in before or None in readings:
+                return None
+            grown = [after - at for after, at in zip(readings, before, strict=True)]  # type: ignore[operator]
+            found = grown[0] - grown[1]
+        return found
+
+    def frame_bytes(self, frame: FrameType) -> int:
+        """Bytes of the distinct tensors that the variables of a frame hold, containers included."""
+        seen: dict[int, int] = {}
+
+        def visit(value: object) -> None:
+            if isinstance(value, dict):
+                for part in value.values():
+                    visit(part)
+            elif isinstance(value, list | tuple):
+                for part in value:
+                    visit(part)
+            else:
+                seen[self.identity(value)] = self.nbytes(value)
+
+        for value in frame.f_locals.values():
+            visit(value)
+        return sum(seen.values())
+
+    def identity(self, value: object) -> int:
+        """What tells two tensors apart that do not share memory."""
+        return id(value)
+
+    # -- values ----------------------------------------------------------------------------------
+
+    def to_tree(self, value: object) -> Tree:
+        """An output as an observation: containers and non-tensors as they are."""
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        if isinstance(value, tuple):
+            return tuple(self.to_tree(part) for part in value)
+        if isinstance(value, list):
+            return [self.to_tree(part) for part in value]
+        if isinstance(value, dict):
+            return {str(key): self.to_tree(part) for key, part in value.items()}
+        leaf = self.leaf(value)
+        return leaf if leaf is not None else f"<{type(value).__name__}>"
+
+    def _arrays(self, values: Mapping[str, Any]) -> dict[str, Array | None]:
+        return {k: None if v is None else self._array(v) for k, v in values.items()}
+
+    def _array(self, value: Any) -> Array:
+        leaf = self.leaf(value)
+        return np.array(value if leaf is None else leaf.array)
+
+
+def load_program(program: Program) -> ModuleType:
+    """The emitted program as a module; files beside it can be imported by it."""
+    import sys
+    from pathlib import Path
+
+    folder = str(Path(program.file).parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    name = "program_" + "".join(c if c.isalnum() else "_" for c in program.file)
+    sys.modules.pop(name, None)
+    return load_file(Path(program.file), name)
+
+
+def error_seen(error: BaseException, program: Program) -> ErrorSeen:
+    """An exception as an observation. The phase comes from the lines of the program it passed."""
+    phase: Any = "unknown"
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == program.file:
+            site = program.lines.get(trace.tb_lineno)
+            if site is not None and site.kind == "phase":
+                phase = site.label
+        trace = trace.tb_next
+    bases = tuple(base.__name__ for base in type(error).__mro__)
+    message = str(error)
+    return ErrorSeen(type(error).__name__, bases, message[:2000], phase)
+
+
+class _Mallinfo2(ctypes.Structure):
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in (
+            "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
+        ).split()
+    ]
+
+
+def allocated_bytes() -> int | None:
+    """Bytes in use on the heap and in mapped blocks, as glibc's `mallinfo2` tells; `None` elsewhere."""
+    try:
+        mallinfo2 = ctypes.CDLL(None).mallinfo2
+    except (OSError, AttributeError):
+        return None
+    mallinfo2.restype = _Mallinfo2
+    info = mallinfo2()
+    return int(info.uordblks) + int(info.hblkhd)
