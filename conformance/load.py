@@ -1,0 +1,549 @@
+"""Reading case files: YAML in, `Case` values out, every error with file, line and column."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from conformance.capabilities import CAPABILITIES
+from conformance.case import (
+    Again,
+    Array,
+    Case,
+    ExpectedError,
+    Fill,
+    Literal,
+    Loss,
+    Node,
+    Position,
+    Procedure,
+    Ref,
+    Region,
+    Statement,
+    Tolerance,
+    Tree,
+    Value,
+    leaves,
+)
+from conformance.errors import CaseError, nearest
+from conformance.operations import OPERATIONS
+from conformance.spec import (
+    ArrayModel,
+    CallModel,
+    CaseFileModel,
+    CaseModel,
+    RegionModel,
+    RepeatModel,
+    TrainProcedure,
+    ValueModel,
+)
+from conformance.statements import parse
+from conformance.yaml_marks import Marked, load
+
+Path_ = tuple[object, ...]
+#: Per dtype; a case is held to the loosest of the floating dtypes among its tensors.
+TOLERANCES: Mapping[str, Tolerance] = {
+    "float64": Tolerance(1e-9, 1e-11),
+    "float32": Tolerance(1e-4, 1e-5),
+    "float16": Tolerance(1e-2, 1e-2),
+    "bfloat16": Tolerance(4e-2, 4e-2),
+}
+_AXIS = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of case files, for editors."""
+    made = CaseFileModel.model_json_schema()
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Recompute conformance cases",
+        **{key: value for key, value in made.items() if key != "title"},
+    }
+
+
+def load_folder(folder: Path) -> tuple[Case, ...]:
+    """All cases below a folder, by file name and then in file order. Raises `CaseError`."""
+    files = sorted(folder.rglob("*.yaml"))
+    if not files:
+        raise CaseError("no case files (*.yaml) here", where=folder)
+    cases = tuple(case for file in files for case in load_file(file))
+    first: dict[str, Case] = {}
+    for case in cases:
+        if first.setdefault(case.id, case) is not case:
+            raise CaseError(
+                f"case {case.id!r} stands in two files, first at {first[case.id].where}",
+                where=case.where,
+            )
+    return cases
+
+
+def load_file(file: Path) -> tuple[Case, ...]:
+    """The cases of a file, axes expanded. Raises `CaseError`."""
+    try:
+        text = file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CaseError(f"cannot be read: {error}", where=file) from error
+    return load_text(text, str(file))
+
+
+def load_text(text: str, name: str) -> tuple[Case, ...]:
+    """The cases in a text; `name` stands for the file in messages. Raises `CaseError`."""
+    marked = load(text, name)
+    top = marked.value
+    if not isinstance(top, dict) or set(top) != {"family", "cases"}:
+        raise CaseError(
+            "a case file has exactly two keys at the top: family and cases", where=marked.at(())
+        )
+    family, cases = top["family"], top["cases"]
+    if not isinstance(family, str) or not re.fullmatch("[a-z][a-z0-9-]*", family):
+        raise CaseError(
+            f"found family {family!r}, expected lower-case letters, digits and hyphens",
+            where=marked.at(("family",)),
+        )
+    if not isinstance(cases, dict) or not cases:
+        raise CaseError("expected a mapping of cases by name", where=marked.at(("cases",)))
+    return tuple(
+        case
+        for key, raw in cases.items()
+        for case in _expanded(marked, family, ("cases", key), key, raw)
+    )
+
+
+def _expanded(
+    marked: Marked, family: str, path: Path_, name: object, raw: object
+) -> Iterator[Case]:
+    if not isinstance(name, str) or not re.fullmatch("[a-z][a-z0-9-]*", name):
+        raise CaseError(
+            f"found case name {name!r}, expected lower-case letters, digits and hyphens",
+            where=marked.at(path),
+        )
+    axes = raw.get("axes", {}) if isinstance(raw, dict) else {}
+    if not isinstance(axes, dict) or not all(isinstance(v, list) and v for v in axes.values()):
+        raise CaseError("axes is a mapping of names to lists", where=marked.at((*path, "axes")))
+    for values in itertools.product(*axes.values()):
+        chosen = dict(zip(axes, values, strict=True))
+        suffix = ",".join(f"{axis}={value}" for axis, value in chosen.items())
+        identity = f"{family}/{name}" + (f"[{suffix}]" if suffix else "")
+        yield _Builder(marked, path).case(identity, _substituted(raw, chosen, marked, path))
+
+
+def _substituted(raw: Any, chosen: Mapping[str, Any], marked: Marked, path: Path_) -> Any:
+    if isinstance(raw, dict):
+        return {
+            key: value if key == "axes" else _substituted(value, chosen, marked, (*path, key))
+            for key, value in raw.items()
+        }
+    if isinstance(raw, list):
+        return [_substituted(v, chosen, marked, (*path, i)) for i, v in enumerate(raw)]
+    if not isinstance(raw, str):
+        return raw
+
+    def value(found: re.Match[str]) -> str:
+        if found[1] not in chosen:
+            hint = nearest(found[1], chosen) if chosen else "the case has no axes"
+            raise CaseError(f"unknown axis {found[0]!r}", where=marked.at(path), hint=hint)
+        return str(chosen[found[1]])
+
+    whole = _AXIS.fullmatch(raw)
+    if whole and whole[1] in chosen:
+        return chosen[whole[1]]
+    return _AXIS.sub(value, raw)
+
+
+class _Builder:
+    """Builds one case; keeps the path that errors are reported at."""
+
+    def __init__(self, marked: Marked, path: Path_) -> None:
+        self.marked, self.path = marked, path
+        self.regions: dict[str, Region] = {}
+
+    def at(self, *path: object) -> Position:
+        return self.marked.at((*self.path, *path))
+
+    def case(self, identity: str, raw: object) -> Case:
+        model = self._model(raw)
+        kind = "train" if isinstance(model.procedure, TrainProcedure) else model.procedure
+        procedure = Procedure(kind)
+        if isinstance(model.procedure, TrainProcedure):
+            train = model.procedure.train
+            procedure = Procedure("train", train.steps, train.learning_rate)
+        inputs = tuple(self._inputs(model))
+        parameters = tuple(self._arrays(model.parameters, "parameters", True))
+        state = tuple(self._arrays(model.state, "state", False))
+        names = [v.name for v in (*inputs, *parameters, *state)]
+        for name in names:
+            if names.count(name) > 1:
+                raise CaseError(f"name {name!r} is given twice", where=self.at("inputs", name))
+        known = set(names)
+        program = self._nodes(model.program, ("program",), known, {})
+        outputs = self._tree(model.outputs, ("outputs",), {})
+        self._check_names(outputs, known, ("outputs",))
+        arrays = (*(i for i in inputs if isinstance(i, Array)), *parameters, *state)
+        loss, wrt = self._gradients(model, kind, arrays, outputs)
+        for i, word in enumerate(model.needs):
+            if word not in CAPABILITIES:
+                raise CaseError(
+                    f"unknown capability {word!r}",
+                    where=self.at("needs", i),
+                    hint=nearest(word, CAPABILITIES),
+                )
+        error = None
+        if model.error is not None:
+            error = ExpectedError(model.error.type, model.error.then)
+            values = {v.name for v in inputs if isinstance(v, Value)}
+            for name in error.then:
+                if name not in values:
+                    raise CaseError(
+                        f"{name!r} is not an input with a value",
+                        where=self.at("error", "then", name),
+                        hint=nearest(name, values) if values else "",
+                    )
+        for name in model.expect.executions:
+            if name not in self.regions:
+                raise CaseError(
+                    f"no region is named {name!r}",
+                    where=self.at("expect", "executions", name),
+                    hint=nearest(name, self.regions),
+                )
+        if not self.regions:
+            raise CaseError("no region is recomputed in this program", where=self.at("program"))
+        return Case(
+            id=identity,
+            title=model.title,
+            source=model.source,
+            why=model.why,
+            inputs=inputs,
+            parameters=parameters,
+            state=state,
+            program=program,
+            outputs=outputs,
+            loss=loss,
+            wrt=wrt,
+            procedure=procedure,
+            tolerance=self._tolerance(model, arrays),
+            needs=frozenset(model.needs),
+            seed=model.seed,
+            error=error,
+            where=self.at(),
+            printed_gradients=dict(model.gradients.expect) if model.gradients else {},
+            printed_executions={k: v.model_dump() for k, v in model.expect.executions.items()},
+        )
+
+    def _model(self, raw: object) -> CaseModel:
+        try:
+            return CaseModel.model_validate(raw)
+        except ValidationError as error:
+            first = error.errors()[0]
+            message, hint = first["msg"], ""
+            found = first.get("input")
+            if first["type"] == "extra_forbidden":
+                message = f"unknown key {first['loc'][-1]!r}"
+                hint = nearest(str(first["loc"][-1]), _fields_at(first["loc"]))
+            elif first["type"] == "missing":
+                message = f"key {first['loc'][-1]!r} is missing"
+            elif not isinstance(found, dict | list):
+                message = f"found {found!r}: {message}"
+            if first["type"] == "literal_error":
+                words = re.findall(r"'([^']+)'", str(first.get("ctx", {}).get("expected", "")))
+                hint = nearest(str(found), words)
+            raise CaseError(message, where=self.at(*first["loc"]), hint=hint) from error
+
+    # -- tensors and values ----------------------------------------------------------------------
+
+    def _inputs(self, model: CaseModel) -> Iterator[Array | Value]:
+        for name, given in model.inputs.items():
+            if isinstance(given, ValueModel):
+                self._identifier(name, ("inputs", name))
+                yield Value(name, given.value)
+            else:
+                yield from self._arrays({name: given}, "inputs", True)
+
+    def _arrays(
+        self, models: Mapping[str, ArrayModel], section: str, differentiable: bool
+    ) -> Iterator[Array]:
+        for name, model in models.items():
+            path = (section, name)
+            for number in range(1, int(model.repeat or 1) + 1):
+                chosen = name.replace("{i}", str(number)) if model.repeat else name
+                self._identifier(chosen, path)
+                yield self._array(chosen, model, path, differentiable)
+
+    def _array(self, name: str, model: ArrayModel, path: Path_, differentiable: bool) -> Array:
+        kinds = ("full", "values", "arange", "normal", "uniform", "integers")
+        given = [kind for kind in kinds if getattr(model, kind) is not None]
+        if len(given) != 1:
+            raise CaseError(
+                f"tensor {name!r} is filled in {len(given)} ways, expected exactly one",
+                where=self.at(*path),
+                hint=f"one of {', '.join(kinds)}",
+            )
+        kind = given[0]
+        if kind == "values":
+            values = self._nested(model.values, (*path, "values"))
+            shape = _shape_of(values)
+            if shape is None or (model.shape is not None and tuple(model.shape) != shape):
+                raise CaseError(
+                    f"values of {name!r} are of shape {shape}, expected "
+                    f"{model.shape or 'lists of equal lengths'}",
+                    where=self.at(*path, "values"),
+                )
+            fill = Fill("values", values=values)
+        else:
+            if model.shape is None:
+                raise CaseError(f"tensor {name!r} has no shape", where=self.at(*path))
+            shape = tuple(int(n) for n in model.shape)
+            found = getattr(model, kind)
+            fill = Fill(kind, tuple(found) if isinstance(found, list) else (found,))  # type: ignore[arg-type]
+        dtype = model.dtype or ("int32" if kind == "integers" else "float32")
+        floating = "float" in dtype
+        gradient = model.gradient
+        if gradient is None:
+            gradient = differentiable and floating
+        if gradient and not floating:
+            raise CaseError(f"a tensor of dtype {dtype} has no gradient", where=self.at(*path))
+        return Array(name, shape, dtype, fill, gradient)
+
+    def _nested(self, values: object, path: Path_) -> object:
+        if isinstance(values, list):
+            return tuple(self._nested(v, path) for v in values)
+        if isinstance(values, int | float):
+            return values
+        raise CaseError(f"found {values!r}, expected a number", where=self.at(*path))
+
+    def _identifier(self, name: str, path: Path_) -> None:
+        if not name.isidentifier():
+            raise CaseError(f"{name!r} is not a name", where=self.at(*path))
+
+    # -- the program -----------------------------------------------------------------------------
+
+    def _nodes(
+        self, models: Iterable[Any], path: Path_, known: set[str], words: Mapping[str, str]
+    ) -> tuple[Node, ...]:
+        """The nodes of a list; names that they make are added to `known`."""
+        found: list[Node] = []
+        for i, model in enumerate(models):
+            here = (*path, i)
+            if isinstance(model, RepeatModel):
+                for number in range(1, int(model.repeat) + 1):
+                    inner = {**words, "{i}": str(number)}
+                    found += self._nodes(model.body, (*here, "body"), known, inner)
+            elif isinstance(model, RegionModel):
+                found.append(self._region(model, here, known, words))
+            elif isinstance(model, CallModel):
+                found.append(self._call(model, here, known, words))
+            else:
+                found.append(self._statement(_replaced(model, words), here, known))
+        return tuple(found)
+
+    def _statement(self, text: str, path: Path_, known: set[str]) -> Statement:
+        statement = parse(text, self.at(*path))
+        operation = OPERATIONS[statement.op]
+        for name, argument in zip(operation.tensors, statement.arguments, strict=True):
+            if name == "region?":
+                region = argument.name if isinstance(argument, Ref) else ""
+                if region not in self.regions:
+                    raise CaseError(f"no region {region!r} before this", where=statement.where)
+                continue
+            parts = argument if isinstance(argument, tuple) else (argument,)
+            for part in parts:
+                if isinstance(part, Ref) and part.name not in known:
+                    raise CaseError(
+                        f"unknown name {part.name!r}",
+                        where=statement.where,
+                        hint=nearest(part.name, known),
+                    )
+        known |= set(statement.targets)
+        return statement
+
+    def _region(
+        self, model: RegionModel, path: Path_, known: set[str], words: Mapping[str, str]
+    ) -> Region:
+        name = _replaced(model.recompute, words)
+        if name in self.regions or name.replace("-", "_") in known:
+            raise CaseError(
+                f"the name {name!r} is taken already",
+                where=self.at(*path, "recompute"),
+                hint="in a `repeat`, number the name: `block{i}`",
+            )
+        takes, kwargs = self._takes(model, path, known, words)
+        inside = set(known)
+        body = self._nodes(model.body, (*path, "body"), inside, words)
+        gives = self._tree(model.gives, (*path, "gives"), words)
+        self._check_names(gives, inside, (*path, "gives"))
+        region = Region(
+            name,
+            takes,
+            kwargs,
+            gives,
+            body,
+            model.granularity,
+            model.preserve_rng,
+            model.merge_adjacent,
+            model.block,
+            self.at(*path),
+        )
+        made = {n for node in body for n in _targets(node)}
+        both = made & set(region.captured())
+        if both:
+            raise CaseError(
+                f"{min(both)!r} is captured and made anew in region {name!r}",
+                where=self.at(*path),
+                hint="take it as an argument, or give the new value a name of its own",
+            )
+        self.regions[name] = region
+        known |= set(leaves(gives))
+        return region
+
+    def _call(
+        self, model: CallModel, path: Path_, known: set[str], words: Mapping[str, str]
+    ) -> Again:
+        name = _replaced(model.call, words)
+        if name not in self.regions:
+            raise CaseError(
+                f"no region {name!r} before this call",
+                where=self.at(*path, "call"),
+                hint=nearest(name, self.regions) if self.regions else "",
+            )
+        takes, kwargs = self._takes(model, path, known, words)
+        gives = self._tree(model.gives, (*path, "gives"), words)
+        first = self.regions[name]
+        if len(takes) != len(first.takes) or set(kwargs) != set(first.kwargs):
+            raise CaseError(
+                f"region {name!r} takes {len(first.takes)} positional argument(s) "
+                f"and {sorted(first.kwargs)} by name",
+                where=self.at(*path),
+            )
+        known |= set(leaves(gives))
+        return Again(name, takes, kwargs, gives, self.at(*path))
+
+    def _takes(
+        self, model: RegionModel | CallModel, path: Path_, known: set[str], words: Mapping[str, str]
+    ) -> tuple[tuple[Tree, ...], dict[str, Tree]]:
+        given = model.takes if isinstance(model.takes, list) else [model.takes]
+        takes = tuple(
+            self._tree(tree, (*path, "takes", i), words) for i, tree in enumerate(given)
+        )
+        kwargs = {
+            key: self._tree(tree, (*path, "kwargs", key), words)
+            for key, tree in model.kwargs.items()
+        }
+        for i, tree in enumerate(takes):
+            self._check_names(tree, known, (*path, "takes", i), literals=False)
+        for key, tree in kwargs.items():
+            self._check_names(tree, known, (*path, "kwargs", key), literals=False)
+        return takes, kwargs
+
+    def _tree(self, raw: object, path: Path_, words: Mapping[str, str]) -> Tree:
+        if isinstance(raw, str):
+            name = _replaced(raw, words)
+            self._identifier(name, path)
+            return Ref(name)
+        if raw is None or isinstance(raw, bool | int | float):
+            return Literal(raw)
+        if isinstance(raw, list):
+            return tuple(self._tree(part, (*path, i), words) for i, part in enumerate(raw))
+        if isinstance(raw, dict):
+            return {str(k): self._tree(part, (*path, k), words) for k, part in raw.items()}
+        raise CaseError(f"found {raw!r}, expected a name, a list or a mapping", where=self.at(*path))
+
+    def _check_names(
+        self, tree: Tree, known: set[str], path: Path_, literals: bool = True
+    ) -> None:
+        for name in leaves(tree):
+            if name not in known:
+                raise CaseError(
+                    f"unknown name {name!r}", where=self.at(*path), hint=nearest(name, known)
+                )
+        if not literals and isinstance(tree, Literal):
+            raise CaseError(
+                f"found {tree.value!r}, expected a name",
+                where=self.at(*path),
+                hint="declare it among the inputs: `scale: {value: 2}`",
+            )
+
+    # -- what is differentiated ------------------------------------------------------------------
+
+    def _gradients(
+        self, model: CaseModel, kind: str, arrays: Sequence[Array], outputs: Tree
+    ) -> tuple[Loss | None, tuple[str, ...]]:
+        asking = tuple(array.name for array in arrays if array.gradient)
+        if kind == "inference":
+            if model.gradients is not None:
+                raise CaseError("inference has no gradients", where=self.at("gradients"))
+            return None, ()
+        if model.gradients is None:
+            raise CaseError(f"procedure {kind!r} needs `gradients`", where=self.at())
+        found = re.fullmatch(r"(?:(sum|mean)\((\w+)\)|(\w+))", model.gradients.of.strip())
+        if found is None:
+            raise CaseError(
+                f"found {model.gradients.of!r}, expected sum(name), mean(name) or a name",
+                where=self.at("gradients", "of"),
+            )
+        loss = Loss(found[1] or "none", found[2] or found[3])  # type: ignore[arg-type]
+        if loss.name not in leaves(outputs):
+            raise CaseError(
+                f"{loss.name!r} is not among the outputs",
+                where=self.at("gradients", "of"),
+                hint=nearest(loss.name, leaves(outputs)),
+            )
+        wrt = asking if model.gradients.wrt is None else tuple(model.gradients.wrt)
+        for i, name in enumerate(wrt):
+            if name not in asking:
+                raise CaseError(
+                    f"{name!r} asks for no gradient",
+                    where=self.at("gradients", "wrt", i),
+                    hint=nearest(name, asking),
+                )
+        for name in model.gradients.expect:
+            if name not in wrt:
+                raise CaseError(
+                    f"no gradient of {name!r} is asked for",
+                    where=self.at("gradients", "expect", name),
+                    hint=nearest(name, wrt),
+                )
+        return loss, wrt
+
+    def _tolerance(self, model: CaseModel, arrays: Sequence[Array]) -> Tolerance:
+        if model.tolerance is not None:
+            return Tolerance(model.tolerance.rtol, model.tolerance.atol)
+        found = [TOLERANCES[a.dtype] for a in arrays if a.dtype in TOLERANCES]
+        return max(found, key=lambda t: t.rtol, default=TOLERANCES["float32"])
+
+
+def _targets(node: Node) -> tuple[str, ...]:
+    return node.targets if isinstance(node, Statement) else leaves(node.gives)
+
+
+def _replaced(text: str, words: Mapping[str, str]) -> str:
+    for mark, word in words.items():
+        text = text.replace(mark, word)
+    return text
+
+
+def _shape_of(values: object) -> tuple[int, ...] | None:
+    if not isinstance(values, tuple):
+        return ()
+    inner = {_shape_of(v) for v in values}
+    if len(inner) > 1 or None in inner:
+        return None
+    rest = inner.pop() if inner else ()
+    return (len(values), *(rest or ()))
+
+
+def _fields_at(loc: tuple[int | str, ...]) -> Iterable[str]:
+    """The keys that are known where an unknown one was found."""
+    if "recompute" in loc:
+        return RegionModel.model_fields
+    for word, model in (("call", CallModel), ("repeat", RepeatModel)):
+        if word in loc:
+            return model.model_fields
+    if len(loc) > 1 and loc[0] in ("inputs", "parameters", "state"):
+        return ArrayModel.model_fields
+    if len(loc) > 1 and loc[0] == "gradients":
+        return ("of", "wrt", "expect")
+    return CaseModel.model_fields

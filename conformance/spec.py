@@ -1,0 +1,225 @@
+"""The case file as YAML writes it: the models behind the published JSON Schema.
+
+`conformance.load` turns these into the values of `conformance.case`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeAlias, Union
+from typing import Literal as OneOf
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+
+Scalar: TypeAlias = None | bool | int | float | str
+Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+RegionName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
+AxisRef = Annotated[str, Field(pattern=r"^\$[A-Za-z_]", description="The value of an axis.")]
+Dtype = OneOf["float32", "float64", "float16", "bfloat16", "int32", "int64", "bool"]
+
+
+class Model(BaseModel):
+    """Base of all models: unknown keys are errors, values are frozen."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ArrayModel(Model):
+    """A tensor: its shape and exactly one way to fill it."""
+
+    shape: list[Annotated[int, Field(ge=0)] | AxisRef] | None = Field(
+        default=None, description="Lengths of the axes; left out where `values` are given."
+    )
+    dtype: Dtype | AxisRef | None = Field(default=None, description="float32, or int32 for `integers`.")
+    full: float | None = Field(default=None, description="One value for every element.")
+    values: Any = Field(default=None, description="The elements, as nested lists.")
+    arange: Annotated[list[float], Field(min_length=2, max_length=2)] | None = Field(
+        default=None, description="[start, step], counted in row-major order."
+    )
+    normal: float | None = Field(default=None, description="Normal draws times this scale.")
+    uniform: Annotated[list[float], Field(min_length=2, max_length=2)] | None = Field(
+        default=None, description="Uniform draws in [low, high)."
+    )
+    integers: Annotated[list[int], Field(min_length=2, max_length=2)] | None = Field(
+        default=None, description="Integer draws in [low, high)."
+    )
+    gradient: bool | None = Field(
+        default=None, description="Whether it asks for a gradient; floats do, unless state."
+    )
+    repeat: Annotated[int, Field(ge=1)] | AxisRef | None = Field(
+        default=None, description="As many tensors; `{i}` in the name is their number from 1."
+    )
+
+
+class ValueModel(Model):
+    """An input that is not a tensor."""
+
+    value: Scalar = Field(description="None, a bool, a number or a string.")
+
+
+def _input_tag(value: Any) -> str:
+    given = value if isinstance(value, dict) else getattr(value, "model_fields_set", ())
+    return "value" if "value" in given else "array"
+
+
+InputModel = Annotated[
+    Annotated[ArrayModel, Tag("array")] | Annotated[ValueModel, Tag("value")],
+    Discriminator(_input_tag),
+]
+
+
+class RegionModel(Model):
+    """A region: a part of the program that is recomputed in backward."""
+
+    recompute: RegionName = Field(description="The region's name.")
+    takes: Any = Field(
+        default=[],
+        description="A name, or a list of positional arguments, each a name or a nested list or "
+        "mapping of names. The body knows every leaf by the same name.",
+    )
+    kwargs: dict[Name, Any] = Field(default={}, description="Arguments given by name.")
+    gives: Any = Field(description="A name, or a nested list or mapping of names and literals.")
+    body: list[NodeModel] = Field(min_length=1, description="Statements and inner regions.")
+    granularity: OneOf["function", "module", "operation"] = "function"
+    preserve_rng: bool = Field(
+        default=True, description="Whether the rerun must draw what the forward drew."
+    )
+    merge_adjacent: bool = Field(
+        default=False,
+        description="This region's output is not kept for the region that follows; both are rerun "
+        "once in backward.",
+    )
+    block: OneOf["callable", "invalid"] = Field(
+        default="callable", description="`invalid` hands over what is not a block at all."
+    )
+
+
+class CallModel(Model):
+    """A further call of a region that was defined before."""
+
+    call: RegionName = Field(description="The region's name.")
+    takes: Any = []
+    kwargs: dict[Name, Any] = {}
+    gives: Any
+
+
+class RepeatModel(Model):
+    """The same nodes several times; `{i}` in any text of the body is the number from 1."""
+
+    repeat: Annotated[int, Field(ge=1)] | AxisRef
+    body: list[NodeModel] = Field(min_length=1)
+
+
+def _node_tag(value: Any) -> str:
+    if isinstance(value, dict):
+        for tag in ("recompute", "repeat", "call"):
+            if tag in value:
+                return tag
+        return "recompute"
+    tags = {RegionModel: "recompute", RepeatModel: "repeat", CallModel: "call"}
+    return tags.get(type(value), "statement")
+
+
+Statement = Annotated[
+    str, Field(pattern="=", description="`name = op(arguments, option=literal)`", min_length=3)
+]
+NodeModel = Annotated[
+    Union[  # noqa: UP007 (a forward reference stands in it)
+        Annotated[Statement, Tag("statement")],
+        Annotated[RegionModel, Tag("recompute")],
+        Annotated[RepeatModel, Tag("repeat")],
+        Annotated[CallModel, Tag("call")],
+    ],
+    Discriminator(_node_tag),
+]
+
+
+class GradientsModel(Model):
+    """What is differentiated, with respect to what."""
+
+    of: str = Field(description="`sum(name)`, `mean(name)`, or the name of a scalar; an output.")
+    wrt: list[Name] | None = Field(
+        default=None, description="All tensors that ask for a gradient, where left out."
+    )
+    expect: dict[Name, Any] = Field(
+        default={}, description="Gradients that a document printed, as nested lists."
+    )
+
+
+class TrainModel(Model):
+    """Steps of SGD."""
+
+    steps: Annotated[int, Field(ge=1, le=100)]
+    learning_rate: float
+
+
+class TrainProcedure(Model):
+    """`procedure: {train: {steps: 5, learning_rate: 0.01}}`"""
+
+    train: TrainModel
+
+
+class ToleranceModel(Model):
+    """`|observed - expected| <= atol + rtol * |expected|`; defaults go by the dtype."""
+
+    rtol: Annotated[float, Field(ge=0, le=0.1)]
+    atol: Annotated[float, Field(ge=0, le=0.1)]
+
+
+class ErrorModel(Model):
+    """An error that the recomputed program must raise."""
+
+    type: Name = Field(description="The name of a built-in exception.")
+    then: dict[Name, Scalar] = Field(
+        default={}, description="Inputs (not tensors) changed for the good run that must follow."
+    )
+
+
+class CountsModel(Model):
+    """How often a region ran, as a document printed it."""
+
+    forward: Annotated[int, Field(ge=0)]
+    rerun: Annotated[int, Field(ge=0)]
+
+
+class ExpectModel(Model):
+    """What a document printed, beside gradients."""
+
+    executions: dict[RegionName, CountsModel] = {}
+
+
+class CaseModel(Model):
+    """One program and what is expected of it."""
+
+    title: str = Field(min_length=3)
+    source: str = Field(min_length=3, description="The document, paper or report it comes from.")
+    why: str = Field(min_length=3, description="One line on why the case exists.")
+    seed: Annotated[int, Field(ge=0)] = Field(default=0, description="Of the draws of all tensors.")
+    axes: dict[Name, Annotated[list[Scalar], Field(min_length=1)]] = Field(
+        default={}, description="Expands to one case per combination; `$name` stands for the value."
+    )
+    inputs: dict[str, InputModel] = {}
+    parameters: dict[str, ArrayModel] = {}
+    state: dict[str, ArrayModel] = Field(default={}, description="Changed in place by operations.")
+    program: list[NodeModel] = Field(min_length=1)
+    outputs: Any = Field(description="A name, or a nested list or mapping of names.")
+    gradients: GradientsModel | None = None
+    procedure: OneOf["backward", "second_backward", "second_order", "inference"] | TrainProcedure = (
+        "backward"
+    )
+    tolerance: ToleranceModel | None = None
+    needs: list[str] = Field(default=[], description="Capabilities beyond those the text shows.")
+    error: ErrorModel | None = None
+    expect: ExpectModel = ExpectModel()
+
+
+class CaseFileModel(Model):
+    """A case file: one family of cases."""
+
+    family: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")]
+    cases: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")], CaseModel] = Field(min_length=1)
+
+
+RegionModel.model_rebuild()
+RepeatModel.model_rebuild()
+CaseModel.model_rebuild()
+CaseFileModel.model_rebuild()
