@@ -311,6 +311,13 @@ class Spelling(ABC):
         """The expression for the inputs inside `run`."""
         return "inputs() | changes" if "changes" in self.run_signature() else "inputs()"
 
+    def loss_place(self, outputs: str = "outputs") -> str:
+        """The expression of the output that the loss is made of: `outputs`, `outputs[1]["a"]`, …"""
+        assert self.case.loss is not None
+        place = _place(self.case.outputs, self.case.loss.name)
+        assert place is not None
+        return outputs + place
+
     def write_main(self) -> None:
         """`main()`: run both, print both."""
         self.code(
@@ -363,6 +370,19 @@ def _lists(values: object) -> str:
     if isinstance(values, tuple):
         return f"[{', '.join(_lists(v) for v in values)}]"
     return repr(values)
+
+
+def _place(tree: Tree, name: str) -> str | None:
+    if isinstance(tree, Ref):
+        return "" if tree.name == name else None
+    if isinstance(tree, Literal):
+        return None
+    items = tree.items() if isinstance(tree, Mapping) else enumerate(tree)
+    for key, part in items:
+        found = _place(part, name)
+        if found is not None:
+            return f"[{key!r}]{found}"
+    return None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,147 @@
+"""How PyTorch's eager mode is observed: dispatch modes around the program, as it is."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from conformance.observation import Array, Draw, Leaf, Phase, Run
+from conformance.operations import RANDOM
+from conformance.program import Program, Site
+from conformance.worker.observer import Observer as Base
+from conformance.worker.trace import Trace, executions
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+
+class Dispatched(TorchDispatchMode):
+    """Notes every operation that reaches a kernel, with the line of the program it comes from.
+
+    Operations of the gradient itself come from no line of the program. An operation that early stop
+    aborts before its kernel is never dispatched.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        super().__init__()
+        self.trace = trace
+        #: (statement, phase, number of that execution of the statement) -> operations
+        self.seen: dict[tuple[Site, Phase, int], list[str]] = defaultdict(list)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        site = self.trace.current()
+        if site is not None:
+            phase = self.trace.phase
+            self.seen[site, phase, self.trace.begun[site, phase]].append(str(func))
+        return func(*args, **(kwargs or {}))
+
+    def statements(self) -> Counter[tuple[Site, Phase]]:
+        """Executions of each statement: those that dispatched all that its first forward did."""
+        found: Counter[tuple[Site, Phase]] = Counter()
+        for (site, phase), begun in self.trace.begun.items():
+            whole = self.seen.get((site, "forward", 1), [])
+            if not whole:  # nothing reaches a kernel: the line itself is all there is
+                found[site, phase] = self.trace.completed[site, phase]
+                continue
+            for number in range(1, begun + 1):
+                found[site, phase] += self.seen.get((site, phase, number), []) == whole
+        return found
+
+
+class LiveStorages(TorchDispatchMode):
+    """Knows every storage that an operation has put out and that is still alive."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: dict[int, tuple[StorageWeakRef, int]] = {}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for value in tree_leaves(result):
+            if isinstance(value, torch.Tensor):
+                storage = value.untyped_storage()
+                reference = StorageWeakRef(storage)
+                self.known[reference.cdata] = (reference, storage.nbytes())
+        return result
+
+    def nbytes(self) -> int:
+        """Bytes of all storages that are alive."""
+        return sum(size for reference, size in self.known.values() if not reference.expired())
+
+
+class Observer(Base):
+    """Observes eager PyTorch, on the CPU and on one thread."""
+
+    methods: Mapping[str, str] = {
+        "executions": "TorchDispatchMode, operations by program line",
+        "randomness": "values of the program's lines",
+        "retained memory": "TorchDispatchMode, live storages",
+    }
+
+    def __init__(self, variant: str) -> None:
+        super().__init__(variant)
+        self._live: LiveStorages | None = None
+
+    def warm_up(self) -> None:
+        torch.set_num_threads(1)
+        torch.ones(2, requires_grad=True).sum().backward()
+
+    def leaf(self, value: object) -> Leaf | None:
+        if not isinstance(value, torch.Tensor):
+            return None
+        dtype = str(value.dtype).removeprefix("torch.")
+        value = value.detach()
+        if value.dtype == torch.bfloat16:
+            value = value.float()
+        return Leaf(np.array(value.numpy()), dtype)
+
+    def generator(self) -> Array | None:
+        return torch.rand(4).numpy()
+
+    def nbytes(self, value: object) -> int:
+        return value.untyped_storage().nbytes() if isinstance(value, torch.Tensor) else 0
+
+    def identity(self, value: object) -> int:
+        if isinstance(value, torch.Tensor):
+            return value.untyped_storage()._cdata
+        return id(value)
+
+    def held(self) -> int | None:
+        return None if self._live is None else self._live.nbytes()
+
+    def count(
+        self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run
+    ) -> Run:
+        draws: list[Draw] = []
+
+        def drawn(site: Site, phase: Phase, names: Mapping[str, Any]) -> None:
+            leaf = self.leaf(names.get(site.label)) if site.op in RANDOM else None
+            if leaf is not None:
+                draws.append(Draw(site.region, site.label, phase, leaf.array))
+
+        trace = Trace(program, on_statement=drawn)
+        with trace.active(), Dispatched(trace) as mode:
+            module.run(forward)
+        found = executions(trace.entered, mode.statements())
+        return replace(run, executions=found, draws=tuple(draws) if program.random else None)
+
+    def retained(
+        self, program: Program, module: ModuleType, forward: Callable[..., Any]
+    ) -> int | None:
+        gc.collect()
+        self._live = LiveStorages()
+        try:
+            with self._live:
+                return super().retained(program, module, forward)
+        finally:
+            self._live = None

@@ -1,0 +1,41 @@
+"""One number for a set of cases: results can be compared only where it is the same."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from conformance.case import Case, Position
+
+
+def cases_hash(cases: Sequence[Case]) -> str:
+    """SHA-256 (hex) over the values of the cases, whatever their order and place in the files."""
+    canonical = [_canonical(case) for case in sorted(cases, key=lambda case: case.id)]
+    text = json.dumps(canonical, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def _canonical(value: object) -> Any:
+    """A value as JSON that keeps types apart. Positions are left out; sets are sorted."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int | float):
+        return [type(value).__name__, repr(value)]
+    if isinstance(value, Mapping):
+        return ["map", [[_canonical(k), _canonical(v)] for k, v in value.items()]]
+    if isinstance(value, tuple | list):
+        return ["sequence", [_canonical(part) for part in value]]
+    if isinstance(value, set | frozenset):
+        return ["set", sorted((_canonical(part) for part in value), key=json.dumps)]
+    if isinstance(value, np.ndarray | np.generic):
+        return _canonical(value.tolist())
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        kept = {k: _canonical(v) for k, v in parts.items() if not isinstance(v, Position)}
+        return [type(value).__name__, sorted(kept.items())]
+    raise TypeError(f"a case holds a {type(value).__name__}, which has no canonical form")
