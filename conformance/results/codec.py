@@ -93,7 +93,9 @@ def tree_to_model(tree: Tree) -> Any:
         return m.TupleModel(tuple=[tree_to_model(part) for part in tree])
     if isinstance(tree, list):
         return m.ListModel(list=[tree_to_model(part) for part in tree])
-    return m.DictModel(dict={str(k): tree_to_model(part) for k, part in tree.items()})
+    if isinstance(tree, dict):
+        return m.DictModel(mapping={str(k): tree_to_model(part) for k, part in tree.items()})
+    raise ResultsError(f"an output of type {type(tree).__name__} cannot be stored")
 
 
 def tree_from_model(model: Any) -> Tree:
@@ -108,7 +110,7 @@ def tree_from_model(model: Any) -> Tree:
         case m.ListModel():
             return [tree_from_model(part) for part in model.list]
         case m.DictModel():
-            return {key: tree_from_model(part) for key, part in model.dict.items()}
+            return {key: tree_from_model(part) for key, part in model.mapping.items()}
         case None | bool() | int() | str():
             return model
     raise ResultsError(f"not an output tree: {model!r}")

@@ -32,7 +32,7 @@ def result_from_dict(values: Mapping[str, Any]) -> Result:
 
 
 def write(path: Path, header: Header, results: Iterable[Result], footer: Footer) -> None:
-    """Write a whole file, or none: the file appears under its name when its last line is on disk."""
+    """Write a whole file or none: it gets its name when its last line is on disk."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -43,8 +43,8 @@ def write(path: Path, header: Header, results: Iterable[Result], footer: Footer)
             file.write(codec.footer_to_model(footer).model_dump_json() + "\n")
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
@@ -53,8 +53,9 @@ def write(path: Path, header: Header, results: Iterable[Result], footer: Footer)
 def read(path: Path) -> Results:
     """Read a whole file.
 
-    Raises `MissingFooterError` for one that was cut off, and `ResultsError`, with the line's number,
-    for one that is not there, is malformed, of another format, or disagrees with its own footer.
+    Raises `MissingFooterError` for one that was cut off, and `ResultsError`, with the line's
+    number, for one that is not there, is malformed, of another format, or disagrees with its own
+    footer.
     """
     header: Header | None = None
     footer: Footer | None = None

@@ -1,7 +1,7 @@
 """The lines of a results file as pydantic models: what may stand in the JSON, and its schema.
 
-Nothing here is pickled or evaluated. Floats that JSON cannot write are the strings `NaN`, `Infinity`
-and `-Infinity`; an output tree tags its containers, so that a tuple stays a tuple.
+Nothing here is pickled or evaluated. Floats that JSON cannot write are the strings `NaN`,
+`Infinity` and `-Infinity`; an output tree tags its containers, so that a tuple stays a tuple.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
-from typing_extensions import TypeAliasType
 
 from conformance.verdict import Level, Status
 
@@ -56,7 +55,7 @@ class ListModel(_Line):
 class DictModel(_Line):
     """A dict of an output tree, in order."""
 
-    dict: dict[str, TreeModel]
+    mapping: dict[str, TreeModel]
 
 
 class FloatModel(_Line):
@@ -65,10 +64,7 @@ class FloatModel(_Line):
     float: Float
 
 
-TreeModel = TypeAliasType(
-    "TreeModel",
-    None | bool | int | str | FloatModel | TensorModel | TupleModel | ListModel | DictModel,
-)
+TreeModel = bool | int | str | FloatModel | TensorModel | TupleModel | ListModel | DictModel | None
 PhaseModel = Literal["forward", "rerun"]
 Arrays = dict[str, ArrayModel]
 MaybeArrays = dict[str, ArrayModel | None]

@@ -52,9 +52,9 @@ class KnownNote:
 class Result:
     """One case on one variant (full id): the verdicts, and what they were made from.
 
-    `observation` is `None` where nothing could be observed (a crash, a missing capability), `expected`
-    where nothing was. `program` is the path of the emitted program, relative to the reports' folder.
-    `known` has a note for every deviation that was known beforehand.
+    `observation` is `None` where nothing could be observed (a crash, a missing capability),
+    `expected` where nothing was expected. `program` is the path of the emitted program, relative to
+    the reports' folder. `known` has a note for every deviation that was known beforehand.
     """
 
     case: str
