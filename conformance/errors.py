@@ -1,8 +1,8 @@
 """One exception per way to fail. Each message says what was found, what was expected and what to do.
 
 Reading cases raises `CaseError`; finding or reading an adapter `AdapterError`; reading results
-`ResultsError` and its kinds; putting results together `ComparisonError`. The command line shows them
-as one message and exits with `exit_code`.
+`ResultsError` and its kinds; putting results together `ComparisonError`; starting an adapter
+`BrokenAdapterError`. The command line shows them as one message and exits with `exit_code`.
 """
 
 from __future__ import annotations
@@ -40,6 +40,16 @@ class MissingFooterError(ResultsError):
 
 class ComparisonError(ConformanceError):
     """Two results do not belong together."""
+
+
+class BrokenAdapterError(ConformanceError):
+    """An adapter's framework is missing or does not start; `detail` is its traceback or log."""
+
+    exit_code = 3
+
+    def __init__(self, message: str, *, hint: str = "", detail: str = "") -> None:
+        self.detail = detail
+        super().__init__(message, hint=hint)
 
 
 class KnownError(ConformanceError):

@@ -329,7 +329,9 @@ class _Builder:
         for i, model in enumerate(models):
             here = (*path, i)
             if isinstance(model, RepeatModel):
-                for number in range(1, int(model.repeat) + 1):
+                times = model.repeat
+                numbers = times if isinstance(times, list) else range(1, int(times) + 1)
+                for number in numbers:
                     inner = {**words, "{i}": str(number)}
                     found += self._nodes(model.body, (*here, "body"), known, inner)
             elif isinstance(model, RegionModel):

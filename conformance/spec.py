@@ -103,9 +103,11 @@ class CallModel(Model):
 
 
 class RepeatModel(Model):
-    """The same nodes several times; `{i}` in any text of the body is the number from 1."""
+    """The same nodes several times; `{i}` in any text of the body is the number."""
 
-    repeat: Annotated[int, Field(ge=1)] | AxisRef
+    repeat: Annotated[int, Field(ge=1)] | Annotated[list[int], Field(min_length=1)] | AxisRef = (
+        Field(description="How many times, numbered from 1; or the numbers themselves.")
+    )
     body: list[NodeModel] = Field(min_length=1)
 
 

@@ -1,0 +1,208 @@
+"""The worker process of an adapter: started, given one program at a time, replaced when it dies.
+
+Pebble keeps the process and the time; this module says what its ends mean. Nothing that the worker
+raises crosses the border as an exception: a framework's own exception types could not be read here,
+where no framework is imported.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import shutil
+import signal
+import tempfile
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pebble import ProcessExpired, ProcessPool
+
+from conformance.adapter import Adapter
+from conformance.errors import BrokenAdapterError
+from conformance.observation import Observation
+from conformance.program import Program
+from conformance.worker import entry
+
+#: Seconds that importing a framework and warming it up may take.
+IMPORT_LIMIT = 300.0
+_GIB = 2**30
+_LOG_TAIL = 2000
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The worker came back with what it saw."""
+
+    observation: Observation
+
+
+@dataclass(frozen=True)
+class Crashed:
+    """The worker died: `how` is a signal's name or an exit code, `log` the end of what it wrote."""
+
+    how: str
+    log: str
+
+
+@dataclass(frozen=True)
+class TimedOut:
+    """The worker was stopped after `seconds`."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Broken:
+    """The suite or the adapter raised: the exception in one line, and its traceback."""
+
+    message: str
+    traceback: str
+
+
+Outcome = Finished | Crashed | TimedOut | Broken
+
+
+class Pool:
+    """One worker process for one adapter. Use as a context manager, or `close` it.
+
+    `log` is the file that takes what the framework prints; it is appended to.
+    """
+
+    def __init__(self, adapter: Adapter, log: Path) -> None:
+        self.adapter, self.log = adapter, log
+        self._pool: ProcessPool | None = None
+        self._folder: str | None = None
+        #: Variants whose observer the present worker has made and warmed up.
+        self._warm: set[str] = set()
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def describe(self, variants: Sequence[str]) -> Mapping[str, str]:
+        """Versions of Python and the framework, after an import and a warm-up of the variants.
+
+        Raises `BrokenAdapterError` where the framework cannot be imported or does not warm up.
+        """
+        arguments = (str(self.adapter.folder), self.adapter.name, list(variants))
+        outcome = self._call(
+            entry.describe, (*arguments, list(self.adapter.model.packages)), IMPORT_LIMIT
+        )
+        match outcome:
+            case Crashed(how, log):
+                problem, detail = f"its worker process died of {how}", log
+            case TimedOut(seconds):
+                problem, detail = f"it was not ready after {seconds:g} s", ""
+            case Broken(message, text):
+                problem, detail = message, text
+            case _:
+                self._warm |= set(variants)
+                return dict(outcome)
+        raise BrokenAdapterError(
+            f"adapter {self.adapter.name!r} cannot run: {problem}",
+            hint=f"pip install -r {self.adapter.folder / 'requirements.txt'}; log: {self.log}",
+            detail=detail,
+        )
+
+    def observe(self, program: Program) -> Outcome:
+        """Run one program. A new worker imports the framework first, outside the time limit."""
+        if program.variant not in self._warm:
+            try:
+                self.describe([program.variant])
+            except BrokenAdapterError as error:
+                return Broken(error.message, error.detail)
+        limit = self.adapter.model.time_limit
+        outcome = self._call(entry.observe, (str(self.adapter.folder), program), limit)
+        if isinstance(outcome, Crashed | TimedOut | Broken):
+            return outcome
+        if not isinstance(outcome, Observation):
+            kind = type(outcome).__name__
+            return Broken(f"the observer returned a {kind}, not an Observation", "")
+        return Finished(outcome)
+
+    def close(self) -> None:
+        """Stop the worker and remove its folder."""
+        if self._pool is not None:
+            self._pool.stop()
+            self._pool.join()
+            self._pool = None
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+        self._warm.clear()
+
+    def _running(self) -> ProcessPool:
+        if self._pool is None:
+            self.log.parent.mkdir(parents=True, exist_ok=True)
+            self._folder = tempfile.mkdtemp(prefix=f"conformance-{self.adapter.name}-")
+            model = self.adapter.model
+            self._pool = ProcessPool(
+                max_workers=1,
+                context=multiprocessing.get_context("spawn"),
+                initializer=entry.start,
+                initargs=(
+                    dict(model.environment),
+                    int(model.memory_limit * _GIB),
+                    self._folder,
+                    str(self.log),
+                ),
+            )
+        return self._pool
+
+    def _call(
+        self, function: Callable[..., Any], arguments: tuple[Any, ...], limit: float
+    ) -> Any | Crashed | TimedOut | Broken:
+        """What the function returned in the worker, or how it ended."""
+        for last in (False, True):
+            written = self.log.stat().st_size if self.log.exists() else 0
+            try:
+                future = self._running().schedule(_guarded, (function, arguments), timeout=limit)
+                answer = future.result()
+            except FutureTimeoutError:
+                self._warm.clear()
+                return TimedOut(limit)
+            except ProcessExpired as error:
+                self._warm.clear()
+                return Crashed(_ending(error.exitcode), self._log_after(written))
+            except RuntimeError as error:  # BrokenProcessPool, or a pool that is not active
+                # The worker died between two tasks: no task is to blame, so it is given once more.
+                self.close()
+                if last:
+                    return Broken(f"the worker process does not start: {error}", "")
+                continue
+            try:
+                return pickle.loads(answer)
+            except Exception as error:
+                return Broken(f"the observer's answer cannot be read: {error!r}", "")
+        raise AssertionError("unreachable")
+
+    def _log_after(self, offset: int) -> str:
+        if not self.log.exists():
+            return ""
+        with self.log.open("rb") as file:
+            file.seek(offset)
+            return file.read().decode("utf-8", "replace").strip()[-_LOG_TAIL:]
+
+
+def _guarded(function: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
+    """Runs in the worker: the pickled result, or a pickled `Broken`."""
+    try:
+        return pickle.dumps(function(*arguments))
+    except BaseException as error:
+        line = "".join(traceback.format_exception_only(error)).strip()
+        return pickle.dumps(Broken(line, traceback.format_exc()))
+
+
+def _ending(code: int) -> str:
+    if code < 0:
+        try:
+            return signal.Signals(-code).name
+        except ValueError:
+            return f"signal {-code}"
+    return f"exit code {code}"

@@ -1,0 +1,228 @@
+"""Running one adapter: what a variant does not support, what was observed, and how it is judged.
+
+The framework runs in the adapter's worker process alone. Expectations come from the reference here,
+in the process that judges, and never go to the worker.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from conformance.adapter import Adapter, Variant, find_adapter
+from conformance.capabilities import CAPABILITIES, required_by
+from conformance.case import Case
+from conformance.checks import applicable, judge
+from conformance.known import Entry, notes
+from conformance.observation import Draw, Expected, Observation
+from conformance.places import Places
+from conformance.pool import Broken, Crashed, Outcome, Pool, TimedOut
+from conformance.program import Program
+from conformance.programs import EmitFailure, Key, program_path, write_programs
+from conformance.results import STAGES, Result
+from conformance.verdict import Level, Status, Verdict
+
+#: The check that says how a run ended; every case has it.
+ERROR = "error"
+Expect = Callable[[Sequence[Draw] | None], Expected]
+
+
+def checks_of(case: Case) -> tuple[str, ...]:
+    """The checks of a case: `error` first, then those that apply, in the order of the suite."""
+    return (ERROR, *(name for name in applicable(case) if name != ERROR))
+
+
+def lacking(case: Case, variant: Variant) -> Verdict | None:
+    """The verdict on a case that the variant has no way to express; `None` where it has."""
+    lacked = sorted(required_by(case) & set(variant.model.lacks))
+    if not lacked:
+        return None
+    reasons = "; ".join(f"{word} ({variant.model.lacks[word]})" for word in lacked)
+    meanings = "; ".join(f"{word}: {CAPABILITIES[word]}" for word in lacked)
+    return _ended(Status.UNSUPPORTED, f"{variant.id} lacks {reasons}", expected=meanings)
+
+
+def refused(case: Case, variant: Variant, observation: Observation) -> Verdict | None:
+    """The verdict on a case that the variant refused with the error that it declares for that."""
+    error = observation.recomputed.error
+    if error is None:
+        return None
+    for word in sorted(required_by(case) & set(variant.model.refuses)):
+        refusal = variant.model.refuses[word]
+        if refusal.raises in (error.type, *error.bases) and refusal.match in error.message:
+            return _ended(
+                Status.UNSUPPORTED,
+                f"{variant.id} refuses {word}: {error.type}: {error.message}",
+                expected=f"{word}: {CAPABILITIES[word]}",
+                observed=f"{error.type} in {error.phase}",
+            )
+    return None
+
+
+def ended(outcome: Outcome) -> Verdict | None:
+    """The verdict on a worker that did not come back with an observation."""
+    match outcome:
+        case Crashed(how, log):
+            return _ended(Status.CRASHED, f"the process died of {how}", observed=log)
+        case TimedOut(seconds):
+            return _ended(Status.TIMEOUT, f"no answer within {seconds:g} s")
+        case Broken(message, text):
+            return _ended(Status.BROKEN, f"the adapter's observer failed: {message}", observed=text)
+        case _:
+            return None
+
+
+def verdicts_on(
+    case: Case, variant: Variant, expect: Expect, observation: Observation
+) -> tuple[Verdict, ...]:
+    """The verdicts on an observation: refusals and broken controls first, then the checks."""
+    refusal = refused(case, variant, observation)
+    if refusal is not None:
+        return (refusal,)
+    error = observation.plain.error
+    if error is not None and case.error is None:
+        return (
+            _ended(
+                Status.BROKEN,
+                f"the plain program raised {error.type}: {error.message}",
+                expected="no error: nothing is recomputed in the plain program",
+                observed=f"{error.type} in {error.phase}",
+            ),
+        )
+    try:
+        verdicts = judge(case, variant, expect, observation)
+    except Exception as raised:
+        line = "".join(traceback.format_exception_only(raised)).strip()
+        message = f"judging failed: {line}"
+        return (_ended(Status.BROKEN, message, observed=traceback.format_exc()),)
+    return complete(case, verdicts)
+
+
+def complete(case: Case, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
+    """The verdicts, and a `broken` one for every check that owes its verdict or was not announced.
+
+    A run that did not finish has one verdict, of the check `error`, that is not a pass.
+    """
+    named = {verdict.check for verdict in verdicts}
+    unfinished = named == {ERROR} and all(v.status is not Status.PASS for v in verdicts)
+    owed = [name for name in checks_of(case) if name not in named and name != ERROR]
+    missing = [] if unfinished else owed
+    strange = sorted(named - set(checks_of(case)))
+    added = [
+        _ended(Status.BROKEN, f"the check {name} gave no verdict", check=name) for name in missing
+    ]
+    if strange:
+        message = f"verdicts of checks that do not apply to this case: {', '.join(strange)}"
+        added.append(_ended(Status.BROKEN, message))
+    if ERROR not in named and not strange:
+        message = "the run came to its end"
+        added.append(Verdict(ERROR, Status.PASS, Level.MUST, message))
+    return (*verdicts, *added)
+
+
+def _ended(
+    status: Status, message: str, *, expected: str = "", observed: str = "", check: str = ERROR
+) -> Verdict:
+    return Verdict(check, status, Level.MUST, message, expected, observed)
+
+
+@dataclass
+class Stopwatch:
+    """Seconds per stage of a run (`conformance.results.STAGES`)."""
+
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the time spent inside the `with` to a stage."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] += time.perf_counter() - start
+
+
+class Runner:
+    """Runs cases on the variants of one adapter, one after the other.
+
+    `log` takes what the framework prints. `close` stops the worker process.
+    """
+
+    def __init__(
+        self, adapter: Adapter, places: Places, log: Path, known: Sequence[Entry] = ()
+    ) -> None:
+        self.adapter, self.places, self.known = adapter, places, known
+        self.pool = Pool(adapter, log)
+        self.watch = Stopwatch()
+        self._programs: dict[Key, Program | EmitFailure] = {}
+
+    def start(self, variants: Sequence[Variant]) -> Mapping[str, str]:
+        """Import the framework and warm up. Returns versions; raises `BrokenAdapterError`."""
+        with self.watch.stage("import"):
+            return self.pool.describe([variant.name for variant in variants])
+
+    def emit(self, pairs: Sequence[tuple[Case, Variant]]) -> None:
+        """Write the programs of these cases and variants, those that a variant can express."""
+        wanted = [(c, v) for c, v in pairs if lacking(c, v) is None]
+        with self.watch.stage("emitting"):
+            self._programs.update(write_programs(self.adapter, wanted, self.places.reports))
+
+    def run(self, case: Case, variant: Variant) -> Result:
+        """One case on one variant. Raises nothing: what goes wrong is a verdict."""
+        unsupported = lacking(case, variant)
+        if unsupported is not None:
+            return self._result(case, variant, (unsupported,))
+        if (case.id, variant.id) not in self._programs:
+            self.emit([(case, variant)])
+        program = self._programs[case.id, variant.id]
+        if isinstance(program, EmitFailure):
+            message = f"the adapter cannot write the program: {program.message}"
+            verdict = _ended(Status.BROKEN, message, observed=program.traceback)
+            return self._result(case, variant, (verdict,))
+        with self.watch.stage("observing"):
+            outcome = self.pool.observe(program)
+        failure = ended(outcome)
+        if failure is not None or isinstance(outcome, Crashed | TimedOut | Broken):
+            assert failure is not None
+            return self._result(case, variant, (failure,))
+        used: list[Expected] = []
+
+        def expect(draws: Sequence[Draw] | None) -> Expected:
+            used.append(self._expected(case, variant, draws))
+            return used[-1]
+
+        with self.watch.stage("judging"):
+            verdicts = verdicts_on(case, variant, expect, outcome.observation)
+        expected = used[-1] if used else None
+        return self._result(case, variant, verdicts, outcome.observation, expected)
+
+    def close(self) -> None:
+        """Stop the worker process."""
+        self.pool.close()
+
+    def _expected(
+        self, case: Case, variant: Variant, draws: Sequence[Draw] | None
+    ) -> Expected:
+        reference = find_adapter("reference", self.places.adapters).load("expected")
+        model = variant.model
+        found: Expected = reference.expect(case, model.discipline, saves=model.saves, draws=draws)
+        return found
+
+    def _result(
+        self,
+        case: Case,
+        variant: Variant,
+        verdicts: tuple[Verdict, ...],
+        observation: Observation | None = None,
+        expected: Expected | None = None,
+    ) -> Result:
+        emitted = isinstance(self._programs.get((case.id, variant.id)), Program)
+        program = str(program_path(case.id, variant.id)) if emitted else ""
+        bare = Result(case.id, variant.id, verdicts, observation, expected, program)
+        return Result(
+            case.id, variant.id, verdicts, observation, expected, program, notes(self.known, bare)
+        )
