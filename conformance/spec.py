@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 Scalar: TypeAlias = None | bool | int | float | str
 Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-RegionName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
+RegionName = Annotated[str, Field(pattern=r"^[a-z]([a-z0-9_-]|\{i\})*$")]
 AxisRef = Annotated[str, Field(pattern=r"^\$[A-Za-z_]", description="The value of an axis.")]
 Dtype = OneOf["float32", "float64", "float16", "bfloat16", "int32", "int64", "bool"]
 
