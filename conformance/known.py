@@ -1,8 +1,8 @@
 """Known deviations: `adapters/<name>/known.yaml`, a list of entries that explain verdicts.
 
 An entry says which case, variant and check deviate, a piece of text that the verdict must contain,
-and a person's reason. Entries are strict: one that passes again, and one that explains nothing, fail
-the run.
+and a person's reason. Entries are strict: one that passes again fails the run, and so does one that
+explains nothing.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ _PACKAGE = Path(__file__).resolve().parent
 
 @dataclass(frozen=True)
 class Places:
-    """Absolute folders: `cases` and `adapters` exist, `reports` is made by the run that needs it."""
+    """Absolute folders: `cases` and `adapters` exist, `reports` is made when needed."""
 
     cases: Path
     adapters: Path
@@ -26,7 +26,7 @@ def find_places(
     *,
     package: Path = _PACKAGE,
 ) -> Places:
-    """The folders: as given, else beside the package in a checkout, else inside the installed wheel.
+    """The folders: as given, else beside the package in a checkout, else in the installed wheel.
 
     Reports go to `reports/` in the current directory unless told otherwise. Raises
     `ConformanceError` where a folder does not exist.

@@ -110,13 +110,20 @@ class Pool:
             detail=detail,
         )
 
-    def observe(self, program: Program) -> Outcome:
-        """Run one program. A new worker imports the framework first, outside the time limit."""
-        if program.variant not in self._warm:
+    def ready(self, variant: str) -> Broken | None:
+        """See to it that the worker has imported the framework and warmed the variant up."""
+        if variant not in self._warm:
             try:
-                self.describe([program.variant])
+                self.describe([variant])
             except BrokenAdapterError as error:
                 return Broken(error.message, error.detail)
+        return None
+
+    def observe(self, program: Program) -> Outcome:
+        """Run one program. A new worker imports the framework first, outside the time limit."""
+        unready = self.ready(program.variant)
+        if unready is not None:
+            return unready
         limit = self.adapter.model.time_limit
         outcome = self._call(entry.observe, (str(self.adapter.folder), program), limit)
         if isinstance(outcome, Crashed | TimedOut | Broken):
@@ -129,7 +136,7 @@ class Pool:
     def close(self) -> None:
         """Stop the worker and remove its folder."""
         if self._pool is not None:
-            self._pool.stop()
+            self._pool.stop()  # type: ignore[no-untyped-call]
             self._pool.join()
             self._pool = None
         if self._folder is not None:

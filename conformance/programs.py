@@ -9,6 +9,7 @@ import tempfile
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
@@ -55,7 +56,7 @@ def texts(
     keys: dict[str, Key] = {}
     for case, variant in pairs:
         key = (case.id, variant.id)
-        draft = _attempt(lambda c=case, v=variant: adapter.load("spelling").Spelling(c, v).write())
+        draft = _attempt(partial(_draft, adapter, case, variant))
         if isinstance(draft, EmitFailure):
             found[key] = draft
         else:
@@ -63,6 +64,11 @@ def texts(
             drafts[label], keys[label] = draft, key
     found.update({keys[label]: text for label, text in _finished(drafts).items()})
     return found
+
+
+def _draft(adapter: Adapter, case: Case, variant: Variant) -> Code:
+    draft: Code = adapter.load("spelling").Spelling(case, variant).write()
+    return draft
 
 
 def _finished(drafts: Mapping[str, Code]) -> Mapping[str, Text | EmitFailure]:

@@ -20,7 +20,7 @@ from conformance.checks import applicable, judge
 from conformance.known import Entry, notes
 from conformance.observation import Draw, Expected, Observation
 from conformance.places import Places
-from conformance.pool import Broken, Crashed, Outcome, Pool, TimedOut
+from conformance.pool import Broken, Crashed, Finished, Pool, TimedOut
 from conformance.program import Program
 from conformance.programs import EmitFailure, Key, program_path, write_programs
 from conformance.results import STAGES, Result
@@ -63,7 +63,7 @@ def refused(case: Case, variant: Variant, observation: Observation) -> Verdict |
     return None
 
 
-def ended(outcome: Outcome) -> Verdict | None:
+def stopped(outcome: Crashed | TimedOut | Broken) -> Verdict:
     """The verdict on a worker that did not come back with an observation."""
     match outcome:
         case Crashed(how, log):
@@ -72,8 +72,6 @@ def ended(outcome: Outcome) -> Verdict | None:
             return _ended(Status.TIMEOUT, f"no answer within {seconds:g} s")
         case Broken(message, text):
             return _ended(Status.BROKEN, f"the adapter's observer failed: {message}", observed=text)
-        case _:
-            return None
 
 
 def verdicts_on(
@@ -183,12 +181,12 @@ class Runner:
             message = f"the adapter cannot write the program: {program.message}"
             verdict = _ended(Status.BROKEN, message, observed=program.traceback)
             return self._result(case, variant, (verdict,))
+        with self.watch.stage("import"):
+            unready = self.pool.ready(variant.name)
         with self.watch.stage("observing"):
-            outcome = self.pool.observe(program)
-        failure = ended(outcome)
-        if failure is not None or isinstance(outcome, Crashed | TimedOut | Broken):
-            assert failure is not None
-            return self._result(case, variant, (failure,))
+            outcome = unready or self.pool.observe(program)
+        if not isinstance(outcome, Finished):
+            return self._result(case, variant, (stopped(outcome),))
         used: list[Expected] = []
 
         def expect(draws: Sequence[Draw] | None) -> Expected:
@@ -204,9 +202,7 @@ class Runner:
         """Stop the worker process."""
         self.pool.close()
 
-    def _expected(
-        self, case: Case, variant: Variant, draws: Sequence[Draw] | None
-    ) -> Expected:
+    def _expected(self, case: Case, variant: Variant, draws: Sequence[Draw] | None) -> Expected:
         reference = find_adapter("reference", self.places.adapters).load("expected")
         model = variant.model
         found: Expected = reference.expect(case, model.discipline, saves=model.saves, draws=draws)

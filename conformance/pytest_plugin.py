@@ -1,0 +1,53 @@
+"""The pytest plugin. Inert unless `--adapter` is given; then see `conformance.session`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The plugin's options."""
+    group = parser.getgroup("conformance", "conformance of recomputation")
+    group.addoption(
+        "--adapter",
+        action="append",
+        default=[],
+        metavar="NAME_OR_PATH",
+        help="run the conformance cases on this adapter; repeatable",
+    )
+    group.addoption(
+        "--variant",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="only this variant (reentrant, torch/reentrant); repeatable",
+    )
+    group.addoption("--cases", type=Path, metavar="DIR", help="folder of case files")
+    group.addoption("--adapters-folder", type=Path, metavar="DIR", help="folder of adapters")
+    group.addoption("--reports", type=Path, metavar="DIR", help="where results go: reports/")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Read cases and adapters, and let the plugin's other half in."""
+    if not config.getoption("adapter"):
+        return
+    # Imported here, so that a pytest session of anything else does not pay for it.
+    from conformance.errors import ConformanceError
+    from conformance.places import find_places
+    from conformance.selection import select
+    from conformance.session import Suite
+
+    try:
+        places = find_places(
+            config.getoption("cases"),
+            config.getoption("adapters_folder"),
+            config.getoption("reports"),
+        )
+        selection = select(config.getoption("adapter"), config.getoption("variant"), places)
+    except ConformanceError as error:
+        raise pytest.UsageError(str(error)) from error
+    if config.args_source is not pytest.Config.ArgsSource.ARGS:
+        config.args = [str(places.cases)]
+    config.pluginmanager.register(Suite(config, selection), "conformance-suite")

@@ -1,0 +1,68 @@
+"""What a run is asked for: cases, adapters with their variants, and what is known to deviate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from conformance.adapter import Adapter, Variant, find_adapter
+from conformance.case import Case
+from conformance.errors import AdapterError, nearest
+from conformance.known import FILE, Entry, read
+from conformance.load import load_folder
+from conformance.places import Places
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """An adapter with those of its variants that run."""
+
+    adapter: Adapter
+    variants: tuple[Variant, ...]
+    known: tuple[Entry, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Whether no variant is left out."""
+        return self.variants == self.adapter.variants
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The cases of a folder, and the adapters that they run on."""
+
+    places: Places
+    cases: tuple[Case, ...]
+    chosen: tuple[Chosen, ...]
+
+
+def select(adapters: Sequence[str], variants: Sequence[str], places: Places) -> Selection:
+    """Read what a run needs. A variant is named alone or with its adapter (`torch/reentrant`).
+
+    Raises `ConformanceError` for anything that does not exist or is malformed.
+    """
+    found = [find_adapter(name, places.adapters) for name in dict.fromkeys(adapters)]
+    names = [adapter.name for adapter in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise AdapterError(f"two adapters are named {name!r}", where=places.adapters)
+    every = [variant for adapter in found for variant in adapter.variants]
+    for wanted in variants:
+        if not any(_named(variant, wanted) for variant in every):
+            hint = nearest(wanted, [v.id if "/" in wanted else v.name for v in every])
+            raise AdapterError(f"no variant {wanted!r} in {', '.join(names)}", hint=hint)
+    chosen = tuple(
+        Chosen(
+            adapter,
+            tuple(
+                v for v in adapter.variants if not variants or any(_named(v, w) for w in variants)
+            ),
+            read(adapter.folder / FILE),
+        )
+        for adapter in found
+    )
+    return Selection(places, load_folder(places.cases), chosen)
+
+
+def _named(variant: Variant, word: str) -> bool:
+    return word in (variant.name, variant.id)

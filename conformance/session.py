@@ -1,0 +1,385 @@
+"""A run as a pytest session: an item for every case, variant and check.
+
+All checks of a case on a variant are judged from one observation, made when the first of its items
+runs. Each finished result is spooled to a file; the process that the user started merges them into
+`<reports>/<adapter>.jsonl` at the end, the same with and without pytest-xdist.
+"""
+
+from __future__ import annotations
+
+import platform
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from _pytest._code.code import ReprFileLocation, TerminalRepr
+from _pytest._io import TerminalWriter
+from _pytest.terminal import TerminalReporter
+
+from conformance import __version__
+from conformance.adapter import Variant
+from conformance.case import Case
+from conformance.errors import BrokenAdapterError
+from conformance.known import Entry, Standing, Weighed, idle, weigh, weighed
+from conformance.results import STAGES, Header, Result, cases_hash, make_footer, write
+from conformance.runner import ERROR, Runner, checks_of
+from conformance.selection import Chosen, Selection
+from conformance.spool import Spool
+from conformance.summary import AdapterRun, print_summary
+from conformance.verdict import Status, Verdict
+
+#: Exit status of a run in which an adapter could not be started.
+BROKEN_ADAPTER = 3
+
+
+class ConformanceWarning(UserWarning):
+    """A SHOULD that does not hold."""
+
+
+class UnexpectedError(Exception):
+    """Carries verdicts from an item's run to its report."""
+
+    def __init__(self, found: Sequence[Weighed], program: Path | None) -> None:
+        self.found, self.program = tuple(found), program
+        super().__init__("; ".join(item.verdict.message for item in found))
+
+
+class Suite:
+    """The hooks of a run, in the process that the user started and in xdist's workers alike."""
+
+    def __init__(self, config: pytest.Config, selection: Selection) -> None:
+        self.config, self.selection = config, selection
+        self.given: dict[str, Any] | None = getattr(config, "workerinput", None)
+        self.started = datetime.now(UTC).isoformat(timespec="seconds")
+        self.broken: dict[str, BrokenAdapterError] = {}
+        self.versions: dict[str, dict[str, str]] = {}
+        self.seconds = {c.adapter.name: dict.fromkeys(STAGES, 0.0) for c in selection.chosen}
+        self.runs: list[AdapterRun] = []
+        self.spool: Spool | None = None
+        self.runners = {c.adapter.name: self._runner(c) for c in selection.chosen}
+        self._checks: dict[tuple[str, str], set[str]] = {}
+        self._numbers: dict[tuple[str, str], int] = {}
+        self._results: dict[tuple[str, str], Result] = {}
+        self._pairs: dict[str, list[tuple[Case, Variant]]] = {}
+
+    # -- start ---------------------------------------------------------------------------------
+
+    def pytest_sessionstart(self) -> None:
+        """Start every adapter once, before anything is judged."""
+        if self.given is not None:
+            self.spool = Spool(Path(self.given["conformance_spool"]))
+            return
+        if self.config.option.collectonly:
+            return
+        reports = self.selection.places.reports
+        self.spool = Spool.make(reports)
+        for chosen in self.selection.chosen:
+            name = chosen.adapter.name
+            self._clear(name)
+            try:
+                found = self.runners[name].start(chosen.variants)
+                self.versions[name] = {**found, "platform": platform.platform()}
+            except BrokenAdapterError as error:
+                self.broken[name] = error
+                self.runners[name].close()
+            if self.config.pluginmanager.hasplugin("dsession"):
+                self.runners[name].close()
+        if len(self.broken) == len(self.runners):
+            self.spool.remove()
+            message = "\n".join(str(error) for error in self.broken.values())
+            pytest.exit(message, returncode=BROKEN_ADAPTER)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Tell an xdist worker where to spool, and which adapters do not start."""
+        assert self.spool is not None
+        node.workerinput["conformance_spool"] = str(self.spool.folder)
+        node.workerinput["conformance_broken"] = list(self.broken)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
+        """Keep all checks of one case and variant on one worker: they share an observation."""
+        from xdist.scheduler.loadscope import LoadScopeScheduling
+
+        class Grouped(LoadScopeScheduling):  # type: ignore[misc]
+            def _split_scope(self, nodeid: str) -> str:
+                return nodeid.rpartition(" ")[0] or nodeid
+
+        return None if config.getoption("dist") == "each" else Grouped(config, log)
+
+    # -- collection ----------------------------------------------------------------------------
+
+    def pytest_collect_file(
+        self, file_path: Path, parent: pytest.Collector
+    ) -> pytest.Collector | None:
+        """Case files, and no others."""
+        if file_path.suffix != ".yaml" or self.selection.places.cases not in file_path.parents:
+            return None
+        file: CaseFile = CaseFile.from_parent(parent, path=file_path, suite=self)
+        return file
+
+    def items(self, file: CaseFile) -> Iterator[CheckItem]:
+        """The items of a file: by case, then variant, then check."""
+        broken = self.broken if self.given is None else self.given["conformance_broken"]
+        for case in self.selection.cases:
+            if Path(case.where.file).resolve() != file.path.resolve():
+                continue
+            for chosen in self.selection.chosen:
+                if chosen.adapter.name in broken:
+                    continue
+                for variant in chosen.variants:
+                    for check in checks_of(case):
+                        name = f"{case.id}[{variant.id}] {check}"
+                        yield CheckItem.from_parent(
+                            file, name=name, suite=self, case=case, variant=variant, check=check
+                        )
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Note what is left to run after all deselection."""
+        for item in session.items:
+            if isinstance(item, CheckItem):
+                pair = (item.case.id, item.variant.id)
+                self._checks.setdefault(pair, set()).add(item.check)
+                if pair not in self._numbers:
+                    self._numbers[pair] = len(self._numbers)
+                    listed = self._pairs.setdefault(item.variant.adapter, [])
+                    listed.append((item.case, item.variant))
+
+    # -- running -------------------------------------------------------------------------------
+
+    def result(self, case: Case, variant: Variant) -> Result:
+        """The result of a case on a variant, with the verdicts that were asked for."""
+        pair = (case.id, variant.id)
+        if pair not in self._results:
+            runner = self.runners[variant.adapter]
+            pending = self._pairs.pop(variant.adapter, None)
+            if pending is not None:  # the first of this adapter: write all programs at once
+                runner.emit(pending)
+            found = runner.run(case, variant)
+            asked = self._checks[pair]
+            verdicts = tuple(v for v in found.verdicts if v.check in asked or _stops(found, v))
+            found = replace(found, verdicts=verdicts)
+            assert self.spool is not None
+            self.spool.put(variant.adapter, self._numbers[pair], found)
+            # Arrays are on disk now; what items need are the verdicts.
+            self._results[pair] = replace(found, observation=None, expected=None)
+        return self._results[pair]
+
+    def asked(self, case: Case, variant: Variant, check: str) -> bool:
+        """Whether a check of a case on a variant has an item in this run."""
+        return check in self._checks[case.id, variant.id]
+
+    def known(self, variant: Variant) -> tuple[Entry, ...]:
+        """The known deviations of a variant's adapter."""
+        return next(c.known for c in self.selection.chosen if c.adapter.name == variant.adapter)
+
+    # -- end -----------------------------------------------------------------------------------
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        """Add an xdist worker's seconds to the run's."""
+        output = getattr(node, "workeroutput", None) or {}
+        for name, seconds in output.get("conformance_seconds", {}).items():
+            self._add(name, seconds)
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Stop the workers; merge what was spooled into one results file per adapter."""
+        for name, runner in self.runners.items():
+            runner.close()
+            self._add(name, runner.watch.seconds)
+        if self.given is not None:
+            self.config.workeroutput["conformance_seconds"] = self.seconds  # type: ignore[attr-defined]
+            return
+        if self.spool is None:
+            return
+        for chosen in self.selection.chosen:
+            self.runs.append(self._merge(chosen))
+        self.spool.remove()
+        if any(run.idle for run in self.runs) and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if self.broken:
+            session.exitstatus = BROKEN_ADAPTER
+
+    def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
+        """A table of statuses, then what was unexpected."""
+        if any(run.results or run.broken for run in self.runs):
+            terminalreporter.section("conformance")
+            print_summary(self.runs, terminalreporter)
+
+    def _merge(self, chosen: Chosen) -> AdapterRun:
+        assert self.spool is not None
+        name = chosen.adapter.name
+        places, cases = self.selection.places, self.selection.cases
+        file = places.reports / f"{name}.jsonl"
+        results = self.spool.results(name)
+        run = AdapterRun(name, tuple(v.id for v in chosen.variants), file)
+        if name in self.broken:
+            return replace(run, broken=str(self.broken[name]))
+        if not results:
+            return run
+        whole = len(results) == len(cases) * len(chosen.variants)
+        header = Header(
+            suite=__version__,
+            adapter=name,
+            variants=run.variants,
+            disciplines={v.id: v.model.discipline for v in chosen.variants},
+            versions=self.versions[name],
+            cases=cases_hash(cases),
+            selection=self._selection(results, whole),
+            started=self.started,
+        )
+        write(file, header, results, make_footer(results, self.seconds[name]))
+        return replace(
+            run,
+            results=results,
+            weighed={(r.case, r.variant): weighed(chosen.known, r) for r in results},
+            idle=idle(chosen.known, results) if self._full(whole, chosen) else (),
+        )
+
+    def _selection(self, results: Sequence[Result], whole: bool) -> str:
+        options = self.config.option
+        words = [f"-k {options.keyword}"] if options.keyword else []
+        words += ["-m " + options.markexpr] if options.markexpr else []
+        words += ["--last-failed"] if getattr(options, "lf", False) else []
+        if not whole:
+            words.append(f"{len({r.case for r in results})} of {len(self.selection.cases)} cases")
+        return ", ".join(words)
+
+    def _full(self, whole: bool, chosen: Chosen) -> bool:
+        """Whether every check of every case and variant was run."""
+        return whole and chosen.whole and not self._selection((), whole)
+
+    def _add(self, name: str, seconds: dict[str, float]) -> None:
+        for stage, value in seconds.items():
+            self.seconds[name][stage] += value
+
+    def _runner(self, chosen: Chosen) -> Runner:
+        worker = "" if self.given is None else f".{self.given['workerid']}"
+        log = self.selection.places.reports / "logs" / f"{chosen.adapter.name}{worker}.log"
+        return Runner(chosen.adapter, self.selection.places, log, chosen.known)
+
+    def _clear(self, name: str) -> None:
+        """Take away what an earlier run of an adapter left: it must not pass for this one's."""
+        reports = self.selection.places.reports
+        logs = reports / "logs"
+        for file in (
+            reports / f"{name}.jsonl",
+            logs / f"{name}.log",
+            *logs.glob(f"{name}.gw*.log"),
+        ):
+            file.unlink(missing_ok=True)
+
+
+class CaseFile(pytest.File):
+    """A case file."""
+
+    def __init__(self, *, suite: Suite, **rest: Any) -> None:
+        super().__init__(**rest)
+        self.suite = suite
+
+    def collect(self) -> Iterable[CheckItem]:
+        """The file's items."""
+        return self.suite.items(self)
+
+
+class CheckItem(pytest.Item):
+    """One check of one case on one variant."""
+
+    def __init__(
+        self, *, suite: Suite, case: Case, variant: Variant, check: str, **rest: Any
+    ) -> None:
+        super().__init__(**rest)
+        self.suite, self.case, self.variant, self.check = suite, case, variant, check
+
+    def runtest(self) -> None:
+        """Judge. A known deviation is an expected failure; a missing feature is a skip."""
+        result = self.suite.result(self.case, self.variant)
+        verdicts = [v for v in result.verdicts if v.check == self.check]
+        if not verdicts:
+            stop = next(v for v in result.verdicts if _stops(result, v))
+            if self.suite.asked(self.case, self.variant, ERROR):
+                seen = f"{self.case.id}[{self.variant.id}] {ERROR}"
+                pytest.skip(f"not judged ({stop.status}): see {seen}")
+            verdicts = [stop]
+        program = self.suite.selection.places.reports / result.program if result.program else None
+        found = weigh(self.suite.known(self.variant), self.case.id, self.variant.id, verdicts)
+        self._record(verdicts, program)
+        unexpected = [item for item in found if item.standing is Standing.UNEXPECTED]
+        if unexpected:
+            raise UnexpectedError(unexpected, program)
+        known = [item.reason for item in found if item.standing is Standing.KNOWN]
+        if known:
+            pytest.xfail("; ".join(dict.fromkeys(known)))
+        for verdict in verdicts:
+            if verdict.status is Status.WARN:
+                line = self.case.where.line
+                warnings.warn_explicit(
+                    f"{self.name}: {verdict.message}", ConformanceWarning, str(self.path), line
+                )
+            elif verdict.status is Status.UNSUPPORTED:
+                pytest.skip(verdict.message)
+
+    def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
+        """The verdicts in words; a traceback only for a fault of the plugin itself."""
+        if isinstance(excinfo.value, UnexpectedError):
+            line = self.case.where.line
+            return VerdictText(excinfo.value, str(self.path), line)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Where the case stands."""
+        return self.path, self.case.where.line - 1, self.name
+
+    def _record(self, verdicts: Sequence[Verdict], program: Path | None) -> None:
+        status = next((v.status for v in verdicts if v.status is not Status.PASS), Status.PASS)
+        self.user_properties.append(("status", status.value))
+        if program is not None:
+            self.user_properties.append(("program", str(program)))
+
+
+@dataclass
+class VerdictText(TerminalRepr):
+    """Unexpected verdicts as pytest prints a failure."""
+
+    error: UnexpectedError
+    path: str
+    line: int
+
+    @property
+    def reprcrash(self) -> ReprFileLocation:
+        """What the short summary says."""
+        item = self.error.found[0]
+        return ReprFileLocation(self.path, self.line, headline(item))
+
+    def toterminal(self, tw: TerminalWriter) -> None:
+        """Message, then expected and observed, then the program."""
+        for item in self.error.found:
+            tw.line(headline(item), red=True)
+            for label, words in (
+                ("expected", item.verdict.expected),
+                ("observed", item.verdict.observed),
+                ("seen by", item.verdict.method),
+            ):
+                if words:
+                    tw.line(f"  {label}: " + words.replace("\n", "\n    "))
+        if self.error.program is not None:
+            tw.line(f"  program: {self.error.program}")
+
+
+def headline(item: Weighed) -> str:
+    """A verdict in one line, and why it is unexpected where that needs words."""
+    reason = f" [{item.reason}]" if item.reason else ""
+    return f"{item.verdict.status}: {item.verdict.message}{reason}"
+
+
+def _stops(result: Result, verdict: Verdict) -> bool:
+    """Whether a verdict says that the run did not finish, so that nothing else was judged."""
+    return (
+        verdict.check == ERROR
+        and verdict.status is not Status.PASS
+        and all(other.check == ERROR for other in result.verdicts)
+    )
