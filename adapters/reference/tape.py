@@ -186,6 +186,11 @@ def no_gradient():
     return _set(recording=False)
 
 
+def quiet():
+    """A `with` block in which nothing is counted."""
+    return _set(logging=False)
+
+
 def executions():
     """What ran, in order: (region's function name or '', operation or '' for the region, phase)."""
     return _state.log
@@ -398,8 +403,8 @@ def recompute(function, *, preserve_rng=True, merge_adjacent=False):
 
     `preserve_rng`: the second run draws what the first drew, and leaves the generator alone.
     `merge_adjacent`: a recomputed callable that is given this one's results does not keep them;
-    both run again, once, when the later one's gradients are taken. Takes and gives tensors in nested
-    tuples, lists and dicts, by position or by name, and anything else as it is.
+    both run again, once, when the later one's gradients are taken. Takes and gives tensors in
+    nested tuples, lists and dicts, by position or by name, and anything else as it is.
     """
     if not callable(function):
         raise TypeError(f"recompute needs a callable, not {type(function).__name__}")

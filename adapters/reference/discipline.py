@@ -1,0 +1,353 @@
+"""How often each statement of a case runs, forward and again in backward, under each discipline.
+
+Where implementations legitimately differ (a gradient may read the operation's argument or its
+result), every combination is a `World`; what any of them does is allowed.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from conformance.adapter import load_file
+from conformance.case import Case
+from conformance.observation import Allowed, Phase
+from conformance.operations import OPERATIONS, RANDOM
+
+flow_: Any = load_file(Path(__file__).parent / "flow.py", "conformance_reference_flow")
+Step, Call = flow_.Step, flow_.Call
+Key = tuple[str, str]
+_WORDS = {
+    "alternatives": "implementations differ in what a gradient reads and which gradients they take",
+    "second order": "the second pass may run a region again or use what the first made",
+    "unused": "what no output needs may be left out",
+}
+
+
+@dataclass(frozen=True)
+class World:
+    """One consistent way to implement the operations.
+
+    `choice` is the number of the alternative of an operation's needs, `saves` overrides it.
+    `active` are the tensors through which gradients flow, `reached` the statements whose gradients
+    are taken. `mask_alone`: a dropout mask can be made without the tensor that it masks. `whole_merged`: a
+    merged region with nothing after it runs to its end.
+    """
+
+    choice: Mapping[str, int]
+    saves: Mapping[str, str]
+    active: frozenset[int]
+    reached: frozenset[Any]
+    mask_alone: bool
+    whole_merged: bool
+
+    def words(self, flow: Any, step: Any, active: Iterable[int] | None = None) -> frozenset[str]:
+        """What the gradients of a statement read: argument names, `out`, `mask`."""
+        op = step.statement.op
+        names = list(flow.differentiable(step, self.active if active is None else active))
+        if not names:
+            return frozenset()
+        if op in self.saves:
+            return frozenset(self.saves[op].replace(",", " ").split())
+        found: set[str] = set()
+        for name in names:
+            options = OPERATIONS[op].needs[name]
+            found |= options[min(self.choice.get(op, 0), len(options) - 1)]
+        return frozenset(found)
+
+    @property
+    def region(self) -> frozenset[str]:
+        """What the variant says of regions as a whole: `out`, `flat`."""
+        return frozenset(self.saves.get("region", "").replace(",", " ").split())
+
+
+def worlds(
+    case: Case, flow: Any, saves: Mapping[str, str], *, alternatives: bool
+) -> Iterator[World]:
+    """Every consistent way to implement the case's operations; only the first alternative of each
+    where `alternatives` is false."""
+    used = sorted({step.statement.op for step in flow.steps()})
+    options: dict[str, range] = {}
+    for op in used:
+        most = max((len(sets) for sets in OPERATIONS[op].needs.values()), default=1)
+        if alternatives and most > 1 and op not in saves:
+            options[op] = range(most)
+    asking = [array.name for array in case.arrays if array.gradient]
+    pairs = {(frozenset(asking), frozenset(case.wrt))}
+    pairs |= {(frozenset(names), frozenset(names)) for names in (asking, case.wrt)}
+    has_mask = any(RANDOM & {op} for op in used)
+    merged = any(region.merge_adjacent for region in case.regions())
+    ends = () if flow.loss is None else (flow.loss,)
+    for kept, wanted in sorted(pairs, key=lambda p: (sorted(p[0]), sorted(p[1]))):
+        active, reached = flow.active(kept), flow.reached(flow.active(wanted), ends)
+        for numbers in itertools.product(*options.values()):
+            choice = dict(zip(options, numbers, strict=True))
+            for alone in (True, False) if has_mask and alternatives else (True,):
+                for whole in (True, False) if merged else (False,):
+                    yield World(choice, saves, active, reached, alone, whole)
+
+
+def contributes(call: Any, world: World) -> bool:
+    """Whether any gradient that is taken passes through a call of a region."""
+    return any(step in world.reached for step in call.steps())
+
+
+# -- whole -----------------------------------------------------------------------------------------
+
+
+def whole(flow: Any, world: World) -> Counter[Key]:
+    """Every region that contributes runs again, with all that is in it."""
+    found: Counter[Key] = Counter()
+    for step in flow.steps():
+        found[step.key] += sum(contributes(call, world) for call in step.chain)
+    for call in flow.calls():
+        found[call.region.name, ""] += sum(contributes(outer, world) for outer in call.chain)
+    return found
+
+
+# -- early stop ------------------------------------------------------------------------------------
+
+
+def stop_point(flow: Any, call: Any, world: World) -> tuple[int, bool] | None:
+    """Where a rerun of a call stops: the place in its body of the last saved value, and whether
+    what stands there still runs. `None` where nothing is saved.
+
+    A statement that saves only arguments stops before it runs; a region inside saves its arguments
+    before it is entered.
+    """
+    found = None
+    for place, item in enumerate(call.body):
+        if isinstance(item, Call):
+            if item.saves_on_entry:
+                found = (place, False)
+        else:
+            words = world.words(flow, item)
+            if words:
+                found = (place, bool(words & {"out", "mask"}))
+    return found
+
+
+def early_stop(flow: Any, world: World) -> Counter[Key]:
+    """A region runs again when a value saved in it is first asked for, until all are back."""
+    triggered: dict[Any, bool] = {}
+
+    def needed(call: Any) -> bool:
+        if call not in triggered:
+            triggered[call] = False
+            triggered[call] = _asked(call) or any(needed(c) for c in _consumers(flow, call))
+        return triggered[call]
+
+    def _asked(call: Any) -> bool:
+        for item in call.body:
+            if isinstance(item, Call):
+                if item.saves_on_entry and needed(item):
+                    return True
+            elif item in world.reached and world.words(flow, item):
+                return True
+        return False
+
+    found: Counter[Key] = Counter()
+    for call in flow.calls():
+        point = stop_point(flow, call, world)
+        if point is None or not needed(call):
+            continue
+        found[call.region.name, ""] += 1
+        place, still = point
+        if call.region.merge_adjacent and (world.whole_merged or _consumers(flow, call)):
+            place, still = len(call.body), False
+        for item in call.body[: place + still]:
+            _run_through(item, found)
+    return found
+
+
+def _run_through(item: Any, found: Counter[Key]) -> None:
+    """Count an item that runs to its end, with all that is in it."""
+    if isinstance(item, Call):
+        found[item.region.name, ""] += 1
+        for inner in item.body:
+            _run_through(inner, found)
+    else:
+        found[item.key] += 1
+
+
+def _consumers(flow: Any, call: Any) -> list[Any]:
+    """The calls that a merged region's results are given to without being kept."""
+    if not call.region.merge_adjacent:
+        return []
+    made = set(call.gives)
+    return [c for c in flow.calls() if c.parent is call.parent and made & set(c.taken)]
+
+
+# -- minimal ---------------------------------------------------------------------------------------
+
+
+@dataclass
+class Unit:
+    """Calls that run again together: one call, or several that are merged. `reads` are the tensors
+    from around it that its gradients need, `reruns` the statements that must run again."""
+
+    calls: tuple[Any, ...]
+    reads: frozenset[int] = frozenset()
+    reruns: frozenset[Any] = frozenset()
+    kept_results: frozenset[int] = frozenset()
+
+    def steps(self) -> Iterator[Any]:
+        for call in self.calls:
+            yield from call.steps()
+
+
+def units(flow: Any, items: Iterable[Any]) -> list[Unit]:
+    """The calls among the items, merged ones together, in order."""
+    found: list[list[Any]] = []
+    for item in items:
+        if not isinstance(item, Call):
+            continue
+        home = [group for group in found if any(item in _consumers(flow, c) for c in group)]
+        joined = [call for group in home for call in group] + [item]
+        found = [group for group in found if group not in home] + [joined]
+    return [Unit(tuple(group)) for group in found]
+
+
+def minimal_units(flow: Any, world: World) -> list[Unit]:
+    """Every unit with what it reruns, outer ones first. Flat: only the outermost ones."""
+    found: list[Unit] = []
+    for unit in units(flow, flow.body):
+        found += _solved(flow, world, unit)
+    return found
+
+
+def _solved(flow: Any, world: World, unit: Unit) -> list[Unit]:
+    """A unit and those inside it, with `reads` and `reruns` filled in."""
+    inner: list[Unit] = []
+    direct: list[Any] = []
+    for call in unit.calls:
+        if "flat" in world.region:
+            direct += call.steps()
+            continue
+        direct += [item for item in call.body if isinstance(item, Step)]
+        for below in units(flow, call.body):
+            inner += _solved(flow, world, below)
+    nearest = [u for u in inner if u.calls[0].parent in unit.calls]
+    made = {n: step for step in unit.steps() for n in step.results}
+    at_hand: set[int] = set()
+    if "out" in world.region:
+        last = [c for c in unit.calls if not set(_consumers(flow, c)) & set(unit.calls)]
+        at_hand = {n for call in last for n in call.gives}
+    wanted = [n for u in nearest for n in u.reads]
+    reruns: set[Any] = set()
+    masks: list[Any] = []
+    for step in direct:
+        if step not in world.reached:
+            continue
+        for word in world.words(flow, step):
+            if word == "mask":
+                masks.append(step)
+            else:
+                wanted += step.results if word == "out" else step.arguments.get(word, ())
+    reads: set[int] = set()
+    kept: set[int] = set()
+    for step in masks:
+        reruns.add(step)
+        if step.statement.op not in RANDOM or not world.mask_alone:
+            wanted += step.reads()
+    entered: set[Any] = set()  # statements whose arguments were asked for
+    while wanted:
+        number = wanted.pop()
+        if number in at_hand:
+            kept.add(number)
+        elif number not in made:
+            reads.add(number)
+        elif made[number] not in entered:
+            step = made[number]
+            entered.add(step)
+            reruns.add(step)
+            wanted += step.reads()
+    solved = Unit(unit.calls, frozenset(reads), frozenset(reruns), frozenset(kept))
+    return [solved, *inner]
+
+
+def minimal(flow: Any, world: World) -> Counter[Key]:
+    """Only what some gradient needs runs again; a region counts as its busiest statement does."""
+    found: Counter[Key] = Counter()
+    for unit in minimal_units(flow, world):
+        for step in unit.reruns:
+            found[step.key] += 1
+    for call in flow.calls():
+        name = call.region.name
+        own = [n for (region, label), n in found.items() if region == name and label]
+        found[name, ""] = max(own, default=0)
+    return found
+
+
+# -- all together ----------------------------------------------------------------------------------
+
+COUNT: Mapping[str, Callable[[Any, World], Counter[Key]]] = {
+    "whole": whole,
+    "early-stop": early_stop,
+    "minimal": minimal,
+}
+
+
+def executions(
+    case: Case, flow: Any, discipline: str, saves: Mapping[str, str]
+) -> dict[tuple[str, str, Phase], Allowed]:
+    """Counts over the whole procedure, by region, statement (empty for the region) and phase."""
+    forward: Counter[Key] = Counter()
+    for step in flow.steps():
+        forward[step.key] += 1
+    for call in flow.calls():
+        forward[call.region.name, ""] += 1
+    kind = case.procedure.kind
+    steps = case.procedure.steps if kind == "train" else 1
+    unused = _unused(case, flow) if discipline == "minimal" else set()
+    found: dict[tuple[str, str, Phase], Allowed] = {}
+    for key, count in forward.items():
+        counts = (steps * count, 0) if key in unused else (steps * count,)
+        found[*key, "forward"] = Allowed(counts, _WORDS["unused"] if key in unused else "")
+    rerun: dict[Key, dict[int, None]] = {key: {} for key in forward}
+    if kind != "inference":
+        for world in worlds(case, flow, saves, alternatives=discipline == "minimal"):
+            counted = COUNT[discipline](flow, world)
+            for key in forward:
+                rerun[key].setdefault(counted[key])
+    times = 2 if kind == "second_backward" else steps
+    for key, seen in rerun.items():
+        counts = tuple(times * n for n in seen) or (0,)
+        reason = _WORDS["alternatives"] if len(counts) > 1 else ""
+        if kind == "second_order" and discipline == "minimal":
+            counts, reason = _second_order(counts, 3 * len_of(key, flow)), _WORDS["second order"]
+        elif kind == "second_order" and max(counts):
+            counts, reason = _second_order(counts, 2 * max(counts)), _WORDS["second order"]
+        found[*key, "rerun"] = Allowed(counts, reason)
+    return found
+
+
+def _second_order(counts: tuple[int, ...], most: int) -> tuple[int, ...]:
+    return (*counts, *(n for n in range(min(counts) + 1, most + 1) if n not in counts))
+
+
+def len_of(key: Key, flow: Any) -> int:
+    """How often a statement or region would run again if every region around it ran again whole."""
+    region, label = key
+    if label:
+        return sum(len(step.chain) for step in flow.steps() if step.key == key)
+    return sum(len(call.chain) for call in flow.calls() if call.region.name == region)
+
+
+def _unused(case: Case, flow: Any) -> set[Key]:
+    """Statements (and regions) none of whose results the outputs or the loss depend on."""
+    wanted = set(flow.outputs) | ({flow.loss} - {None})
+    unused: set[Key] = set()
+    used: set[Key] = set()
+    for step in reversed(list(flow.steps())):
+        keys = {step.key, *((call.region.name, "") for call in step.chain)}
+        if not step.results or not wanted.isdisjoint(step.results):
+            wanted |= set(step.reads())
+            used |= keys
+        else:
+            unused |= keys
+    return unused - used

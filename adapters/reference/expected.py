@@ -1,0 +1,136 @@
+"""What the reference says of a case: values, gradients, executions and bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from conformance.adapter import load_file
+from conformance.case import Case
+from conformance.observation import Array, Draw, Expected, Leaf, Tree
+from conformance.operations import RANDOM
+
+_here = Path(__file__).parent
+flow: Any = load_file(_here / "flow.py", "conformance_reference_flow")
+discipline_: Any = load_file(_here / "discipline.py", "conformance_reference_discipline")
+memory: Any = load_file(_here / "memory.py", "conformance_reference_memory")
+tape = flow.tape
+
+
+def expect(
+    case: Case,
+    discipline: str,
+    *,
+    saves: Mapping[str, str] = {},
+    draws: Sequence[Draw] | None = None,
+) -> Expected:
+    """What should be seen of a case under a discipline.
+
+    `saves` says for an operation what its gradient keeps in this variant (words out of its
+    arguments, `out`, `mask`); for `region`, the word `out` says that what a region gives is at hand in
+    backward, and `flat` that nested regions are run again as one. `draws` are the random numbers
+    that the program drew; without them the values of a program that draws are unknown. Raises
+    `ValueError` where the draws do not fit the program.
+    """
+    if case.error is not None:
+        return Expected(None, None, None, None, None, None, {}, None, case.error.type)
+    with tape.quiet():
+        first, results = _values(case, None if draws is None else flow.Draws(draws))
+    executions = discipline_.executions(case, first, discipline, saves)
+    bytes_ = None
+    if case.procedure.kind != "inference":
+        bytes_ = memory.expected(case, first, discipline, saves)
+    if draws is None and case.is_random(RANDOM):
+        results = dict.fromkeys(results)
+    return Expected(**results, executions=executions, memory=bytes_, error=None)
+
+
+def _values(case: Case, draws: Any) -> tuple[Any, dict[str, Any]]:
+    """The flow of the first forward pass, and what the procedure gives."""
+    kind = case.procedure.kind
+    values = flow.make_inputs(case)
+    steps = case.procedure.steps if kind == "train" else 1
+    first = outputs = None
+    losses: list[float] = []
+    gradients: dict[str, Array | None] = {}
+    again: dict[str, Array | None] = {}
+    for _ in range(steps):
+        walk = flow.Interpreter(case, draws)
+        outputs, loss = walk.forward(values)
+        first = first or walk.flow
+        if loss is None:
+            break
+        losses.append(float(loss.data))
+        wrt = [values[name] for name in case.wrt]
+        found = tape.gradient(loss, wrt, create_graph=kind == "second_order")
+        gradients = _arrays(case, found)
+        if kind == "second_order":
+            again = _arrays(case, tape.gradient(_total(found), wrt))
+        elif kind == "second_backward":
+            again = _arrays(case, tape.gradient(loss, wrt))
+        elif kind == "train":
+            trained = [p.name for p in case.parameters if p.gradient]
+            slopes = tape.gradient(loss, [values[name] for name in trained])
+            for name, slope in zip(trained, slopes, strict=True):
+                if slope is not None:
+                    moved = values[name].data - case.procedure.learning_rate * slope.data
+                    values[name] = tape.Tensor(moved, values[name].dtype, tape.Leaf())
+    training = kind == "train"
+    return first, {
+        "outputs": _leaves(outputs),
+        "losses": tuple(losses),
+        "gradients": gradients,
+        "again": again,
+        "parameters": {p.name: values[p.name].data for p in case.parameters} if training else {},
+        "state": {s.name: values[s.name].data for s in case.state},
+    }
+
+
+def _total(gradients: list[Any]) -> Any:
+    total = tape.tensor(0.0)
+    for more in [tape.sum(g) for g in gradients if g is not None]:
+        total = tape.add(total, more)
+    return total
+
+
+def _arrays(case: Case, found: list[Any]) -> dict[str, Array | None]:
+    pairs = zip(case.wrt, found, strict=True)
+    return {name: None if g is None else np.array(g.data) for name, g in pairs}
+
+
+def _leaves(value: Any) -> Tree:
+    if isinstance(value, tape.Tensor):
+        return Leaf(np.array(value.data), value.dtype)
+    if isinstance(value, tuple):
+        return tuple(_leaves(part) for part in value)
+    if isinstance(value, dict):
+        return {key: _leaves(part) for key, part in value.items()}
+    found: Tree = value
+    return found
+
+
+def check_printed(case: Case, expected: Expected) -> list[str]:
+    """Where the reference disagrees with numbers that a document printed: a sentence for each."""
+    found: list[str] = []
+    for name, printed in case.printed_gradients.items():
+        array = (expected.gradients or {}).get(name)
+        numbers = np.asarray(printed, np.float64)
+        if array is None:
+            found.append(f"gradient of {name} is printed, but the reference has none")
+        elif array.shape != numbers.shape:
+            found.append(f"gradient of {name} has shape {array.shape}, printed {numbers.shape}")
+        elif not np.allclose(array.astype(np.float64), numbers, rtol=1e-6, atol=0):
+            found.append(f"gradient of {name} is {array.tolist()}, printed {numbers.tolist()}")
+    for region, counts in case.printed_executions.items():
+        for phase, count in counts.items():
+            allowed = expected.executions.get((region, "", phase))  # type: ignore[call-overload]
+            if allowed is None:
+                found.append(
+                    f"executions of region {region} are printed, but there is no such region"
+                )
+            elif count not in allowed:
+                found.append(f"region {region} runs {allowed} times in {phase}, printed {count}")
+    return found

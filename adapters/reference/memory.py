@@ -1,0 +1,127 @@
+"""Bytes kept between forward and backward, with every region run plainly and recomputed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from conformance.adapter import load_file
+from conformance.case import Case
+from conformance.observation import ExpectedMemory
+
+_here = Path(__file__).parent
+flow_: Any = load_file(_here / "flow.py", "conformance_reference_flow")
+rules: Any = load_file(_here / "discipline.py", "conformance_reference_discipline")
+
+Kept = dict[object, int]
+
+
+class Ledger:
+    """Distinct tensors and masks, with their bytes.
+
+    With `views`, a reshaped tensor is the memory of what it was made from. `wide` masks take the
+    most bytes per element that implementations use, else the least.
+    """
+
+    def __init__(self, flow: Any, *, views: bool, wide: bool) -> None:
+        self.flow, self.views, self.wide = flow, views, wide
+        self.free = {self.root(n) for n in (*flow.leaves.values(), *flow.outputs)}
+
+    def root(self, number: int) -> int:
+        """The tensor whose memory a tensor is."""
+        while self.views:
+            step = self.flow.tensors[number].step
+            if step is None or step.statement.op not in flow_.VIEWS:
+                break
+            source = step.arguments["x"][0]
+            if self.flow.tensors[source].dtype != self.flow.tensors[number].dtype:
+                break
+            number = source
+        return number
+
+    def add(self, kept: Kept, numbers: Iterable[int]) -> None:
+        """Keep tensors."""
+        for number in numbers:
+            root = self.root(number)
+            if root not in self.free:
+                kept[root] = self.flow.tensors[root].nbytes
+
+    def add_saved(self, kept: Kept, step: Any, words: Iterable[str]) -> None:
+        """Keep what the gradients of a statement read."""
+        for word in words:
+            if word == "mask":
+                kept[step] = self.mask(step)
+            else:
+                self.add(kept, step.results if word == "out" else step.arguments.get(word, ()))
+
+    def mask(self, step: Any) -> int:
+        """Bytes of a mask: one to four per element, indices of maxima up to eight, and of
+        normalisations two numbers per mean."""
+        op, out = step.statement.op, self.flow.tensors[step.results[0]]
+        if op == "max_pool2d":
+            return int(out.size) * (8 if self.wide else 1)
+        if op in ("batch_norm", "layer_norm"):
+            gamma = self.flow.tensors[step.arguments["gamma"][0]]
+            means = gamma.size if op == "batch_norm" else out.size // gamma.size
+            return int(2 * means * (4 if self.wide else out.nbytes // out.size))
+        return int(out.size) * (4 if self.wide else 1)
+
+
+def expected(case: Case, flow: Any, discipline: str, saves: Mapping[str, str]) -> ExpectedMemory:
+    """Bytes beyond inputs, parameters, state, outputs and loss, at the tensors' own dtypes."""
+    plain: list[int] = []
+    recomputed: list[int] = []
+    drops: list[int] = []
+    for world in rules.worlds(case, flow, saves, alternatives=True):
+        for views, wide in ((True, False), (True, True), (False, False), (False, True)):
+            ledger = Ledger(flow, views=views, wide=wide)
+            before = _plain(flow, world, ledger)
+            least, most = _recomputed(flow, world, ledger, discipline)
+            plain.append(before)
+            recomputed += [least, most]
+            drops.append(before - most)
+    sizes = [made.nbytes for made in flow.tensors if made.step is not None and made.floating]
+    return ExpectedMemory(
+        plain=(min(plain), max(plain)),
+        recomputed=(min(recomputed), max(recomputed)),
+        drop=max(0, min(drops)),
+        unit=max(sizes, default=0),
+    )
+
+
+def _alive(flow: Any, world: Any) -> frozenset[Any]:
+    """The statements whose gradients could be taken from what the program puts out."""
+    ends = (*flow.outputs, *(() if flow.loss is None else (flow.loss,)))
+    found: frozenset[Any] = flow.reached(world.active, ends)
+    return found
+
+
+def _plain(flow: Any, world: Any, ledger: Ledger) -> int:
+    kept: Kept = {}
+    for step in _alive(flow, world):
+        ledger.add_saved(kept, step, world.words(flow, step))
+    return sum(kept.values())
+
+
+def _recomputed(flow: Any, world: Any, ledger: Ledger, discipline: str) -> tuple[int, int]:
+    """(least, most): a region keeps what its gradients read from around it, or all that it was
+    given and reads."""
+    alive = _alive(flow, world)
+    least: Kept = {}
+    for step in alive:
+        if step.call is None:
+            ledger.add_saved(least, step, world.words(flow, step))
+    most = dict(least)
+    for unit in rules.minimal_units(flow, world):
+        if unit.calls[0].parent is not None:
+            continue
+        if any(step in alive for step in unit.steps()):
+            made = {n for step in unit.steps() for n in step.results}
+            read = {n for step in unit.steps() for n in step.reads()}
+            taken = {n for call in unit.calls for n in (*call.taken, *call.gives)}
+            ledger.add(most, (read | taken) - made)
+            ledger.add(least, unit.reads)
+            for kept in (least, most):
+                ledger.add(kept, unit.kept_results)
+    return sum(least.values()), sum(most.values())
