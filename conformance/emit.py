@@ -42,6 +42,7 @@ from conformance.case import (
     Value,
     leaves,
 )
+from conformance.errors import AdapterError
 from conformance.operations import OPERATIONS
 from conformance.program import Site
 
@@ -167,6 +168,8 @@ class Spelling(ABC):
     def expression(self, statement: Statement) -> str:
         """The right-hand side of a statement."""
         call = self.spelled(statement)
+        if statement.op not in self.operations:
+            raise AdapterError(f"{self.variant.id} does not spell the operation {statement.op!r}")
         writer = self.operations[statement.op]
         if callable(writer):
             return writer(call)

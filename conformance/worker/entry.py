@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.metadata
 import os
 import platform
@@ -43,6 +44,7 @@ def observer(adapter: str, name: str, variant: str) -> Any:
         module = load_file(Path(adapter) / "observe.py", f"conformance_adapter_{name}_observe")
         made = module.Observer(variant)
         made.warm_up()
+        gc.freeze()  # what an import left behind is not looked through again at every collection
         _observers[variant] = made
     return _observers[variant]
 
