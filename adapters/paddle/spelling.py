@@ -1,0 +1,205 @@
+"""How PaddlePaddle writes a case: dynamic mode, `recompute` at each call of a region."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from conformance.case import Again, Array, Region
+from conformance.emit import BACKWARD, FORWARD, Call, Writer, function
+from conformance.emit import Spelling as Base
+from conformance.operations import RANDOM
+
+
+def _axis(call: Call) -> str:
+    axis, keepdims = call.options["axis"], call.options["keepdims"]
+    words = [f"axis={axis}"] if axis is not None else []
+    words += ["keepdim=True"] if keepdims else []
+    return f"{call.arguments['x']}.{call.op}({', '.join(words)})"
+
+
+def _conv2d(call: Call) -> str:
+    stride = "" if call.options["stride"] == 1 else f", stride={call.options['stride']}"
+    padding = "" if call.options["padding"] == "valid" else ', padding="same"'
+    return f"F.conv2d({call.arguments['x']}, {call.arguments['w']}{stride}{padding})"
+
+
+def _batch_norm(call: Call) -> str:
+    momentum, eps = call.options["momentum"], call.options["eps"]
+    assert isinstance(momentum, float)
+    # Paddle's momentum is the share of the old value that is kept.
+    kept = round(1 - momentum, 12)
+    return (
+        "F.batch_norm({x}, {running_mean}, {running_var}, {gamma}, {beta}, "
+        "training=True, momentum={kept}, epsilon={eps})"
+    ).format(**call.arguments, kept=kept, eps=eps)
+
+
+def _uniform(call: Call) -> str:
+    shape, low, high = (call.options[word] for word in ("shape", "low", "high"))
+    if (low, high) == (0, 1):
+        return f"paddle.rand({shape})"
+    return f"paddle.uniform({shape}, min={low}, max={high})"
+
+
+class Spelling(Base):
+    """Writes one case for `reentrant` or `hook`."""
+
+    imports = (
+        "import numpy as np",
+        "import paddle",
+        "import paddle.nn.functional as F",
+        "from paddle.distributed.fleet.utils import recompute",
+    )
+    operations: Mapping[str, Writer] = {
+        "add": "{a} + {b}",
+        "subtract": "{a} - {b}",
+        "multiply": "{a} * {b}",
+        "divide": "{a} / {b}",
+        "negative": "-{x}",
+        "matmul": "{a} @ {b}",
+        "linear": "paddle.matmul({x}, {w}, transpose_y=True) + {b}",
+        "conv2d": _conv2d,
+        "max_pool2d": "F.max_pool2d({x}, {size})",
+        "avg_pool2d": "F.avg_pool2d({x}, {size})",
+        "batch_norm": _batch_norm,
+        "layer_norm": "F.layer_norm({x}, {gamma}.shape, {gamma}, {beta}, epsilon={eps})",
+        "embedding": "F.embedding({indices}, {table})",
+        "relu": "F.relu({x})",
+        "gelu": "F.gelu({x})",
+        "tanh": "paddle.tanh({x})",
+        "sigmoid": "F.sigmoid({x})",
+        "sin": "paddle.sin({x})",
+        "cos": "paddle.cos({x})",
+        "exp": "paddle.exp({x})",
+        "log": "paddle.log({x})",
+        "softmax": "F.softmax({x}, axis={axis})",
+        "dropout": "F.dropout({x}, p={p})",
+        "sum": _axis,
+        "mean": _axis,
+        "reshape": "paddle.reshape({x}, {shape})",
+        "permute_dims": "paddle.transpose({x}, {axes})",
+        "concat": "paddle.concat({arrays}, axis={axis})",
+        "split": "paddle.split({x}, {sections}, axis={axis})",
+        "astype": '{x}.astype("{dtype}")',
+        "stop_gradient": "{x}.detach()",
+        "uniform": _uniform,
+        "raise_if": "raise_if({x}, {flag})",
+    }
+
+    def tensor(self, array: Array, source: str) -> str:
+        made = f'paddle.to_tensor({source}, dtype="{array.dtype}"'
+        if array in self.case.parameters:
+            frozen = "" if array.gradient else ", requires_grad=False"
+            return f"paddle.nn.Parameter({made}){frozen})"
+        return f"{made}, stop_gradient=False)" if array.gradient else f"{made})"
+
+    def write_inputs(self) -> None:
+        if any(statement.op == "raise_if" for _, statement in self.case.statements()):
+            with self.code.indent("def raise_if(x, flag):"):
+                with self.code.indent("if flag:"):
+                    self.code('raise ValueError("raise_if")')
+                self.code("return x")
+            self.code("\n")
+        super().write_inputs()
+
+    def recompute(self, region: Region) -> str:
+        return "recompute"
+
+    def called(self, node: Region | Again, callee: str, region: Region) -> str:
+        if self.path == "plain":
+            return super().called(node, callee, region)
+        block = "None" if region.block == "invalid" else function(region.name)
+        arguments = self.call_arguments(node)
+        options = f"use_reentrant={self.variant.name == 'reentrant'}"
+        if not region.preserve_rng:
+            options += ", preserve_rng_state=False"
+        return f"recompute({', '.join(filter(None, [block, arguments, options]))})"
+
+    # -- run -----------------------------------------------------------------------------------
+
+    def write_run(self) -> None:
+        case, code, kind = self.case, self.code, self.case.procedure.kind
+        with code.indent(self.run_signature()):
+            if case.is_random(RANDOM):
+                code(f"paddle.seed({case.seed})")
+            code(f"values = {self.inputs_call()}")
+            if kind == "inference":
+                with code.indent("with paddle.no_grad():"):
+                    code("outputs = forward(**values)", FORWARD)
+                code('return {"outputs": outputs}')
+            elif kind == "train":
+                self._write_train()
+            else:
+                self._write_backward()
+        code("\n")
+
+    def _write_forward(self) -> None:
+        loss, place = self.case.loss, self.loss_place()
+        assert loss is not None
+        self.code("outputs = forward(**values)", FORWARD)
+        self.code(f"loss = {place}" + ("" if loss.reduction == "none" else f".{loss.reduction}()"))
+
+    def _write_backward(self) -> None:
+        code, kind = self.code, self.case.procedure.kind
+        wanted = ", ".join(f'"{name}"' for name in self.case.wrt)
+        self._write_forward()
+        results = ['"outputs": outputs', '"losses": [loss]', '"gradients": gradients']
+        if kind == "second_order":
+            code(f"names = [{wanted}]")
+            code("wanted = [values[name] for name in names]")
+            code("first = paddle.grad(loss, wanted, create_graph=True)", BACKWARD)
+            code("gradients = dict(zip(names, first))")
+            code("total = sum(gradient.sum() for gradient in first)")
+            code("second = paddle.grad(total, wanted, allow_unused=True)")
+            code("again = dict(zip(names, second))")
+        elif kind == "second_backward":
+            code("loss.backward(retain_graph=True)", BACKWARD)
+            code("# Clearing a gradient empties the tensor that .grad gave out: copy it first.")
+            code(f"taken = {self._gradients()}")
+            code("gradients = {n: None if g is None else g.clone() for n, g in taken.items()}")
+            self._write_clearing()
+            code("loss.backward()", BACKWARD)
+            code(f"again = {self._gradients()}")
+        else:
+            code("loss.backward()", BACKWARD)
+            code(f"gradients = {self._gradients()}")
+        if kind != "backward":
+            results.append('"again": again')
+        if self.case.state:
+            results.append(f'"state": {self._chosen(self.case.state)}')
+        code(f"return {{{', '.join(results)}}}")
+
+    def _write_train(self) -> None:
+        code, case = self.code, self.case
+        trained = ", ".join(f'values["{p.name}"]' for p in case.parameters if p.gradient)
+        rate = case.procedure.learning_rate
+        code(f"optimizer = paddle.optimizer.SGD({rate}, parameters=[{trained}])")
+        code("losses = []")
+        with code.indent(f"for _ in range({case.procedure.steps}):"):
+            self._write_clearing()
+            self._write_forward()
+            code("loss.backward()", BACKWARD)
+            code("optimizer.step()")
+            code("losses.append(loss.detach())")
+        code(
+            f"""
+            return {{
+                "outputs": outputs,
+                "losses": losses,
+                "gradients": {self._gradients()},
+                "parameters": {self._chosen(case.parameters)},
+                "state": {self._chosen(case.state)},
+            }}
+            """
+        )
+
+    def _write_clearing(self) -> None:
+        every = "for value in values.values():"
+        with self.code.indent(every), self.code.indent("if isinstance(value, paddle.Tensor):"):
+            self.code("value.clear_gradient(set_to_zero=False)")
+
+    def _gradients(self) -> str:
+        return "{" + ", ".join(f'"{n}": values["{n}"].grad' for n in self.case.wrt) + "}"
+
+    def _chosen(self, arrays: Sequence[Array]) -> str:
+        return "{" + ", ".join(f'"{a.name}": values["{a.name}"]' for a in arrays) + "}"
