@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
@@ -31,9 +30,6 @@ class Observer(Base):
         x = paddle.ones([2])
         x.stop_gradient = False
         recompute(paddle.nn.ReLU(), x, use_reentrant=self.variant == "reentrant").sum().backward()
-        # Collecting what the import left behind again and again would cost more than a case.
-        gc.collect()
-        gc.freeze()
 
     def leaf(self, value: object) -> Leaf | None:
         if not isinstance(value, paddle.Tensor):
