@@ -34,8 +34,8 @@ class World:
 
     `choice` is the number of the alternative of an operation's needs, `saves` overrides it.
     `active` are the tensors through which gradients flow, `reached` the statements whose gradients
-    are taken. `mask_alone`: a dropout mask can be made without the tensor that it masks. `whole_merged`: a
-    merged region with nothing after it runs to its end.
+    are taken. `mask_alone`: a dropout mask can be made without the tensor that it masks.
+    `whole_merged`: a merged region with nothing after it runs to its end.
     """
 
     choice: Mapping[str, int]

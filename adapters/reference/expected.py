@@ -30,8 +30,8 @@ def expect(
     """What should be seen of a case under a discipline.
 
     `saves` says for an operation what its gradient keeps in this variant (words out of its
-    arguments, `out`, `mask`); for `region`, the word `out` says that what a region gives is at hand in
-    backward, and `flat` that nested regions are run again as one. `draws` are the random numbers
+    arguments, `out`, `mask`); for `region`, the word `out` says that what a region gives is at hand
+    in backward, and `flat` that nested regions are run again as one. `draws` are the random numbers
     that the program drew; without them the values of a program that draws are unknown. Raises
     `ValueError` where the draws do not fit the program.
     """
@@ -68,16 +68,14 @@ def _values(case: Case, draws: Any) -> tuple[Any, dict[str, Any]]:
         found = tape.gradient(loss, wrt, create_graph=kind == "second_order")
         gradients = _arrays(case, found)
         if kind == "second_order":
-            again = _arrays(case, tape.gradient(_total(found), wrt))
+            again = _arrays(case, tape.gradient(tape.total(found), wrt))
         elif kind == "second_backward":
             again = _arrays(case, tape.gradient(loss, wrt))
         elif kind == "train":
             trained = [p.name for p in case.parameters if p.gradient]
             slopes = tape.gradient(loss, [values[name] for name in trained])
             for name, slope in zip(trained, slopes, strict=True):
-                if slope is not None:
-                    moved = values[name].data - case.procedure.learning_rate * slope.data
-                    values[name] = tape.Tensor(moved, values[name].dtype, tape.Leaf())
+                values[name] = tape.descend(values[name], slope, case.procedure.learning_rate)
     training = kind == "train"
     return first, {
         "outputs": _leaves(outputs),
@@ -87,13 +85,6 @@ def _values(case: Case, draws: Any) -> tuple[Any, dict[str, Any]]:
         "parameters": {p.name: values[p.name].data for p in case.parameters} if training else {},
         "state": {s.name: values[s.name].data for s in case.state},
     }
-
-
-def _total(gradients: list[Any]) -> Any:
-    total = tape.tensor(0.0)
-    for more in [tape.sum(g) for g in gradients if g is not None]:
-        total = tape.add(total, more)
-    return total
 
 
 def _arrays(case: Case, found: list[Any]) -> dict[str, Array | None]:

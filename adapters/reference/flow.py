@@ -227,7 +227,7 @@ class Interpreter:
         names = dict(values)
         self._nodes(self.case.program, names, None, self.flow.body)
         outputs = build(self.case.outputs, names)
-        self.flow.outputs = tuple(self.numbers[id(t)] for t in tape._tensors(outputs))
+        self.flow.outputs = tuple(self.numbers[id(t)] for t in tape.tensors_in(outputs))
         loss = None
         if self.case.loss is not None:
             loss = names[self.case.loss.name]
@@ -284,7 +284,7 @@ class Interpreter:
         bind(node.gives, result, names)
 
     def _numbers(self, tree: Any) -> tuple[int, ...]:
-        return tuple(self.numbers[id(t)] for t in tape._tensors(tree))
+        return tuple(self.numbers[id(t)] for t in tape.tensors_in(tree))
 
     def _statement(
         self,

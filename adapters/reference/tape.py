@@ -274,6 +274,22 @@ def gradient(target, wrt, cotangent=None, create_graph=False):
     return [found.get(key) if key else None for key in keys]
 
 
+def total(gradients):
+    """The sum of all elements of all gradients that there are: a scalar."""
+    found = _const(0.0)
+    with quiet():
+        for g in gradients:
+            found = found if g is None else add(found, sum(g))
+    return found
+
+
+def descend(x, slope, rate):
+    """A leaf in the place of `x`: `x - rate * slope`, unrounded; x itself where there is no slope."""
+    if slope is None:
+        return x
+    return Tensor(x.data - rate * slope.data, x.dtype, Leaf())
+
+
 def _backward(outputs, cotangents, targets, task, stop):
     """Cotangents by place. `stop` ends the walk at the targets."""
     leads = _leads(outputs, targets, stop)
@@ -347,11 +363,11 @@ class RegionNode:
     def __init__(self, function, args, kwargs, captured, state, merge, outputs, name):
         self.seq = next(_number)
         self.function, self.name, self.state, self.merge = function, name, state, merge
-        self.taken = list(_tensors((args, kwargs)))
+        self.taken = list(tensors_in((args, kwargs)))
         self.inputs = [t.key for t in (*self.taken, *captured)]
         self.captured = captured
         self.args, self.kwargs = _map(_kept, args), _map(_kept, kwargs)
-        self.saved = list(_tensors((self.args, self.kwargs))) + list(captured)
+        self.saved = list(tensors_in((self.args, self.kwargs))) + list(captured)
         self.taken = [t.key for t in self.taken]
         self.outputs = outputs
 
@@ -377,7 +393,7 @@ class RegionNode:
                 result = self.function(*args, **kwargs)
         if self.state is not None:
             set_random_state(before)
-        found = _distinct(t for t in _tensors(result) if t.node and t.scope is frame)
+        found = _distinct(t for t in tensors_in(result) if t.node and t.scope is frame)
         return _Run(found, inside)
 
     def gradients(self, cotangents, wanted, task):
@@ -426,7 +442,7 @@ def recompute(function, *, preserve_rng=True, merge_adjacent=False):
         with _set(region=name, frame=frame):
             _state.log.append((name, "", _state.phase))
             result = function(*_map(enter, args), **_map(enter, kwargs))
-        made = _distinct(t for t in _tensors(result) if t.node is frame.inside)
+        made = _distinct(t for t in tensors_in(result) if t.node is frame.inside)
         node = None
         if made:
             captured = list(frame.outside.values())
@@ -448,19 +464,20 @@ def _distinct(tensors: Iterable[Tensor]) -> list[Tensor]:
     return list({id(t): t for t in tensors}.values())
 
 
-def _tensors(tree) -> Iterator[Tensor]:
+def tensors_in(tree) -> Iterator[Tensor]:
+    """The tensors in nested tuples, lists and dicts."""
     if isinstance(tree, Tensor):
         yield tree
     elif isinstance(tree, dict):
         for part in tree.values():
-            yield from _tensors(part)
+            yield from tensors_in(part)
     elif isinstance(tree, list | tuple):
         for part in tree:
-            yield from _tensors(part)
+            yield from tensors_in(part)
 
 
 def _map(function, tree):
-    """A tree with its tensors replaced, in the order of `_tensors`."""
+    """A tree with its tensors replaced, in the order of `tensors_in`."""
     if isinstance(tree, Tensor | _Later):
         return function(tree)
     if isinstance(tree, dict):
@@ -470,11 +487,16 @@ def _map(function, tree):
     return tree
 
 
+def memory_of(tensor):
+    """The array whose memory a tensor uses: that of another tensor where it is a view."""
+    return tensor.data if tensor.data.base is None else tensor.data.base
+
+
 def retained(*roots):
     """The arrays that the graph behind tensors keeps, by identity, with their bytes."""
     found: dict[int, tuple[np.ndarray, int]] = {}
     seen: set = set()
-    stack = [t.node for t in _tensors(roots) if t.node is not None]
+    stack = [t.node for t in tensors_in(roots) if t.node is not None]
     while stack:
         node = stack.pop()
         if node in seen or isinstance(node, Leaf):
@@ -482,7 +504,7 @@ def retained(*roots):
         seen.add(node)
         for t in node.saved:
             if not isinstance(t, _Later):
-                base = t.data if t.data.base is None else t.data.base
+                base = memory_of(t)
                 found[id(base)] = (base, base.size * itemsize(t.dtype or "float32"))
         stack += [key[0] for key in node.inputs if key is not None]
     return found

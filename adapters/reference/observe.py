@@ -1,0 +1,56 @@
+"""How the reference is observed: by its lines, and by what its graph keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from conformance.adapter import load_file
+from conformance.observation import Array, Leaf
+from conformance.program import Program
+from conformance.worker.observer import Observer as Base
+from conformance.worker.trace import Trace
+
+#: Under the name by which programs import it.
+tape: Any = load_file(Path(__file__).parent / "tape.py", "tape")
+
+
+class Observer(Base):
+    """Observes programs written against `tape`."""
+
+    methods: Mapping[str, str] = {
+        "executions": "Python line trace",
+        "randomness": "values of the program's lines",
+        "retained memory": "walk over the tape's graph",
+    }
+
+    def leaf(self, value: object) -> Leaf | None:
+        if not isinstance(value, tape.Tensor):
+            return None
+        return Leaf(np.array(value.data), value.dtype)  # type: ignore[attr-defined]
+
+    def generator(self) -> Array | None:
+        found: Array = tape.uniform((4,)).data
+        return found
+
+    def retained(
+        self, program: Program, module: ModuleType, forward: Callable[..., Any]
+    ) -> int | None:
+        """Bytes, at the dtypes that tensors stand for, that the graph behind the loss keeps when
+        the first backward pass starts, beyond the tensors that `run` holds itself."""
+        found: list[int] = []
+
+        def on_phase(label: str, frame: FrameType) -> None:
+            if label == "backward" and not found:
+                values = list(frame.f_locals.values())
+                held = {id(tape.memory_of(t)) for t in tape.tensors_in(values)}
+                kept = tape.retained(values)
+                found.append(sum(size for key, (_, size) in kept.items() if key not in held))
+
+        with Trace(program, on_phase=on_phase).active():
+            module.run(forward)
+        return found[0] if found else None

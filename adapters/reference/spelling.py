@@ -1,0 +1,131 @@
+"""How the reference writes a case: functions of `tape`, regions through `tape.recompute`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from conformance.case import Array, Ref, Region, Statement
+from conformance.emit import BACKWARD, FORWARD, Call, Writer, function
+from conformance.emit import Spelling as Base
+from conformance.operations import OPERATIONS, RANDOM
+
+
+def _written(call: Call) -> str:
+    """`tape.op(arguments, options)`, with the options that the case gives."""
+    words = [*call.arguments.values()]
+    for name, spec in OPERATIONS[call.op].options.items():
+        value = call.options[name]
+        if spec.required or value != spec.default:
+            words.append(f"{name}={value!r}")
+    return f"tape.{call.op}({', '.join(words)})"
+
+
+class Spelling(Base):
+    """Writes one case for `float64`."""
+
+    imports = ("import numpy as np", "import tape")
+    operations: Mapping[str, Writer] = dict.fromkeys(OPERATIONS, _written)
+
+    def expression(self, statement: Statement) -> str:
+        region = statement.arguments[0] if statement.arguments else None
+        if statement.op == "is_unwrapped_by" and isinstance(region, Ref):
+            name = function(region.name)
+            return "True" if self.path == "plain" else f"recomputed_{name}.__wrapped__ is {name}"
+        return super().expression(statement)
+
+    def tensor(self, array: Array, source: str) -> str:
+        dtype = "" if array.dtype == "float32" else f', dtype="{array.dtype}"'
+        gradient = ", gradient=True" if array.gradient else ""
+        return f"tape.tensor({source}{dtype}{gradient})"
+
+    # -- regions -------------------------------------------------------------------------------
+
+    def write_region(self, region: Region) -> None:
+        super().write_region(region)
+        if self.path == "recomputed":
+            name = function(region.name)
+            block = "None" if region.block == "invalid" else name
+            options = "" if region.preserve_rng else ", preserve_rng=False"
+            options += ", merge_adjacent=True" if region.merge_adjacent else ""
+            self.code(f"{self.recompute(region)} = tape.recompute({block}{options})")
+
+    def recompute(self, region: Region) -> str:
+        return f"recomputed_{function(region.name)}"
+
+    # -- run -----------------------------------------------------------------------------------
+
+    def write_run(self) -> None:
+        case, code, kind = self.case, self.code, self.case.procedure.kind
+        with code.indent(self.run_signature()):
+            if case.is_random(RANDOM):
+                code(f"tape.seed({case.seed})")
+            code(f"values = {self.inputs_call()}")
+            if kind == "inference":
+                with code.indent("with tape.no_gradient():"):
+                    code("outputs = forward(**values)", FORWARD)
+                code(f'return {{"outputs": outputs{self._state()}}}')
+            elif kind == "train":
+                self._write_train()
+            else:
+                self._write_backward()
+        code("\n")
+
+    def _write_forward(self) -> None:
+        assert self.case.loss is not None
+        self.code("outputs = forward(**values)", FORWARD)
+        reduction, place = self.case.loss.reduction, self.loss_place()
+        self.code(f"loss = {place if reduction == 'none' else f'tape.{reduction}({place})'}")
+
+    def _names(self, names: tuple[str, ...]) -> str:
+        return "[" + ", ".join(f'"{name}"' for name in names) + "]"
+
+    def _state(self) -> str:
+        if not self.case.state:
+            return ""
+        listed = ", ".join(f'"{a.name}": values["{a.name}"]' for a in self.case.state)
+        return f', "state": {{{listed}}}'
+
+    def _write_backward(self) -> None:
+        code, kind = self.code, self.case.procedure.kind
+        self._write_forward()
+        code(f"names = {self._names(self.case.wrt)}")
+        code("wrt = [values[name] for name in names]")
+        again = ""
+        if kind == "second_order":
+            code("first = tape.gradient(loss, wrt, create_graph=True)", BACKWARD)
+            code("total = tape.total(first)")
+            code("second = tape.gradient(total, wrt)")
+        else:
+            code("first = tape.gradient(loss, wrt)", BACKWARD)
+        if kind == "second_backward":
+            code("second = tape.gradient(loss, wrt)")
+        if kind != "backward":
+            again = ', "again": dict(zip(names, second, strict=True))'
+        code(
+            'return {"outputs": outputs, "losses": [loss], '
+            f'"gradients": dict(zip(names, first, strict=True)){again}{self._state()}}}'
+        )
+
+    def _write_train(self) -> None:
+        code, case = self.code, self.case
+        trained = tuple(p.name for p in case.parameters if p.gradient)
+        wrt = (*case.wrt, *(name for name in trained if name not in case.wrt))
+        code(f"names = {self._names(wrt)}")
+        code(f"trained = {self._names(trained)}")
+        code("losses = []")
+        with code.indent(f"for _ in range({case.procedure.steps}):"):
+            self._write_forward()
+            code("slopes = tape.gradient(loss, [values[name] for name in names])", BACKWARD)
+            code("gradients = dict(zip(names, slopes, strict=True))")
+            with code.indent("for name in trained:"):
+                rate = case.procedure.learning_rate
+                code(f"values[name] = tape.descend(values[name], gradients[name], {rate})")
+            code("losses.append(loss)")
+        chosen = "gradients"
+        if wrt != case.wrt:
+            chosen = f"{{name: gradients[name] for name in {self._names(case.wrt)}}}"
+        listed = ", ".join(f'"{p.name}": values["{p.name}"]' for p in case.parameters)
+        code(
+            f'return {{"outputs": outputs, "losses": losses, "gradients": {chosen}, '
+            f'"parameters": {{{listed}}}{self._state()}}}'
+        )
