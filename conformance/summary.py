@@ -10,7 +10,7 @@ from pathlib import Path
 
 from _pytest.terminal import TerminalReporter
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -59,14 +59,15 @@ def print_summary(runs: Sequence[AdapterRun], reporter: TerminalReporter) -> Non
     console = Console(
         file=io.StringIO(), force_terminal=colour, no_color=not colour, width=width, highlight=False
     )
-    console.print(summary(runs))
+    for part in summary(runs):
+        console.print(part, soft_wrap=isinstance(part, Text))
     assert isinstance(console.file, io.StringIO)
     reporter.write(console.file.getvalue())
 
 
-def summary(runs: Sequence[AdapterRun]) -> RenderableType:
-    """The whole summary."""
-    parts: list[RenderableType] = []
+def summary(runs: Sequence[AdapterRun]) -> list[Table | Text]:
+    """The whole summary, part by part."""
+    parts: list[Table | Text] = []
     if any(run.results for run in runs):
         parts.append(table(runs))
     unexpected = [(run, *found) for run in runs for found in run.unexpected()]
@@ -84,7 +85,7 @@ def summary(runs: Sequence[AdapterRun]) -> RenderableType:
         if run.broken:
             parts.append(Text(run.broken, style="magenta"))
     parts += [Text(f"results: {run.file}") for run in runs if run.results]
-    return Group(*parts)
+    return parts
 
 
 def table(runs: Sequence[AdapterRun]) -> Table:

@@ -1,0 +1,10 @@
+"""The command line: `conformance`. Each command is a module of this package."""
+
+from __future__ import annotations
+
+
+def main() -> None:
+    """The console script. Imports the commands only now: worker processes import this module too."""
+    from conformance.cli.app import run_app
+
+    run_app()

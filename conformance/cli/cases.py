@@ -1,0 +1,207 @@
+"""`conformance list`, `show`, `emit`, `schema`, `adapters`: looking without running."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.syntax import Syntax
+from rich.table import Table
+
+from conformance import load, results
+from conformance.adapter import Adapter, find_adapter
+from conformance.capabilities import CAPABILITIES, required_by
+from conformance.case import Case
+from conformance.cli.options import (
+    AdapterName,
+    AdapterNames,
+    AdaptersFolder,
+    CaseName,
+    CasesFolder,
+    VariantName,
+    adapters_named,
+    case_named,
+)
+from conformance.errors import ConformanceError
+from conformance.places import find_places
+from conformance.programs import EmitFailure, texts
+from conformance.runner import checks_of, lacking
+
+
+class SchemaName(StrEnum):
+    """What has a schema."""
+
+    CASES = "cases"
+    RESULTS = "results"
+
+
+def _console() -> Console:
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=200)
+    return console
+
+
+def list_cases(
+    family: Annotated[
+        list[str], typer.Argument(help="Only these families.", show_default=False)
+    ] = [],  # noqa: B006 (typer copies it)
+    ids: Annotated[bool, typer.Option("--ids", help="Only the ids, one per line.")] = False,
+    cases: CasesFolder = None,
+) -> None:
+    """List the cases.
+
+    \b
+    Examples:
+      conformance list
+      conformance list randomness memory
+      conformance list --ids | wc -l
+    """
+    found = load.load_folder(find_places(cases=cases).cases)
+    families = {case.family for case in found}
+    for name in family:
+        if name not in families:
+            words = ", ".join(sorted(families))
+            raise ConformanceError(f"no family {name!r}", hint=f"families: {words}")
+    shown = [case for case in found if not family or case.family in family]
+    if ids:
+        for case in shown:
+            typer.echo(case.id)
+        return
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    table.add_column("case", no_wrap=True)
+    table.add_column("title")
+    for case in shown:
+        table.add_row(case.id.replace("[", r"\["), case.title.replace("[", r"\["))
+    console = _console()
+    console.print(table)
+    console.print(f"{len(shown)} cases")
+
+
+def show(case: CaseName, cases: CasesFolder = None) -> None:
+    """Show a case: its YAML, the capabilities that it needs, the checks that judge it.
+
+    \b
+    Example:
+      conformance show basics/conv-relu-gradient
+    """
+    found = case_named(case, find_places(cases=cases).cases)
+    console = _console()
+    for label, words in (
+        ("case", found.id),
+        ("title", found.title),
+        ("source", found.source),
+        ("why", found.why),
+        ("where", str(found.where)),
+        ("needs", ", ".join(sorted(required_by(found))) or "nothing"),
+        ("checks", ", ".join(checks_of(found))),
+    ):
+        console.print(f"{label + ':':9}{words}", markup=False)
+    console.print()
+    _print_code(console, yaml_of(found), "yaml")
+
+
+def yaml_of(case: Case) -> str:
+    """The lines of its file that a case is written in, axes unexpanded."""
+    lines = Path(case.where.file).read_text("utf-8").splitlines()
+    start = case.where.line - 1
+    indent = len(lines[start]) - len(lines[start].lstrip())
+    end = start + 1
+    while end < len(lines):
+        line = lines[end]
+        if line.strip() and len(line) - len(line.lstrip()) <= indent:
+            break
+        end += 1
+    return "\n".join(lines[start:end]).rstrip()
+
+
+def emit(
+    case: CaseName,
+    adapter: AdapterName,
+    variant: VariantName,
+    cases: CasesFolder = None,
+    adapters_folder: AdaptersFolder = None,
+) -> None:
+    """Print the program that a case becomes in a framework. The framework is not needed.
+
+    \b
+    Example:
+      conformance emit basics/conv-relu-gradient --adapter torch --variant non-reentrant
+    """
+    places = find_places(cases, adapters_folder)
+    found = case_named(case, places.cases)
+    owner = find_adapter(adapter, places.adapters)
+    chosen = owner.variant(variant.removeprefix(f"{owner.name}/"))
+    unsupported = lacking(found, chosen)
+    if unsupported is not None:
+        raise ConformanceError(unsupported.message)
+    text = texts(owner, [(found, chosen)])[found.id, chosen.id]
+    if isinstance(text, EmitFailure):
+        raise ConformanceError(f"the adapter cannot write this program: {text.message}")
+    _print_code(_console(), text.text.rstrip("\n"), "python")
+
+
+def schema(
+    name: Annotated[SchemaName, typer.Argument(help="Of what.")] = SchemaName.CASES,
+) -> None:
+    """Print the JSON Schema of case files, or of the lines of results files.
+
+    \b
+    Examples:
+      conformance schema > cases/case.schema.json
+      conformance schema results
+    """
+    found = load.schema() if name is SchemaName.CASES else results.schema()
+    typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
+
+
+def adapters(
+    adapter: AdapterNames = [],  # noqa: B006 (typer copies it)
+    adapters_folder: AdaptersFolder = None,
+) -> None:
+    """List adapters: variants, versions found here, and what each variant does not offer.
+
+    \b
+    Examples:
+      conformance adapters
+      conformance adapters --adapter torch
+    """
+    places = find_places(adapters=adapters_folder)
+    console = _console()
+    for found in adapters_named(adapter, places.adapters):
+        console.print(f"{found.name}: {found.model.title} ({versions(found)})", style="bold")
+        for variant in found.variants:
+            model = variant.model
+            console.print(f"  {variant.id}: {model.title}", markup=False)
+            console.print(f"    discipline: {model.discipline}")
+            for word, reason in model.lacks.items():
+                console.print(f"    lacks {word}: {reason}", markup=False)
+            for word, refusal in model.refuses.items():
+                words = f"{refusal.raises}, {refusal.match!r}"
+                console.print(f"    refuses {word}: {words}", markup=False)
+            offered = sorted(set(CAPABILITIES) - set(model.lacks) - set(model.refuses))
+            console.print(f"    offers: {', '.join(offered)}", markup=False)
+
+
+def versions(adapter: Adapter) -> str:
+    """The versions of an adapter's packages here, found without importing them."""
+    found = []
+    for package in adapter.model.packages:
+        try:
+            found.append(f"{package} {importlib.metadata.version(package)}")
+        except importlib.metadata.PackageNotFoundError:
+            found.append(f"{package}: not installed")
+    return ", ".join(found) or "no packages"
+
+
+def _print_code(console: Console, text: str, language: str) -> None:
+    if console.is_terminal:
+        console.print(Syntax(text, language, background_color="default"))
+    else:
+        typer.echo(text)

@@ -1,0 +1,73 @@
+"""`conformance compare`: results of several adapters against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from conformance.cli.options import CasesFolder, ReportsFolder
+from conformance.compare import Comparison, CrossStatus
+from conformance.compare import compare as compare_results
+from conformance.errors import ResultsError
+from conformance.load import load_folder
+from conformance.places import find_places
+from conformance.results import Results, read
+
+ResultsFiles = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="RESULTS", help="Results files; all in the reports' folder where left out."
+    ),
+]
+
+
+def compare(
+    files: ResultsFiles = [],  # noqa: B006 (typer copies it)
+    cases: CasesFolder = None,
+    reports: ReportsFolder = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also list what has been judged per variant already.")
+    ] = False,
+) -> None:
+    """Compare what frameworks computed, executed and kept: who disagrees with whom.
+
+    A disagreement that a check of the variant itself has shown already is not counted again. Exit
+    code 1 means that somebody disagrees although each of its own checks passed.
+
+    \b
+    Examples:
+      conformance compare
+      conformance compare reports/torch.jsonl reports/jax.jsonl
+    """
+    places = find_places(cases, reports=reports)
+    found = compare_results(read_all(files, places.reports), load_folder(places.cases))
+    print_comparison(found, everything)
+    raise typer.Exit(0 if found.ok else 1)
+
+
+def read_all(files: Sequence[Path], folder: Path) -> list[Results]:
+    """The results files, or all those of a folder. Raises `ResultsError` where there are none."""
+    chosen = list(files) or sorted(folder.glob("*.jsonl"))
+    if not chosen:
+        raise ResultsError("no results here", where=folder, hint="conformance run --adapter NAME")
+    return [read(file) for file in chosen]
+
+
+def print_comparison(found: Comparison, everything: bool) -> None:
+    """Disagreements, then how many comparisons ended how."""
+    console = Console(highlight=False, soft_wrap=True)
+    shown = {CrossStatus.DISAGREE, CrossStatus.JUDGED} if everything else {CrossStatus.DISAGREE}
+    for verdict in found.verdicts:
+        if verdict.status in shown:
+            line = Text(f"{verdict.case} {verdict.check}", style="bold")
+            line.append(f"\n  {verdict.status}: {verdict.message}", style="not bold")
+            for disagreement in verdict.disagreements:
+                line.append(f"\n    {disagreement.message}", style="not bold")
+            console.print(line)
+    counts = ", ".join(f"{count} {status}" for status, count in found.counts.items() if count)
+    console.print(f"{len(found.variants)} variants compared: {counts or 'nothing in common'}")

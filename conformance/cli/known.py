@@ -1,0 +1,60 @@
+"""`conformance known`: the known deviations of adapters."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from conformance import results
+from conformance.cli.options import AdapterNames, AdaptersFolder, ReportsFolder, adapters_named
+from conformance.errors import ConformanceError
+from conformance.known import FILE, additions, append, read
+from conformance.places import find_places
+
+
+def known(
+    adapter: AdapterNames = [],  # noqa: B006 (typer copies it)
+    update: Annotated[
+        bool,
+        typer.Option(
+            "--update",
+            help="Add an entry for each deviation in the adapter's results that none explains. "
+            "The reason is left for you to fill in: until then, a run refuses the list.",
+        ),
+    ] = False,
+    adapters_folder: AdaptersFolder = None,
+    reports: ReportsFolder = None,
+) -> None:
+    """List what is known to deviate, and why; or add what a run has found.
+
+    \b
+    Examples:
+      conformance known
+      conformance known --adapter paddle
+      conformance run --adapter paddle; conformance known --adapter paddle --update
+    """
+    places = find_places(adapters=adapters_folder, reports=reports)
+    if update and not adapter:
+        raise ConformanceError("--update needs --adapter: say whose list it is")
+    console = Console(highlight=False, soft_wrap=True)
+    for found in adapters_named(adapter, places.adapters):
+        file = found.folder / FILE
+        entries = read(file, unfinished=True)
+        if update:
+            run = results.read(places.reports / f"{found.name}.jsonl")
+            added = additions(entries, run.results)
+            append(file, added)
+            noun = "entry" if len(added) == 1 else "entries"
+            console.print(f"{file}: {len(added)} new {noun}, to be given reasons")
+            continue
+        for entry in entries:
+            line = Text(f"{found.name} ", style="bold")
+            line.append(f"{', '.join(entry.cases)} [{', '.join(entry.variants)}] {entry.check}")
+            line.append(f"\n  observed: {entry.observed}", style="not bold")
+            line.append(f"\n  reason: {entry.reason or '(none yet)'}", style="not bold")
+            line.append(f"\n  {entry.url}" if entry.url else "", style="not bold")
+            line.append(f"\n  {entry.where}", style="not bold dim")
+            console.print(line)

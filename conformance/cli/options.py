@@ -1,0 +1,111 @@
+"""Options that several commands share, and how the shell completes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from conformance.adapter import Adapter, all_adapters, find_adapter
+from conformance.case import Case
+from conformance.errors import ConformanceError, nearest
+from conformance.load import load_folder
+from conformance.places import find_places
+
+
+def complete_adapter(incomplete: str) -> list[str]:
+    """Names of adapters."""
+    try:
+        found = all_adapters(find_places().adapters)
+    except ConformanceError:
+        return []
+    return [adapter.name for adapter in found if adapter.name.startswith(incomplete)]
+
+
+def complete_variant(incomplete: str) -> list[str]:
+    """Ids of variants, and their bare names."""
+    try:
+        found = all_adapters(find_places().adapters)
+    except ConformanceError:
+        return []
+    names = [n for a in found for v in a.variants for n in (v.name, v.id)]
+    return sorted({name for name in names if name.startswith(incomplete)})
+
+
+def complete_case(incomplete: str) -> list[str]:
+    """Ids of cases."""
+    try:
+        return [
+            case.id for case in load_folder(find_places().cases) if case.id.startswith(incomplete)
+        ]
+    except ConformanceError:
+        return []
+
+
+AdapterName = Annotated[
+    str,
+    typer.Option(
+        "--adapter",
+        help="An adapter's name, or the path of its folder.",
+        autocompletion=complete_adapter,
+        show_default=False,
+    ),
+]
+AdapterNames = Annotated[
+    list[str],
+    typer.Option(
+        "--adapter",
+        help="An adapter's name, or the path of its folder; repeatable.",
+        autocompletion=complete_adapter,
+        show_default=False,
+    ),
+]
+VariantName = Annotated[
+    str,
+    typer.Option(
+        "--variant", help="A variant's name.", autocompletion=complete_variant, show_default=False
+    ),
+]
+VariantNames = Annotated[
+    list[str],
+    typer.Option(
+        "--variant",
+        help="Only this variant (reentrant, torch/reentrant); repeatable.",
+        autocompletion=complete_variant,
+        show_default=False,
+    ),
+]
+CaseName = Annotated[
+    str,
+    typer.Argument(
+        metavar="CASE", help="A case's id.", autocompletion=complete_case, show_default=False
+    ),
+]
+CasesFolder = Annotated[
+    Path | None, typer.Option("--cases", help="Folder of case files.", show_default=False)
+]
+AdaptersFolder = Annotated[
+    Path | None,
+    typer.Option("--adapters-folder", help="Folder of adapters.", show_default=False),
+]
+ReportsFolder = Annotated[
+    Path | None,
+    typer.Option("--reports", help="Where results lie [default: reports/]", show_default=False),
+]
+
+
+def case_named(name: str, folder: Path) -> Case:
+    """The case of that id. Raises `ConformanceError` with the nearest one."""
+    found = load_folder(folder)
+    for case in found:
+        if case.id == name:
+            return case
+    raise ConformanceError(f"no case {name!r}", hint=nearest(name, [case.id for case in found]))
+
+
+def adapters_named(names: list[str], folder: Path) -> tuple[Adapter, ...]:
+    """The adapters of those names, or all where none is named."""
+    if names:
+        return tuple(find_adapter(name, folder) for name in names)
+    return all_adapters(folder)

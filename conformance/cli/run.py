@@ -1,0 +1,68 @@
+"""`conformance run`: the cases on an adapter, as a pytest session with its own face."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+import typer
+
+from conformance.cli.options import (
+    AdapterNames,
+    AdaptersFolder,
+    CasesFolder,
+    ReportsFolder,
+    VariantNames,
+)
+from conformance.cli.progress import Progress
+from conformance.places import find_places
+
+_CODES = {
+    pytest.ExitCode.OK: 0,
+    pytest.ExitCode.TESTS_FAILED: 1,
+    pytest.ExitCode.INTERRUPTED: 2,
+    pytest.ExitCode.INTERNAL_ERROR: 3,
+    pytest.ExitCode.USAGE_ERROR: 2,
+    pytest.ExitCode.NO_TESTS_COLLECTED: 2,
+}
+
+
+def run(
+    context: typer.Context,
+    adapter: AdapterNames,
+    variant: VariantNames = [],  # noqa: B006 (typer copies it)
+    cases: CasesFolder = None,
+    adapters_folder: AdaptersFolder = None,
+    reports: ReportsFolder = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Print every failure with what was expected.")
+    ] = False,
+) -> None:
+    """Run the cases on an adapter, judge them, and write reports/ADAPTER.jsonl.
+
+    Everything else on the command line goes to pytest: -k, -x, --lf, -n, --junitxml and the rest.
+
+    \b
+    Examples:
+      conformance run --adapter torch
+      conformance run --adapter torch --variant non-reentrant -k dropout
+      conformance run --adapter ./my_adapter -x
+      conformance run --adapter jax -n 2 --junitxml reports/jax.xml
+    """
+    places = find_places(cases, adapters_folder, reports)
+    arguments = [
+        *("-p", "conformance", "-c", os.devnull, "--rootdir", str(Path.cwd())),
+        *("-o", f"cache_dir={places.reports / '.pytest_cache'}"),
+        *("--no-header", "-rN", "--disable-warnings", f"--tb={'short' if verbose else 'no'}"),
+        *("--cases", str(places.cases), "--adapters-folder", str(places.adapters)),
+        *("--reports", str(places.reports)),
+    ]
+    arguments += [word for name in adapter for word in ("--adapter", name)]
+    arguments += [word for name in variant for word in ("--variant", name)]
+    places.reports.mkdir(parents=True, exist_ok=True)
+    code = pytest.main([*arguments, *context.args], plugins=[Progress()])
+    if code == pytest.ExitCode.NO_TESTS_COLLECTED:
+        typer.echo("error: no case was selected", err=True)
+    raise typer.Exit(_CODES.get(pytest.ExitCode(code), 1))
