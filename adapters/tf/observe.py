@@ -46,7 +46,7 @@ WORK: Mapping[str, tuple[str, ...]] = {
     "layer_norm": ("SquaredDifference",),
     "embedding": ("ResourceGather", "GatherV2"),
     "relu": ("Relu",),
-    "gelu": ("Erf",),
+    "gelu": ("Erf", "Erfc"),
     "tanh": ("Tanh",),
     "sigmoid": ("Sigmoid",),
     "sin": ("Sin",),
