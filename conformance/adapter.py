@@ -46,7 +46,9 @@ class VariantModel(_Strict):
     title: str = Field(description="How a user of the framework would name it.")
     discipline: Discipline
     exact: bool = Field(default=True, description="Whether plain and recomputed agree bit for bit.")
-    lacks: dict[str, str] = Field(default={}, description="Capabilities it cannot express, and why.")
+    lacks: dict[str, str] = Field(
+        default={}, description="Capabilities it cannot express, and why."
+    )
     refuses: dict[str, Refusal] = Field(default={}, description="Capabilities it refuses aloud.")
     saves: dict[str, str] = Field(
         default={},
@@ -133,7 +135,9 @@ def read_adapter(folder: Path) -> Adapter:
     """The adapter in a folder. Raises `AdapterError` with file and what is wrong."""
     file = folder / "adapter.yaml"
     if not file.is_file():
-        raise AdapterError("no adapter.yaml here", where=folder, hint="is this an adapter's folder?")
+        raise AdapterError(
+            "no adapter.yaml here", where=folder, hint="is this an adapter's folder?"
+        )
     try:
         model = AdapterModel.model_validate(yaml.safe_load(file.read_text("utf-8")))
     except yaml.YAMLError as error:
@@ -159,7 +163,9 @@ def find_adapter(name_or_path: str, folder: Path) -> Adapter:
         return read_adapter(Path(name_or_path))
     if not (folder / name_or_path / "adapter.yaml").is_file():
         names = [p.parent.name for p in folder.glob("*/adapter.yaml")]
-        raise AdapterError(f"no adapter {name_or_path!r}", where=folder, hint=nearest(name_or_path, names))
+        raise AdapterError(
+            f"no adapter {name_or_path!r}", where=folder, hint=nearest(name_or_path, names)
+        )
     return read_adapter(folder / name_or_path)
 
 

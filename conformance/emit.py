@@ -442,5 +442,3 @@ def _unmarked(text: str, sites: Sequence[Site]) -> Text:
                 if number in marks and marks[number].kind != "region":
                     lines |= dict.fromkeys(range(node.lineno, end + 1), marks[number])
     return Text(text, lines)
-
-

@@ -427,9 +427,7 @@ class _Builder:
         self, model: RegionModel | CallModel, path: Path_, known: set[str], words: Mapping[str, str]
     ) -> tuple[tuple[Tree, ...], dict[str, Tree]]:
         given = model.takes if isinstance(model.takes, list) else [model.takes]
-        takes = tuple(
-            self._tree(tree, (*path, "takes", i), words) for i, tree in enumerate(given)
-        )
+        takes = tuple(self._tree(tree, (*path, "takes", i), words) for i, tree in enumerate(given))
         kwargs = {
             key: self._tree(tree, (*path, "kwargs", key), words)
             for key, tree in model.kwargs.items()
@@ -451,11 +449,11 @@ class _Builder:
             return tuple(self._tree(part, (*path, i), words) for i, part in enumerate(raw))
         if isinstance(raw, dict):
             return {str(k): self._tree(part, (*path, k), words) for k, part in raw.items()}
-        raise CaseError(f"found {raw!r}, expected a name, a list or a mapping", where=self.at(*path))
+        raise CaseError(
+            f"found {raw!r}, expected a name, a list or a mapping", where=self.at(*path)
+        )
 
-    def _check_names(
-        self, tree: Tree, known: set[str], path: Path_, literals: bool = True
-    ) -> None:
+    def _check_names(self, tree: Tree, known: set[str], path: Path_, literals: bool = True) -> None:
         for name in leaves(tree):
             if name not in known:
                 raise CaseError(

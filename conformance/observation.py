@@ -27,7 +27,9 @@ class Leaf:
 
 #: An output as it came back: tensors as `Leaf`, containers as they were (`tuple`, `list`, `dict`),
 #: `None`, bools, numbers and strings as themselves, anything else as `Foreign`.
-Tree = Leaf | None | bool | int | float | str | tuple["Tree", ...] | list["Tree"] | dict[str, "Tree"]
+Tree = (
+    Leaf | None | bool | int | float | str | tuple["Tree", ...] | list["Tree"] | dict[str, "Tree"]
+)
 
 
 @dataclass(frozen=True)

@@ -146,7 +146,11 @@ _ALL = (
         "running = (1 - momentum) * running + momentum * batch",
         "(n, c, h, w) and four of (c,) give (n, c, h, w)",
         options={"momentum": OptionSpec("float", 0.1), "eps": OptionSpec("float", 1e-5)},
-        needs={"x": _alternatives("x gamma mask"), "gamma": _alternatives("x mask"), "beta": NOTHING},
+        needs={
+            "x": _alternatives("x gamma mask"),
+            "gamma": _alternatives("x mask"),
+            "beta": NOTHING,
+        },
         updates=("running_mean", "running_var"),
         capability="batch-norm",
     ),
@@ -156,7 +160,11 @@ _ALL = (
         "(x - mean) / sqrt(var + eps) * gamma + beta, mean and (biased) var over the last axis",
         "(..., d), (d,) and (d,) give (..., d)",
         options={"eps": OptionSpec("float", 1e-5)},
-        needs={"x": _alternatives("x gamma mask"), "gamma": _alternatives("x mask"), "beta": NOTHING},
+        needs={
+            "x": _alternatives("x gamma mask"),
+            "gamma": _alternatives("x mask"),
+            "beta": NOTHING,
+        },
     ),
     _op(
         "embedding",

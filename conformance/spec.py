@@ -10,7 +10,7 @@ from typing import Literal as OneOf
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
-Scalar: TypeAlias = None | bool | int | float | str
+Scalar: TypeAlias = bool | int | float | str | None
 Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 RegionName = Annotated[str, Field(pattern=r"^[a-z]([a-z0-9_-]|\{i\})*$")]
 AxisRef = Annotated[str, Field(pattern=r"^\$[A-Za-z_]", description="The value of an axis.")]
@@ -29,7 +29,9 @@ class ArrayModel(Model):
     shape: list[Annotated[int, Field(ge=0)] | AxisRef] | None = Field(
         default=None, description="Lengths of the axes; left out where `values` are given."
     )
-    dtype: Dtype | AxisRef | None = Field(default=None, description="float32, or int32 for `integers`.")
+    dtype: Dtype | AxisRef | None = Field(
+        default=None, description="float32, or int32 for `integers`."
+    )
     full: float | None = Field(default=None, description="One value for every element.")
     values: Any = Field(default=None, description="The elements, as nested lists.")
     arange: Annotated[list[float], Field(min_length=2, max_length=2)] | None = Field(
@@ -117,7 +119,11 @@ def _node_tag(value: Any) -> str:
             if tag in value:
                 return tag
         return "recompute"
-    tags = {RegionModel: "recompute", RepeatModel: "repeat", CallModel: "call"}
+    tags: dict[type, str] = {
+        RegionModel: "recompute",
+        RepeatModel: "repeat",
+        CallModel: "call",
+    }
     return tags.get(type(value), "statement")
 
 
@@ -205,9 +211,9 @@ class CaseModel(Model):
     program: list[NodeModel] = Field(min_length=1)
     outputs: Any = Field(description="A name, or a nested list or mapping of names.")
     gradients: GradientsModel | None = None
-    procedure: OneOf["backward", "second_backward", "second_order", "inference"] | TrainProcedure = (
-        "backward"
-    )
+    procedure: (
+        OneOf["backward", "second_backward", "second_order", "inference"] | TrainProcedure
+    ) = "backward"
     tolerance: ToleranceModel | None = None
     needs: list[str] = Field(default=[], description="Capabilities beyond those the text shows.")
     error: ErrorModel | None = None
@@ -218,7 +224,9 @@ class CaseFileModel(Model):
     """A case file: one family of cases."""
 
     family: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")]
-    cases: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")], CaseModel] = Field(min_length=1)
+    cases: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")], CaseModel] = Field(
+        min_length=1
+    )
 
 
 RegionModel.model_rebuild()

@@ -30,10 +30,9 @@ class Marked:
                     if key.value == str(part):
                         node, mark = value, key.start_mark
                         break
-            elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
-                if part < len(node.value):
-                    node = node.value[part]
-                    mark = node.start_mark
+            elif isinstance(node, yaml.SequenceNode) and part in range(len(node.value)):
+                node = node.value[int(str(part))]
+                mark = node.start_mark
         if isinstance(node, yaml.ScalarNode):
             mark = node.start_mark
             quoted = 1 if node.style in ("'", '"') else 0

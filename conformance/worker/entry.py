@@ -19,9 +19,7 @@ from conformance.program import Program
 _observers: dict[str, Any] = {}
 
 
-def start(
-    environment: Mapping[str, str], memory_limit: int, folder: str, log: str | None
-) -> None:
+def start(environment: Mapping[str, str], memory_limit: int, folder: str, log: str | None) -> None:
     """Prepare the process: its own folder, its limits, and what must be set before an import.
 
     `memory_limit` is in bytes; `log` is a file that takes everything the framework prints.

@@ -121,9 +121,7 @@ class Observer(ABC):
             state={k: self._array(v) for k, v in result.get("state", {}).items()},
         )
 
-    def good_run(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any]
-    ) -> bool:
+    def good_run(self, program: Program, module: ModuleType, forward: Callable[..., Any]) -> bool:
         """Whether the program works after the error, with the changed inputs: it raises nothing and
         computes what the plain program computed with them before any error."""
         try:

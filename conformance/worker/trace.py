@@ -51,7 +51,7 @@ class Trace:
             yield self
         finally:
             sys.settrace(before)
-            threading.settrace(before_threads)  # type: ignore[arg-type]
+            threading.settrace(before_threads)
             self._pending.clear()
 
     def _enter(self, frame: FrameType, event: str, argument: object) -> Any:

@@ -1,0 +1,66 @@
+"""The checks: what a recomputed run is held to, one module each, pure functions of the evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from conformance.adapter import Variant
+from conformance.case import Case
+from conformance.checks import (
+    error,
+    executions,
+    gradient,
+    randomness,
+    retained_memory,
+    state,
+    structure,
+    value,
+)
+from conformance.checks.evidence import Check, Evidence
+from conformance.observation import Draw, Expected, Observation
+from conformance.verdict import Verdict
+
+CHECKS: Mapping[str, Check] = {
+    module.CHECK.name: module.CHECK
+    for module in (
+        error,
+        value,
+        gradient,
+        structure,
+        executions,
+        randomness,
+        retained_memory,
+        state,
+    )
+}
+
+
+def applicable(case: Case) -> tuple[str, ...]:
+    """The names of the checks that a case is put to, in the order of `CHECKS`."""
+    if case.error is not None:
+        return (error.CHECK.name,)
+    return tuple(name for name, check in CHECKS.items() if check.applies(case))
+
+
+def judge(
+    case: Case,
+    variant: Variant,
+    expect: Callable[[Sequence[Draw] | None], Expected],
+    observation: Observation,
+) -> tuple[Verdict, ...]:
+    """The verdicts of all applicable checks.
+
+    `expect` gives the reference's expectation, for the random draws that the forward pass was seen
+    to make (or `None`). A run that did not finish has one verdict alone, of the check `error`.
+    """
+    draws = observation.recomputed.draws
+    forward = None if draws is None else tuple(d for d in draws if d.phase == "forward")
+    evidence = Evidence(case, variant, expect(forward), observation)
+    first = error.CHECK.judge(evidence)
+    if case.error is not None or observation.recomputed.error is not None:
+        return (first,)
+    rest = [CHECKS[name] for name in applicable(case) if name != error.CHECK.name]
+    return (first, *(check.unless_unobserved(evidence) for check in rest))
+
+
+__all__ = ["CHECKS", "Check", "Evidence", "applicable", "judge"]

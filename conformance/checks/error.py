@@ -1,0 +1,56 @@
+"""The program runs to its end; or it raises the promised error, lives on, and works afterwards.
+
+Also the place where a run that did not finish is judged: a crash, a time-out, an error that nobody
+promised.
+"""
+
+from __future__ import annotations
+
+from conformance.case import Case
+from conformance.checks.evidence import Check, Evidence
+from conformance.verdict import Level, Status, Verdict
+
+
+def _applies(case: Case) -> bool:
+    return True
+
+
+def _judge(evidence: Evidence) -> Verdict:
+    promised, seen = evidence.case.error, evidence.recomputed.error
+    if promised is None:
+        if seen is None:
+            return CHECK.verdict(Status.PASS, "ran to its end")
+        return CHECK.verdict(
+            Status.FAIL,
+            f"raised {seen.type} in {seen.phase}, but should run to its end: {seen.message}",
+            "no error",
+            seen.type,
+        )
+    if seen is None:
+        return CHECK.verdict(
+            Status.FAIL,
+            f"raised nothing, but should raise {promised.type}",
+            promised.type,
+            "no error",
+        )
+    if promised.type not in seen.bases:
+        return CHECK.verdict(
+            Status.FAIL,
+            f"raised {seen.type}, but should raise {promised.type}: {seen.message}",
+            promised.type,
+            seen.type,
+        )
+    if promised.then and evidence.recomputed.good_run_after_error is not True:
+        return CHECK.verdict(Status.FAIL, "a good run after the error did not work")
+    after = ", and a good run worked afterwards" if promised.then else ""
+    return CHECK.verdict(Status.PASS, f"raised {seen.type} as promised{after}")
+
+
+CHECK = Check(
+    "error",
+    "the program runs to its end, or raises the promised category of error, stays alive, and a good "
+    "run works afterwards",
+    Level.MUST,
+    _applies,
+    _judge,
+)

@@ -1,0 +1,65 @@
+"""What a check looks at, and what a check is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from conformance.adapter import Variant
+from conformance.case import Case
+from conformance.observation import Expected, Observation, Run
+from conformance.verdict import Level, Status, Verdict
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A case, the variant that ran it, what the reference expects and what was seen."""
+
+    case: Case
+    variant: Variant
+    expected: Expected
+    observation: Observation
+
+    @property
+    def plain(self) -> Run:
+        return self.observation.plain
+
+    @property
+    def recomputed(self) -> Run:
+        return self.observation.recomputed
+
+
+@dataclass(frozen=True)
+class Check:
+    """A named check: what it asks, how binding it is, which cases it applies to, how it judges."""
+
+    name: str
+    asks: str
+    level: Level
+    applies: Callable[[Case], bool]
+    judge: Callable[[Evidence], Verdict]
+
+    def unless_unobserved(self, evidence: Evidence) -> Verdict:
+        """The verdict, or `unsupported` with the reason where the adapter could not see."""
+        reason = evidence.observation.unobserved.get(self.name)
+        if reason is not None:
+            return self.verdict(Status.UNSUPPORTED, f"cannot be observed here: {reason}")
+        found = self.judge(evidence)
+        method = evidence.observation.methods.get(self.name, "")
+        return Verdict(
+            found.check,
+            found.status,
+            found.level,
+            found.message,
+            found.expected,
+            found.observed,
+            found.method or method,
+        )
+
+    def verdict(
+        self, status: Status, message: str, expected: str = "", observed: str = "", method: str = ""
+    ) -> Verdict:
+        """A verdict of this check; a failure of a `should` check is a warning."""
+        if status is Status.FAIL and self.level is Level.SHOULD:
+            status = Status.WARN
+        return Verdict(self.name, status, self.level, message, expected, observed, method)

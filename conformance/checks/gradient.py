@@ -1,0 +1,109 @@
+"""Every gradient asked for is there, and equals the plain run's and the reference's.
+
+`None` where there should be an array is a failure, whatever the framework's documentation says. The
+gradients of a second backward, and those of the second order, are held to the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from conformance.case import Case
+from conformance.checks.evidence import Check, Evidence
+from conformance.checks.numbers import difference, summary
+from conformance.checks.value import drew_alike
+from conformance.observation import Array
+from conformance.verdict import Level, Status, Verdict
+
+_Gradients = Mapping[str, Array | None]
+
+
+def _applies(case: Case) -> bool:
+    return case.loss is not None
+
+
+def _judge(evidence: Evidence) -> Verdict:
+    first = _compare(
+        evidence,
+        "gradient",
+        evidence.plain.gradients,
+        evidence.recomputed.gradients,
+        evidence.expected.gradients,
+    )
+    if first.status is not Status.PASS or not evidence.plain.again:
+        return first
+    order = evidence.case.procedure.kind == "second_order"
+    what = "second-order gradient" if order else "gradient of the second backward"
+    again = evidence.recomputed.again
+    second = _compare(evidence, what, evidence.plain.again, again, evidence.expected.again)
+    return second if second.status is not Status.PASS else first
+
+
+def _compare(
+    evidence: Evidence,
+    what: str,
+    plain: _Gradients,
+    recomputed: _Gradients,
+    reference: _Gradients | None,
+) -> Verdict:
+    tolerance = evidence.case.tolerance
+    alike = drew_alike(evidence)
+    for name in evidence.case.wrt:
+        control, found = plain.get(name), recomputed.get(name)
+        right = None if reference is None else reference.get(name)
+        title = f"{what} with respect to {name}"
+        if control is None and right is not None and np.any(right):
+            return CHECK.verdict(Status.BROKEN, f"{title} is None in the plain run")
+        if control is not None and right is not None and alike:
+            off = difference(control, right, tolerance)
+            if off:
+                return CHECK.verdict(Status.BROKEN, f"{title} of the plain run {off} (reference)")
+        wanted = right if right is not None else control
+        if found is None:
+            if wanted is None or not np.any(wanted):
+                continue
+            return CHECK.verdict(
+                Status.FAIL,
+                f"{title} is None, but should be an array of shape {wanted.shape}",
+                summary(wanted),
+                "None",
+            )
+        if control is not None and alike:
+            exact = evidence.variant.model.exact
+            off = difference(found, control, None if exact else tolerance)
+            if off:
+                return CHECK.verdict(
+                    Status.FAIL, f"{title} {off} (plain run)", summary(control), summary(found)
+                )
+        if right is not None:
+            off = difference(found, right, tolerance)
+            if off:
+                return CHECK.verdict(
+                    Status.FAIL, f"{title} {off} (reference)", summary(right), summary(found)
+                )
+        if control is None and right is None and np.any(found):
+            return CHECK.verdict(
+                Status.FAIL,
+                f"{title} is not zero, but nothing depends on it",
+                "None",
+                summary(found),
+            )
+    against = [*(["the plain run"] if alike else []), *(["the reference"] if reference else [])]
+    if not against:
+        return CHECK.verdict(
+            Status.UNSUPPORTED, "plain and recomputed drew other numbers in forward"
+        )
+    number = len(evidence.case.wrt)
+    return CHECK.verdict(Status.PASS, f"{number} gradients equal {' and '.join(against)}")
+
+
+CHECK = Check(
+    "gradient",
+    "every gradient asked for is there, and equals plain and reference; `None` where there should "
+    "be an array is a failure",
+    Level.MUST,
+    _applies,
+    _judge,
+)

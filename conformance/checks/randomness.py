@@ -1,0 +1,109 @@
+"""The rerun drew what the forward drew, and afterwards the generator stands where plain leaves it.
+
+The first is a must: another mask in the rerun gives a wrong gradient and no error. Where the draws
+themselves cannot be seen, the gradients tell: under one seed the outputs of plain and recomputed are
+equal, and gradients that differ come from other draws. The second is a should. Where the case says
+that the random state need not be preserved, what happened is reported and never failed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from conformance.case import Case
+from conformance.checks.evidence import Check, Evidence
+from conformance.checks.numbers import difference
+from conformance.checks.value import quantities
+from conformance.observation import Draw
+from conformance.operations import RANDOM
+from conformance.verdict import Level, Status, Verdict
+
+
+def _applies(case: Case) -> bool:
+    return any(region and s.op in RANDOM for region, s in case.statements())
+
+
+def _judge(evidence: Evidence) -> Verdict:
+    regions = {r.name: r for r in evidence.case.regions()}
+    asked = {
+        (region, s.label)
+        for region, s in evidence.case.statements()
+        if region and s.op in RANDOM and regions[region].preserve_rng
+    }
+    draws = evidence.recomputed.draws
+    if draws is not None:
+        fresh, again = _fresh([d for d in draws if d.region])
+        method = ""
+    else:
+        fresh, again = _by_gradients(evidence)
+        method = "gradients under one seed"
+    if fresh and (not asked or (draws is not None and fresh.isdisjoint(asked))):
+        return CHECK.verdict(
+            Status.REPORT, "the rerun drew other numbers, as it may here", method=method
+        )
+    if fresh:
+        where = ", ".join(sorted(f"{label} in region {region}" for region, label in fresh if label))
+        return CHECK.verdict(
+            Status.FAIL,
+            f"the rerun drew other numbers than the forward{': ' + where if where else ''}",
+            "the numbers of the forward",
+            "other numbers",
+            method,
+        )
+    said = "drew what the forward drew" if again else "drew nothing again"
+    ours, plain = evidence.recomputed.generator, evidence.plain.generator
+    if ours is not None and plain is not None and not np.array_equal(ours, plain):
+        status = Status.WARN if asked else Status.REPORT
+        return CHECK.verdict(
+            status,
+            f"the rerun {said}, but afterwards the generator is not where the plain run leaves it",
+            method=method,
+        )
+    if not asked:
+        return CHECK.verdict(Status.REPORT, f"the rerun {said}, though it need not", method=method)
+    return CHECK.verdict(Status.PASS, f"the rerun {said}", method=method)
+
+
+def _fresh(draws: list[Draw]) -> tuple[set[tuple[str, str]], bool]:
+    """The statements whose rerun drew what no forward had drawn, and whether any rerun drew."""
+    forward: dict[tuple[str, str], list[Draw]] = {}
+    for draw in draws:
+        if draw.phase == "forward":
+            forward.setdefault((draw.region, draw.statement), []).append(draw)
+    reruns = [draw for draw in draws if draw.phase == "rerun"]
+    fresh = {
+        (draw.region, draw.statement)
+        for draw in reruns
+        if not any(
+            np.array_equal(draw.array, known.array)
+            for known in forward.get((draw.region, draw.statement), [])
+        )
+    }
+    return fresh, bool(reruns)
+
+
+def _by_gradients(evidence: Evidence) -> tuple[set[tuple[str, str]], bool]:
+    """What gradients tell of draws that cannot be seen."""
+    tolerance = evidence.case.tolerance
+    plain = dict(quantities(evidence.plain))
+    if evidence.case.procedure.kind != "train":
+        for name, array in quantities(evidence.recomputed):
+            if difference(array, plain[name], tolerance):
+                return set(), False  # other draws in forward: the value check says so
+    for name, gradient in evidence.recomputed.gradients.items():
+        control = evidence.plain.gradients.get(name)
+        if gradient is None or control is None:
+            continue
+        if difference(gradient, control, tolerance):
+            return {("", "")}, True
+    return set(), True
+
+
+CHECK = Check(
+    "randomness",
+    "the rerun drew what the forward drew (must); afterwards the generator stands where the plain "
+    "run leaves it (should)",
+    Level.MUST,
+    _applies,
+    _judge,
+)

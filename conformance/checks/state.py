@@ -1,0 +1,49 @@
+"""Buffers after the step: running statistics that a rerun may update a second time.
+
+No framework promises either, so a difference is reported and never failed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from conformance.case import Case
+from conformance.checks.evidence import Check, Evidence
+from conformance.checks.numbers import difference, summary
+from conformance.verdict import Level, Status, Verdict
+
+
+def _applies(case: Case) -> bool:
+    return bool(case.state)
+
+
+def _judge(evidence: Evidence) -> Verdict:
+    start = {a.name: a.fill.numbers[0] for a in evidence.case.state if a.fill.kind == "full"}
+    different: list[str] = []
+    for name, control in evidence.plain.state.items():
+        found = evidence.recomputed.state.get(name)
+        if found is None:
+            return CHECK.verdict(Status.REPORT, f"{name} was not observed")
+        if difference(found, control, evidence.case.tolerance):
+            ratio = ""
+            if name in start and np.all(control != start[name]):
+                steps = [a.astype(np.float64) - start[name] for a in (found, control)]
+                moved = float(np.mean(steps[0] / steps[1]))
+                ratio = f" ({moved:.2f} times as far)"
+            different.append(
+                f"{name} is {summary(found)}, but {summary(control)} without recompute{ratio}"
+            )
+    if not different:
+        return CHECK.verdict(Status.PASS, "buffers are those of the plain run")
+    return CHECK.verdict(
+        Status.REPORT, f"buffers were updated in the rerun, too: {'; '.join(different[:2])}"
+    )
+
+
+CHECK = Check(
+    "state",
+    "buffers after the step (running statistics of batch normalisation)",
+    Level.REPORT,
+    _applies,
+    _judge,
+)
