@@ -19,7 +19,7 @@ from conformance.case import Case
 from conformance.checks import applicable, judge
 from conformance.known import Entry, notes
 from conformance.observation import Draw, Expected, Observation
-from conformance.places import Places
+from conformance.places import Places, find_places
 from conformance.pool import Broken, Crashed, Finished, Pool, TimedOut
 from conformance.program import Program
 from conformance.programs import EmitFailure, Key, program_path, write_programs
@@ -128,6 +128,12 @@ def _ended(
     return Verdict(check, status, Level.MUST, message, expected, observed)
 
 
+def _reference(folder: Path) -> Adapter:
+    """The reference of a folder of adapters, or the suite's own where that has none."""
+    own = (folder / "reference" / "adapter.yaml").is_file()
+    return find_adapter("reference", folder if own else find_places().adapters)
+
+
 @dataclass
 class Stopwatch:
     """Seconds per stage of a run (`conformance.results.STAGES`)."""
@@ -203,7 +209,7 @@ class Runner:
         self.pool.close()
 
     def _expected(self, case: Case, variant: Variant, draws: Sequence[Draw] | None) -> Expected:
-        reference = find_adapter("reference", self.places.adapters).load("expected")
+        reference = _reference(self.places.adapters).load("expected")
         model = variant.model
         found: Expected = reference.expect(case, model.discipline, saves=model.saves, draws=draws)
         return found

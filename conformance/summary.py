@@ -55,7 +55,7 @@ class AdapterRun:
 def print_summary(runs: Sequence[AdapterRun], reporter: TerminalReporter) -> None:
     """Print the summary where pytest prints."""
     colour = reporter.hasmarkup
-    width = max(80, reporter._tw.fullwidth)
+    width = reporter._tw.fullwidth if colour else 160
     console = Console(
         file=io.StringIO(), force_terminal=colour, no_color=not colour, width=width, highlight=False
     )
@@ -102,7 +102,7 @@ def table(runs: Sequence[AdapterRun]) -> Table:
     columns += [s.value for s in Status if s is not Status.PASS]
     columns = [name for name in columns if any(found[name] for found in counts.values())]
     made = Table(box=box.ASCII2 if len(columns) > 12 else box.SIMPLE, pad_edge=False)
-    made.add_column("variant")
+    made.add_column("variant", no_wrap=True)
     for name in columns:
         made.add_column(name, justify="right")
     for variant, found in counts.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def main() -> None:
-    """The console script. Imports the commands only now: worker processes import this module too."""
+    """The console script. Imports late: worker processes import this module too."""
     from conformance.cli.app import run_app
 
     run_app()

@@ -1,0 +1,35 @@
+"""How `mini` is observed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from conformance.adapter import load_file
+from conformance.observation import Leaf
+from conformance.worker.observer import Observer as Base
+
+mini = load_file(Path(__file__).parent / "mini.py", "mini")
+
+
+class OddError(Exception):
+    """Cannot be unpickled: its constructor takes two arguments."""
+
+    def __init__(self, first, second):
+        super().__init__(f"{first} {second}")
+
+
+class Observer(Base):
+    def leaf(self, value):
+        if not isinstance(value, mini.Tensor):
+            return None
+        return Leaf(np.array(value.data, "float32"), "float32")
+
+    def unobserved(self, program):
+        return {"retained memory": "mini keeps no account of memory"}
+
+    def observe(self, program):
+        if self.variant == "raising":
+            raise OddError("lost", "count")
+        return super().observe(program)
