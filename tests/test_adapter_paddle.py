@@ -1,0 +1,446 @@
+"""The PaddlePaddle adapter: the numbers of every operation, its counts, its bytes, its errors."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+paddle = pytest.importorskip("paddle", reason="PaddlePaddle is not installed here")
+
+from conformance.adapter import read_adapter  # noqa: E402
+from conformance.case import Case  # noqa: E402
+from conformance.load import load_file, load_text  # noqa: E402
+from conformance.observation import Leaf, Observation, Run  # noqa: E402
+from conformance.operations import OPERATIONS  # noqa: E402
+from conformance.program import Program  # noqa: E402
+from conformance.programs import write_programs  # noqa: E402
+from conformance.worker.entry import observer as worker_observer  # noqa: E402
+from conformance.worker.observer import load_program  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[1]
+ADAPTER = read_adapter(ROOT / "adapters" / "paddle")
+VARIANTS = ("reentrant", "hook")
+NumPy = Callable[..., Any]
+#: Paddle keeps options as float32: this one, like 0.25 and 0.75, loses nothing by it.
+EPS = 0.0009765625
+
+
+def observer(variant: str) -> Any:
+    return worker_observer(str(ADAPTER.folder), "paddle", variant)
+
+
+def emitted(case: Case, variant: str, folder: Path) -> Program:
+    """The program of a case, written below a folder."""
+    chosen = ADAPTER.variant(variant)
+    program = write_programs(ADAPTER, [(case, chosen)], folder)[case.id, chosen.id]
+    assert isinstance(program, Program), program
+    return program
+
+
+def published(identity: str) -> Case:
+    """A case of the suite, by its id."""
+    family = identity.split("/", 1)[0]
+    return next(c for c in load_file(ROOT / "cases" / f"{family}.yaml") if c.id == identity)
+
+
+# -- the numbers of each operation ---------------------------------------------------------------
+
+
+erf = np.vectorize(math.erf)
+
+
+def conv2d(x: Any, w: Any, stride: int, padding: tuple[int, int]) -> Any:
+    x = np.pad(x, ((0, 0), (0, 0), padding, padding))
+    windows = np.lib.stride_tricks.sliding_window_view(x, w.shape[2:], axis=(2, 3))
+    return np.einsum("nchwij,ocij->nohw", windows[:, :, ::stride, ::stride], w)
+
+
+def pool(x: Any, size: int) -> Any:
+    """Windows of x as the last axis."""
+    n, c, h, w = x.shape
+    cut = x[:, :, : h // size * size, : w // size * size]
+    parts = cut.reshape(n, c, h // size, size, w // size, size)
+    return np.moveaxis(parts, 3, 4).reshape(n, c, h // size, w // size, size * size)
+
+
+def normal(x: Any, axis: Any, eps: float) -> Any:
+    mean, var = x.mean(axis, keepdims=True), x.var(axis, keepdims=True)
+    return (x - mean) / np.sqrt(var + eps)
+
+
+def batch_norm(a: Any, gamma: Any, beta: Any) -> Any:
+    shape = (1, -1, 1, 1)
+    return normal(a, (0, 2, 3), EPS) * gamma.reshape(shape) + beta.reshape(shape)
+
+
+def softmax(x: Any, axis: int) -> Any:
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
+
+
+IMAGE, MATRIX = (2, 3, 5, 4), (3, 4)
+#: For each operation: statements that make y, the shapes of what they read, and NumPy's y.
+NUMBERS: list[tuple[str, list[str], dict[str, tuple[int, ...]], NumPy]] = [
+    ("add", ["y = add(a, b)"], {"a": MATRIX, "b": (4,)}, lambda a, b: a + b),
+    ("subtract", ["y = subtract(a, b)"], {"a": (4,), "b": MATRIX}, lambda a, b: a - b),
+    ("multiply", ["y = multiply(a, b)"], {"a": MATRIX, "b": (3, 1)}, lambda a, b: a * b),
+    ("divide", ["y = divide(a, b)"], {"a": MATRIX, "b": (4,)}, lambda a, b: a / b),
+    ("divide", ["y = divide(2.0, a)"], {"a": MATRIX}, lambda a: 2 / a),
+    ("negative", ["y = negative(a)"], {"a": MATRIX}, lambda a: -a),
+    ("matmul", ["y = matmul(a, b)"], {"a": (2, 3, 4), "b": (4, 5)}, lambda a, b: a @ b),
+    (
+        "linear",
+        ["y = linear(a, w, b)"],
+        {"a": (2, 3, 4), "w": (5, 4), "b": (5,)},
+        lambda a, w, b: a @ w.T + b,
+    ),
+    (
+        "conv2d",
+        ["y = conv2d(a, w, stride=2)"],
+        {"a": IMAGE, "w": (4, 3, 2, 2)},
+        lambda a, w: conv2d(a, w, 2, (0, 0)),
+    ),
+    (
+        "conv2d",
+        ['y = conv2d(a, w, padding="same")'],
+        {"a": IMAGE, "w": (4, 3, 2, 2)},
+        lambda a, w: conv2d(a, w, 1, (0, 1)),
+    ),
+    (
+        "conv2d",
+        ['y = conv2d(a, w, padding="same")'],
+        {"a": IMAGE, "w": (4, 3, 3, 3)},
+        lambda a, w: conv2d(a, w, 1, (1, 1)),
+    ),
+    ("max_pool2d", ["y = max_pool2d(a, size=2)"], {"a": IMAGE}, lambda a: pool(a, 2).max(-1)),
+    ("avg_pool2d", ["y = avg_pool2d(a, size=2)"], {"a": IMAGE}, lambda a: pool(a, 2).mean(-1)),
+    (
+        "batch_norm",
+        ["y = batch_norm(a, gamma, beta, mean, var, momentum=0.25, eps=0.0009765625)"],
+        {"a": IMAGE, "gamma": (3,), "beta": (3,)},
+        batch_norm,
+    ),
+    (
+        "layer_norm",
+        ["y = layer_norm(a, gamma, beta, eps=0.0009765625)"],
+        {"a": MATRIX, "gamma": (4,), "beta": (4,)},
+        lambda a, gamma, beta: normal(a, -1, EPS) * gamma + beta,
+    ),
+    ("embedding", ["y = embedding(i, a)"], {"a": MATRIX}, lambda a, i: a[i]),
+    (
+        "relu",
+        ["b = subtract(a, 1.2)", "y = relu(b)"],
+        {"a": MATRIX},
+        lambda a: np.maximum(a - 1.2, 0),
+    ),
+    ("gelu", ["y = gelu(a)"], {"a": MATRIX}, lambda a: a * (1 + erf(a / np.sqrt(2))) / 2),
+    ("tanh", ["y = tanh(a)"], {"a": MATRIX}, lambda a: np.tanh(a)),
+    ("sigmoid", ["y = sigmoid(a)"], {"a": MATRIX}, lambda a: 1 / (1 + np.exp(-a))),
+    ("sin", ["y = sin(a)"], {"a": MATRIX}, lambda a: np.sin(a)),
+    ("cos", ["y = cos(a)"], {"a": MATRIX}, lambda a: np.cos(a)),
+    ("exp", ["y = exp(a)"], {"a": MATRIX}, lambda a: np.exp(a)),
+    ("log", ["y = log(a)"], {"a": MATRIX}, lambda a: np.log(a)),
+    ("softmax", ["y = softmax(a)"], {"a": MATRIX}, lambda a: softmax(a, -1)),
+    ("softmax", ["y = softmax(a, axis=0)"], {"a": MATRIX}, lambda a: softmax(a, 0)),
+    ("sum", ["y = sum(a)"], {"a": MATRIX}, lambda a: a.sum()),
+    ("sum", ["y = sum(a, axis=0)"], {"a": MATRIX}, lambda a: a.sum(0)),
+    ("mean", ["y = mean(a)"], {"a": MATRIX}, lambda a: a.mean()),
+    (
+        "mean",
+        ["y = mean(a, axis=1, keepdims=True)"],
+        {"a": MATRIX},
+        lambda a: a.mean(1, keepdims=True),
+    ),
+    ("reshape", ["y = reshape(a, shape=[-1, 2])"], {"a": MATRIX}, lambda a: a.reshape(-1, 2)),
+    (
+        "permute_dims",
+        ["y = permute_dims(a, axes=[2, 0, 1])"],
+        {"a": (2, 3, 4)},
+        lambda a: a.transpose(2, 0, 1),
+    ),
+    (
+        "concat",
+        ["y = concat([a, b, a], axis=1)"],
+        {"a": MATRIX, "b": (3, 2)},
+        lambda a, b: np.concatenate([a, b, a], 1),
+    ),
+    (
+        "split",
+        ["p, q = split(a, sections=2, axis=1)", "y = divide(p, q)"],
+        {"a": MATRIX},
+        lambda a: a[:, :2] / a[:, 2:],
+    ),
+    (
+        "astype",
+        ['b = astype(a, dtype="float32")', 'y = astype(b, dtype="float64")'],
+        {"a": MATRIX},
+        lambda a: a,
+    ),
+    # The gradient stops: as if the second factor were a constant, and so a third of (a * a)'s.
+    (
+        "stop_gradient",
+        ["b = stop_gradient(a)", "y = multiply(a, b)"],
+        {"a": MATRIX},
+        lambda a: a * a,
+    ),
+]
+#: What share of NumPy's gradient is right where the gradient is stopped on one of two equal ways.
+SHARES = {"stop_gradient": 0.5}
+RANDOM_OR_RAISING = {"dropout", "uniform", "raise_if"}
+
+
+def written(statements: list[str], shapes: Mapping[str, tuple[int, ...]]) -> Case:
+    """A case that runs statements in a region and squares y."""
+    inputs = [
+        f"      {name}: {{shape: {list(shape)}, uniform: [0.5, 2.0], dtype: float64}}"
+        for name, shape in shapes.items()
+    ]
+    text = " ".join(statements)
+    taken = list(shapes)
+    state: list[str] = []
+    if "embedding" in text:
+        inputs.append("      i: {shape: [2, 5], integers: [0, 3]}")
+        taken.append("i")
+    if "batch_norm" in text:
+        of = "{shape: [3], full: 1.0, dtype: float64}"
+        state = ["    state:", f"      mean: {of}", f"      var: {of}"]
+    lines = [
+        "family: written",
+        "cases:",
+        "  one:",
+        "    title: One operation",
+        "    source: the test",
+        "    why: The adapter spells it.",
+        "    inputs:",
+        *inputs,
+        *state,
+        "    program:",
+        "      - recompute: block",
+        f"        takes: [{', '.join(taken)}]",
+        "        gives: y",
+        "        body:",
+        *(f"          - {json.dumps(statement)}" for statement in statements),
+        "      - z = multiply(y, y)",
+        "    outputs: z",
+        "    gradients: {of: sum(z)}",
+    ]
+    (case,) = load_text("\n".join(lines) + "\n", "test")
+    return case
+
+
+def differences(function: NumPy, arrays: Mapping[str, Any], name: str) -> Any:
+    """The gradient of sum(y * y) with respect to an array, by central differences."""
+    step, found = 1e-6, np.zeros_like(arrays[name])
+    for index in np.ndindex(found.shape):
+        ends = []
+        for sign in (1, -1):
+            moved = arrays[name].copy()
+            moved[index] += sign * step
+            ends.append(np.sum(function(**{**arrays, name: moved}) ** 2))
+        found[index] = (ends[0] - ends[1]) / (2 * step)
+    return found
+
+
+def test_every_operation_is_spelled_and_has_its_numbers_checked() -> None:
+    spelled = set(ADAPTER.load("spelling").Spelling.operations)
+    assert spelled == set(OPERATIONS) - {"is_unwrapped_by"}  # `wrapped` is lacking
+    assert {row[0] for row in NUMBERS} | RANDOM_OR_RAISING == spelled
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(
+    ("operation", "statements", "shapes", "function"), NUMBERS, ids=[row[1][-1] for row in NUMBERS]
+)
+def test_an_operation_and_its_gradients_are_numpys(
+    operation: str,
+    statements: list[str],
+    shapes: dict[str, tuple[int, ...]],
+    function: NumPy,
+    variant: str,
+    tmp_path: Path,
+) -> None:
+    program = emitted(written(statements, shapes), variant, tmp_path)
+    arrays = {name: t.numpy() for name, t in load_program(program).inputs().items()}
+    read = {name: array for name, array in arrays.items() if name not in ("mean", "var")}
+    observation = observer(variant).observe(program)
+    for run in (observation.plain, observation.recomputed):
+        assert run.error is None
+        assert isinstance(run.outputs, Leaf)
+        wanted = function(**read)
+        tolerance = 1e-6 if operation == "astype" else 1e-10
+        np.testing.assert_allclose(run.outputs.array, wanted**2, rtol=tolerance)
+        for name in shapes:
+            if operation == "astype":  # differences do not survive the cast
+                slope = 2 * arrays[name]
+            else:
+                slope = differences(function, read, name) * SHARES.get(operation, 1)
+            np.testing.assert_allclose(run.gradients[name], slope, rtol=1e-6, atol=1e-7)
+
+
+def test_batch_norm_keeps_the_share_of_running_statistics_that_the_case_says(
+    tmp_path: Path,
+) -> None:
+    row = next(row for row in NUMBERS if row[0] == "batch_norm")
+    program = emitted(written(row[1], row[2]), "hook", tmp_path)
+    x = load_program(program).inputs()["a"].numpy()
+    state = observer("hook").observe(program).plain.state
+    np.testing.assert_allclose(state["mean"], 0.75 + 0.25 * x.mean((0, 2, 3)), rtol=1e-10)
+    np.testing.assert_allclose(state["var"], 0.75 + 0.25 * x.var((0, 2, 3)), rtol=1e-10)
+
+
+def test_dropout_drops_its_share_and_scales_the_rest(tmp_path: Path) -> None:
+    program = emitted(written(["y = dropout(a, p=0.25)"], {"a": (100, 100)}), "hook", tmp_path)
+    x = load_program(program).inputs()["a"].numpy()
+    run = observer("hook").observe(program).plain
+    (draw,) = run.draws
+    kept = draw.array != 0
+    np.testing.assert_allclose(draw.array[kept], x[kept] / 0.75, rtol=1e-12)
+    assert abs(kept.mean() - 0.75) < 0.02
+
+
+def test_uniform_stays_within_its_bounds_and_fills_them(tmp_path: Path) -> None:
+    body = ["u = uniform(shape=[100, 100], low=2.0, high=6.0)", "y = multiply(a, u)"]
+    program = emitted(written(body, {"a": (1,)}), "hook", tmp_path)
+    (draw,) = observer("hook").observe(program).plain.draws
+    assert draw.array.shape == (100, 100)
+    assert 2 <= draw.array.min() < 2.01
+    assert 5.99 < draw.array.max() <= 6
+    assert abs(draw.array.mean() - 4) < 0.06
+
+
+# -- counts and bytes ------------------------------------------------------------------------------
+
+#: Operations whose kernel runs for nothing else, and its name.
+UNIQUE = ("matmul", "sin", "exp", "log", "tanh", "relu", "gelu", "softmax", "dropout", "conv2d")
+KERNELS = {"linear": "matmul", **dict(zip(UNIQUE, UNIQUE, strict=True))}
+_LAUNCH = re.compile(r"^(?:pd_op\.)?(\w+?) kernel launch\[")
+
+
+def launches(work: Callable[[], object], file: Path) -> Counter[str]:
+    """How often each kernel was launched, as Paddle's own profiler saw it."""
+    from paddle.profiler import Profiler, ProfilerTarget
+
+    profiler = Profiler(targets=[ProfilerTarget.CPU], on_trace_ready=lambda _: None)
+    profiler.start()
+    work()
+    profiler.stop()
+    profiler.export(str(file), "json")
+    events = json.loads(file.read_text("utf-8"))["traceEvents"]
+    found = Counter(m[1] for e in events if (m := _LAUNCH.match(e.get("name", ""))))
+    return Counter({name: n for name, n in found.items() if name in KERNELS.values()})
+
+
+def counted(program: Program, run: Run) -> Counter[str]:
+    """The same counts, from the executions of statements."""
+    ops = {(s.region, s.label): s.op for s in program.lines.values() if s.kind == "statement"}
+    found: Counter[str] = Counter()
+    for execution in run.executions or ():
+        kernel = KERNELS.get(ops.get((execution.region, execution.statement), ""))
+        if kernel is not None:
+            found[kernel] += execution.count
+    return found
+
+
+@pytest.mark.parametrize(
+    ("identity", "variant"),
+    [
+        (identity, variant)
+        for identity in (
+            "basics/conv-relu-block",
+            "basics/mlp-block",
+            "basics/normalised-attention",
+            "captures/frozen-input",
+            "randomness/two-dropouts",
+            "regions/separate",
+            "regions/called-repeatedly",
+            "structure/nested-tuple-output",
+            "procedures/inference",
+            "procedures/train",
+        )
+        for variant in VARIANTS
+    ]
+    + [("regions/nested-pair", "reentrant"), ("procedures/second-backward", "hook")],
+)
+def test_executions_are_those_that_the_profiler_counts(
+    identity: str, variant: str, tmp_path: Path
+) -> None:
+    program = emitted(published(identity), variant, tmp_path)
+    module = load_program(program)
+    observation: Observation = observer(variant).observe(program)
+    for path, run in (("plain", observation.plain), ("recomputed", observation.recomputed)):
+        assert run.error is None
+        seen = launches(lambda path=path: module.run(getattr(module, path)), tmp_path / "t.json")
+        assert seen, "the profiler saw nothing"
+        assert counted(program, run) == seen
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_an_inert_recompute_reruns_nothing_and_keeps_what_plain_keeps(
+    variant: str, tmp_path: Path
+) -> None:
+    case = published("memory/chain-whole")
+    program = emitted(case, variant, tmp_path)
+    honest = observer(variant).observe(program)
+    module = load_program(program)
+    module.recompute = lambda function, *arguments, use_reentrant: function(*arguments)
+    inert = observer(variant).run(program, module, "recomputed", {})
+    assert any(e.phase == "rerun" for e in honest.recomputed.executions)
+    assert not any(e.phase == "rerun" for e in inert.executions)
+    assert inert.retained == honest.plain.retained
+    assert honest.recomputed.retained < honest.plain.retained
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_retained_bytes_are_exact(variant: str, tmp_path: Path) -> None:
+    """Each sine keeps its argument; the region keeps x, which is an input, and so nothing."""
+    body = ["h = matmul(a, w)", "s = sin(h)", "t = sin(s)", "y = sin(t)"]
+    program = emitted(written(body, {"a": (50, 20), "w": (20, 30)}), variant, tmp_path)
+    observation = observer(variant).observe(program)
+    activation = 50 * 30 * 8
+    assert observation.plain.retained == 4 * activation  # h, s, t, and y for its square
+    assert observation.recomputed.retained == activation  # y
+
+
+# -- errors ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_an_error_in_the_rerun_spoils_no_later_program(variant: str, tmp_path: Path) -> None:
+    watching = observer(variant)
+    program = emitted(published("errors/raised-in-region"), variant, tmp_path)
+    module = load_program(program)
+    calls = []
+
+    def raise_second(x: object, flag: object) -> object:
+        calls.append(flag)
+        if len(calls) == 2:
+            raise ValueError("raise_if")
+        return x
+
+    module.raise_if = raise_second
+    run = watching.values(program, module, module.recomputed)
+    assert run.error is not None
+    assert run.error.phase == "backward"
+    after = watching.observe(emitted(published("basics/mlp-block"), variant, tmp_path))
+    assert after.recomputed.error is None
+    for name, gradient in after.plain.gradients.items():
+        assert gradient is not None
+        np.testing.assert_array_equal(after.recomputed.gradients[name], gradient)
+
+
+def test_a_good_run_without_gradients_is_not_good(tmp_path: Path) -> None:
+    watching = observer("hook")
+    program = emitted(published("errors/raised-in-region"), "hook", tmp_path)
+    observation = watching.observe(program)
+    assert observation.recomputed.good_run_after_error is True
+    module = load_program(program)
+    with paddle.no_grad():
+        assert watching.good_run(program, module, module.recomputed) is False
