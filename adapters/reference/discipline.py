@@ -61,7 +61,7 @@ class World:
 
     @property
     def region(self) -> frozenset[str]:
-        """What the variant says of regions as a whole: `out`, `flat`."""
+        """What the variant says of regions as a whole: `out`, `flat`, `after`."""
         return frozenset(self.saves.get("region", "").replace(",", " ").split())
 
 
@@ -116,8 +116,8 @@ def stop_point(flow: Any, call: Any, world: World) -> tuple[int, bool] | None:
     """Where a rerun of a call stops: the place in its body of the last saved value, and whether
     what stands there still runs. `None` where nothing is saved.
 
-    A statement that saves only arguments stops before it runs; a region inside saves its arguments
-    before it is entered.
+    A statement that saves only arguments stops before it runs (unless the variant says `after`);
+    a region inside saves its arguments before it is entered.
     """
     found = None
     for place, item in enumerate(call.body):
@@ -127,7 +127,7 @@ def stop_point(flow: Any, call: Any, world: World) -> tuple[int, bool] | None:
         else:
             words = world.words(flow, item)
             if words:
-                found = (place, bool(words & {"out", "mask"}))
+                found = (place, bool(words & {"out", "mask"}) or "after" in world.region)
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from conformance.adapter import load_file
-from conformance.case import Case
+from conformance.case import Case, Statement, walk
 from conformance.observation import Array, Draw, Expected, Leaf, Tree
 from conformance.operations import RANDOM
 
@@ -31,9 +31,11 @@ def expect(
 
     `saves` says for an operation what its gradient keeps in this variant (words out of its
     arguments, `out`, `mask`); for `region`, the word `out` says that what a region gives is at hand
-    in backward, and `flat` that nested regions are run again as one. `draws` are the random numbers
-    that the program drew; without them the values of a program that draws are unknown. Raises
-    `ValueError` where the draws do not fit the program.
+    in backward, `flat` that nested regions are run again as one, and `after` that a value is saved
+    when its operation has run, so that early stop comes after it. `draws` are the random numbers
+    that the program drew; without them the values of a program that draws are unknown, and so are
+    the gradients of one that draws anew in its rerun (`preserve_rng: false`). Raises `ValueError`
+    where the draws do not fit the program.
     """
     if case.error is not None:
         return Expected(None, None, None, None, None, None, {}, None, case.error.type)
@@ -45,7 +47,20 @@ def expect(
         bytes_ = memory.expected(case, first, discipline, saves)
     if draws is None and case.is_random(RANDOM):
         results = dict.fromkeys(results)
+    elif _draws_anew(case):
+        results |= dict.fromkeys(("gradients", "again", "parameters"))
+        if case.procedure.kind == "train":
+            results |= dict.fromkeys(("outputs", "losses"))
     return Expected(**results, executions=executions, memory=bytes_, error=None)
+
+
+def _draws_anew(case: Case) -> bool:
+    """Whether a region that does not preserve random state draws, itself or in a region inside."""
+    for region in case.regions():
+        ops = {node.op for node in walk(region.body) if isinstance(node, Statement)}
+        if not region.preserve_rng and ops & RANDOM:
+            return True
+    return False
 
 
 def _values(case: Case, draws: Any) -> tuple[Any, dict[str, Any]]:

@@ -284,7 +284,7 @@ def total(gradients):
 
 
 def descend(x, slope, rate):
-    """A leaf in the place of `x`: `x - rate * slope`, unrounded; x itself where there is no slope."""
+    """A leaf in the place of x: `x - rate * slope`, unrounded; x where there is no slope."""
     if slope is None:
         return x
     return Tensor(x.data - rate * slope.data, x.dtype, Leaf())
@@ -503,9 +503,9 @@ def retained(*roots):
             continue
         seen.add(node)
         for t in node.saved:
-            if not isinstance(t, _Later):
+            if t is not None and t.dtype is not None:  # a Python number has no dtype
                 base = memory_of(t)
-                found[id(base)] = (base, base.size * itemsize(t.dtype or "float32"))
+                found[id(base)] = (base, base.size * itemsize(t.dtype))
         stack += [key[0] for key in node.inputs if key is not None]
     return found
 
