@@ -1,7 +1,8 @@
 """Every gradient asked for is there, and equals the plain run's and the reference's.
 
 `None` where there should be an array is a failure, whatever the framework's documentation says. The
-gradients of a second backward, and those of the second order, are held to the same.
+gradients of a second backward, and those of the second order, are held to the same. Where the case
+lets a rerun draw other random numbers, a difference is reported and not failed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from conformance.checks.evidence import Check, Evidence
 from conformance.checks.numbers import difference, summary
 from conformance.checks.value import drew_alike
 from conformance.observation import Array
+from conformance.operations import RANDOM
 from conformance.verdict import Level, Status, Verdict
 
 _Gradients = Mapping[str, Array | None]
@@ -25,6 +27,21 @@ def _applies(case: Case) -> bool:
 
 
 def _judge(evidence: Evidence) -> Verdict:
+    verdict = _both(evidence)
+    if verdict.status is Status.FAIL and _may_draw_again(evidence.case):
+        told = f"random state is not preserved here, and {verdict.message}"
+        return CHECK.verdict(Status.REPORT, told, verdict.expected, verdict.observed)
+    return verdict
+
+
+def _may_draw_again(case: Case) -> bool:
+    """Whether a region that draws random numbers says that the rerun may draw others."""
+    free = {region.name for region in case.regions() if not region.preserve_rng}
+    return any(region in free and s.op in RANDOM for region, s in case.statements())
+
+
+def _both(evidence: Evidence) -> Verdict:
+    """The gradients of the first backward, and those of the second or of the second order."""
     first = _compare(
         evidence,
         "gradient",

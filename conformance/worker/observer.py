@@ -43,7 +43,7 @@ class Observer(ABC):
 
     # -- what each framework says for itself -----------------------------------------------------
 
-    def warm_up(self) -> None:
+    def warm_up(self) -> None:  # noqa: B027 (most frameworks need none)
         """Run once before the first program, outside all limits of a case."""
 
     @abstractmethod
@@ -274,8 +274,9 @@ class _Mallinfo2(ctypes.Structure):
     _fields_ = [
         (name, ctypes.c_size_t)
         for name in (
-            "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
-        ).split()
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
     ]
 
 
