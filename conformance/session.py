@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from _pytest._code.code import ReprFileLocation, TerminalRepr
 from _pytest._io import TerminalWriter
+from _pytest.junitxml import xml_key
 from _pytest.terminal import TerminalReporter
 
 from conformance import __version__
@@ -134,8 +135,17 @@ class Suite:
                 for variant in chosen.variants:
                     for check in checks_of(case):
                         name = f"{case.id}[{variant.id}] {check}"
+                        # Given whole: pytest would not recognise an id in which words follow the
+                        # bracket, once it has been written to a file (`--lf`) and read again.
+                        nodeid = f"{file.nodeid}::{name}"
                         yield CheckItem.from_parent(
-                            file, name=name, suite=self, case=case, variant=variant, check=check
+                            file,
+                            name=name,
+                            nodeid=nodeid,
+                            suite=self,
+                            case=case,
+                            variant=variant,
+                            check=check,
                         )
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -176,6 +186,13 @@ class Suite:
     def known(self, variant: Variant) -> tuple[Entry, ...]:
         """The known deviations of a variant's adapter."""
         return next(c.known for c in self.selection.chosen if c.adapter.name == variant.adapter)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Give JUnit the item's name as it is: pytest adds a bracket to one with words after it."""
+        xml = self.config.stash.get(xml_key, None)
+        if xml is not None and "::" in report.nodeid:
+            xml.node_reporter(report).add_attribute("name", report.nodeid.partition("::")[2])
 
     # -- end -----------------------------------------------------------------------------------
 

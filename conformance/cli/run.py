@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Annotated
 
 import pytest
@@ -53,7 +52,7 @@ def run(
     """
     places = find_places(cases, adapters_folder, reports)
     arguments = [
-        *("-p", "conformance", "-c", os.devnull, "--rootdir", str(Path.cwd())),
+        *("-p", "conformance", "-c", os.devnull, "--rootdir", str(places.cases.parent)),
         *("-o", f"cache_dir={places.reports / '.pytest_cache'}"),
         *("--no-header", "-rN", "--disable-warnings", f"--tb={'short' if verbose else 'no'}"),
         *("--cases", str(places.cases), "--adapters-folder", str(places.adapters)),
