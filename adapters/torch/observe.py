@@ -19,6 +19,7 @@ from conformance.worker.trace import Trace, executions
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+from torch.utils.checkpoint import checkpoint
 
 
 class Dispatched(TorchDispatchMode):
@@ -95,7 +96,8 @@ class Observer(Base):
 
     def warm_up(self) -> None:
         torch.set_num_threads(1)
-        torch.ones(2, requires_grad=True).sum().backward()
+        x = torch.ones(2, requires_grad=True)
+        checkpoint(torch.sin, x, use_reentrant=False).sum().backward()
 
     def leaf(self, value: object) -> Leaf | None:
         if not isinstance(value, torch.Tensor):

@@ -42,14 +42,17 @@ def observer(adapter: str, name: str, variant: str) -> Any:
         module = load_file(Path(adapter) / "observe.py", f"conformance_adapter_{name}_observe")
         made = module.Observer(variant)
         made.warm_up()
-        gc.freeze()  # what an import left behind is not looked through again at every collection
         _observers[variant] = made
     return _observers[variant]
 
 
 def observe(adapter: str, program: Program) -> Observation:
     """Observe one program. `adapter` is the adapter's folder."""
-    found: Observation = observer(adapter, program.adapter, program.variant).observe(program)
+    made = observer(adapter, program.adapter, program.variant)
+    # Observing collects often; what imports have left behind is not looked through each time.
+    gc.collect()
+    gc.freeze()
+    found: Observation = made.observe(program)
     return found
 
 
