@@ -46,6 +46,11 @@ class VariantModel(_Strict):
     title: str = Field(description="How a user of the framework would name it.")
     discipline: Discipline
     exact: bool = Field(default=True, description="Whether plain and recomputed agree bit for bit.")
+    exact_gradients: bool = Field(
+        default=True,
+        description="Whether gradients agree bit for bit too, where `exact`; not where contributions "
+        "to one gradient are added up in another order, those inside a region first.",
+    )
     lacks: dict[str, str] = Field(
         default={}, description="Capabilities it cannot express, and why."
     )

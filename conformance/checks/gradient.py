@@ -88,7 +88,8 @@ def _compare(
                 "None",
             )
         if control is not None and alike:
-            exact = evidence.variant.model.exact
+            model = evidence.variant.model
+            exact = model.exact and model.exact_gradients
             off = difference(found, control, None if exact else tolerance)
             if off:
                 return CHECK.verdict(
