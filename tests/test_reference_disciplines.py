@@ -41,9 +41,8 @@ def case(program: str, outputs: str = "z", rest: str = "") -> Case:
     lines: list[str] = []
     _write(_parse(program), 6, lines)
     text = HEAD + "    program:\n" + "\n".join(lines) + f"\n    outputs: {outputs}\n"
-    text += (
-        f"    gradients: {{of: sum({outputs.strip('[]').split(',')[0]})}}\n" if not rest else rest
-    )
+    first = outputs.strip("[]").split(",")[0]
+    text += rest or f"    gradients: {{of: sum({first})}}\n"
     return load_text(text, "test.yaml")[0]
 
 
@@ -273,6 +272,7 @@ ROWS = [
         "h1 i2 t1 o1 n2",
         "h1 i2 t1 o1 n2",
         "h1 i2 t1",
+        tanh="out",
     ),
     _row(
         "four deep, before",
@@ -381,12 +381,20 @@ def _reruns(program: Case, discipline: str, saves: Mapping[str, str]) -> dict[st
     }
 
 
-@pytest.mark.parametrize("discipline", ["whole", "early-stop", "minimal"])
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_measured_counts(row: Row, discipline: str) -> None:
-    measured = getattr(row, discipline.replace("-", "_"))
-    if measured is None:
-        pytest.skip("not measured")
+MEASURED = [
+    pytest.param(row, discipline, measured, id=f"{row.name}-{discipline}")
+    for row in ROWS
+    for discipline, measured in (
+        ("whole", row.whole),
+        ("early-stop", row.early_stop),
+        ("minimal", row.minimal),
+    )
+    if measured is not None
+]
+
+
+@pytest.mark.parametrize(("row", "discipline", "measured"), MEASURED)
+def test_measured_counts(row: Row, discipline: str, measured: Mapping[str, int]) -> None:
     found = _reruns(case(row.program), discipline, row.saves)
     assert {name: found[name] for name in measured} == {n: (c,) for n, c in measured.items()}
 
@@ -513,10 +521,10 @@ def test_memory_of_sines() -> None:
 
 
 def test_memory_of_relu_layers_need_not_fall() -> None:
-    layers = [
-        f"r{n}({'x' if n == 1 else f'h{n - 1}'}):\n  m{n} = matmul({'x' if n == 1 else f'h{n - 1}'}, w{n})\n  h{n} = relu(m{n})"
-        for n in range(1, 4)
-    ]
+    layers = []
+    for n in range(1, 4):
+        x = "x" if n == 1 else f"h{n - 1}"
+        layers.append(f"r{n}({x}):\n  m{n} = matmul({x}, w{n})\n  h{n} = relu(m{n})")
     memory = expect(case("\n".join(layers), outputs="h3"), "whole").memory
     unit = 64
     assert memory.plain == (2 * unit, 5 * unit)  # h1 h2, or m1 m2 m3 with them

@@ -1,0 +1,321 @@
+"""The reference as an adapter: what its programs do is what it says should be seen."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import weakref
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conformance.adapter import read_adapter
+from conformance.case import Case
+from conformance.load import load_folder, load_text
+from conformance.observation import Draw, Observation
+from conformance.program import Program
+from conformance.programs import write_programs
+from conformance.worker.observer import load_program
+from conformance.worker.trace import Trace
+
+ROOT = Path(__file__).parent.parent
+ADAPTER = read_adapter(ROOT / "adapters" / "reference")
+VARIANT = ADAPTER.variant("float64")
+EXPECTED: Any = ADAPTER.load("expected")
+CASES = {case.id: case for case in load_folder(ROOT / "cases")}
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Program]:
+    folder = tmp_path_factory.mktemp("reports")
+    written = write_programs(ADAPTER, [(case, VARIANT) for case in CASES.values()], folder)
+    for program in written.values():
+        assert isinstance(program, Program), program
+    return {program.case: program for program in written.values() if isinstance(program, Program)}
+
+
+@pytest.fixture(scope="session")
+def observer() -> Any:
+    return ADAPTER.load("observe").Observer("float64")
+
+
+def _observed(programs: dict[str, Program], observer: Any, name: str) -> Observation:
+    found: Observation = observer.observe(programs[name])
+    return found
+
+
+def _same(found: Any, expected: Any, what: str) -> None:
+    assert set(found) == set(expected), what
+    for name, array in expected.items():
+        assert (found[name] is None) == (array is None), f"{what} of {name}"
+        if array is not None:
+            np.testing.assert_allclose(found[name], array, rtol=1e-10, atol=1e-13, err_msg=name)
+
+
+@pytest.mark.parametrize("name", [n for n, c in CASES.items() if c.error is None])
+def test_programs_do_what_is_expected(
+    name: str, programs: dict[str, Program], observer: Any
+) -> None:
+    case, seen = CASES[name], _observed(programs, observer, name)
+    expected = EXPECTED.expect(case, "whole", draws=seen.recomputed.draws)
+    for path, run in (("plain", seen.plain), ("recomputed", seen.recomputed)):
+        assert run.error is None
+        if expected.losses is not None:
+            np.testing.assert_allclose(run.losses, expected.losses, rtol=1e-10)
+        if expected.gradients is not None:
+            _same(run.gradients, expected.gradients, f"{path} gradient")
+            _same(run.again, expected.again, f"{path} second gradient")
+            _same(run.parameters, expected.parameters, f"{path} parameter")
+    counts = Counter(
+        {(e.region, e.statement, e.phase): e.count for e in seen.recomputed.executions or ()}
+    )
+    wrong = {k: (counts[k], str(a)) for k, a in expected.executions.items() if counts[k] not in a}
+    assert not wrong
+    assert set(counts) <= set(expected.executions)
+    if expected.memory is not None:
+        memory = expected.memory
+        plain, recomputed = seen.plain.retained, seen.recomputed.retained
+        assert plain is not None
+        assert recomputed is not None
+        assert memory.plain[0] <= plain <= memory.plain[1]
+        assert memory.recomputed[0] <= recomputed <= memory.recomputed[1]
+        assert memory.drop == 0 or plain - recomputed >= memory.drop
+
+
+@pytest.mark.parametrize("name", [n for n, c in CASES.items() if c.error is not None])
+def test_programs_raise_what_is_expected(
+    name: str, programs: dict[str, Program], observer: Any
+) -> None:
+    seen, expected = _observed(programs, observer, name), EXPECTED.expect(CASES[name], "whole")
+    assert seen.recomputed.error is not None
+    assert seen.recomputed.error.type == expected.error
+    if CASES[name].error.then:  # type: ignore[union-attr]
+        assert seen.recomputed.good_run_after_error
+
+
+@pytest.mark.parametrize("name", [n for n, c in CASES.items() if c.printed_gradients])
+def test_printed_gradients(name: str) -> None:
+    assert EXPECTED.check_printed(CASES[name], EXPECTED.expect(CASES[name], "whole")) == []
+
+
+def test_printed_numbers_are_compared() -> None:
+    case = CASES["basics/conv-relu-gradient"]
+    expected = EXPECTED.expect(case, "whole")
+    assert case.printed_gradients
+    object.__setattr__(expected, "gradients", {"x": expected.gradients["x"] + 1e-4})
+    (message,) = EXPECTED.check_printed(case, expected)
+    assert message.startswith("gradient of x is")
+    printed = next(c for c in CASES.values() if c.printed_executions)
+    found = EXPECTED.expect(printed, "whole")
+    assert EXPECTED.check_printed(printed, found) == []
+    object.__setattr__(found, "executions", {})
+    assert EXPECTED.check_printed(printed, found)
+
+
+@pytest.mark.parametrize("name", [n for n, c in CASES.items() if c.error is None])
+def test_tape_counts_what_the_line_trace_counts(
+    name: str, programs: dict[str, Program], observer: Any
+) -> None:
+    program = programs[name]
+    module = load_program(program)
+    log = module.tape.executions()
+    before = len(log)
+    trace = Trace(program)
+    with trace.active():
+        module.run(module.recomputed)
+    own = Counter((region, op, phase) for region, op, phase in log[before:] if region)
+    lines: Counter[tuple[str, str, str]] = Counter()
+    for (site, phase), count in trace.completed.items():
+        if site.region and site.op != "is_unwrapped_by":
+            lines[site.region.replace("-", "_"), site.op, phase] += count
+    for (site, phase), count in trace.entered.items():
+        lines[site.region.replace("-", "_"), "", phase] += count
+    assert own == lines
+
+
+def test_program_runs_alone(programs: dict[str, Program]) -> None:
+    program = programs["basics/conv-relu-gradient"]
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", _ALONE, program.file],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "recomputed" in done.stdout
+    assert "[2., 4.]" in done.stdout
+
+
+#: What `python FILE` does, where the suite cannot be imported.
+_ALONE = """
+import runpy, sys
+from pathlib import Path
+sys.path.insert(0, str(Path(sys.argv[1]).parent))
+sys.modules["conformance"] = None
+runpy.run_path(sys.argv[1], run_name="__main__")
+"""
+
+
+def test_programs_are_formatted(programs: dict[str, Program]) -> None:
+    files = [program.file for program in programs.values()]
+    ruff = [sys.executable, "-m", "ruff"]
+    for command in (["check"], ["format", "--check"]):
+        done = subprocess.run(
+            [*ruff, *command, "--isolated", "--no-cache", *files],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stdout
+
+
+# -- the engine ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tape(observer: Any) -> Any:
+    return sys.modules["tape"]
+
+
+def test_a_region_lets_go_of_what_it_computes(tape: Any) -> None:
+    inside: list[weakref.ref[Any]] = []
+
+    def block(x: Any) -> Any:
+        s = tape.sin(x)
+        inside.append(weakref.ref(s.data))
+        return tape.sin(s)
+
+    x = tape.tensor(np.ones(5), gradient=True)
+    for call, alive in ((block, True), (tape.recompute(block), False)):
+        inside.clear()
+        loss = tape.sum(call(x))
+        gc.collect()
+        assert (inside[0]() is not None) == alive
+        assert tape.gradient(loss, [x])[0] is not None
+
+
+def test_a_merged_region_lets_go_of_its_result(tape: Any) -> None:
+    for merge, kept in ((False, True), (True, False)):
+        first = tape.recompute(lambda x: tape.sin(x), merge_adjacent=merge)
+        second = tape.recompute(lambda a: tape.sin(a))
+        x = tape.tensor(np.ones(5), gradient=True)
+        a = first(x)
+        between = weakref.ref(a.data)
+        loss = tape.sum(second(a))
+        del a
+        gc.collect()
+        assert (between() is not None) == kept
+        start = len(tape.executions())
+        (g,) = tape.gradient(loss, [x])
+        assert [op for _, op, _ in tape.executions()[start:]] == ["", "sin", "", "sin"]
+        np.testing.assert_allclose(g.data, np.cos(np.sin(1.0)) * np.cos(1.0) * np.ones(5))
+
+
+def test_rerun_draws_what_forward_drew_unless_told_otherwise(tape: Any) -> None:
+    for preserve in (True, False):
+        draws: list[Any] = []
+
+        def block(x: Any, draws: list[Any] = draws) -> Any:
+            d = tape.dropout(x)
+            draws.append(d.data)
+            return tape.sin(d)
+
+        tape.seed(4)
+        x = tape.tensor(np.ones(64), gradient=True)
+        loss = tape.sum(tape.recompute(block, preserve_rng=preserve)(x))
+        before = tape.random_state()
+        tape.gradient(loss, [x])
+        assert np.array_equal(*draws) == preserve
+        assert (tape.random_state() == before) == preserve
+
+
+def test_a_captured_tensor_that_is_also_taken_gets_both_gradients(tape: Any) -> None:
+    x = tape.tensor(np.array([2.0]), gradient=True)
+    block = tape.recompute(lambda y: tape.multiply(y, x))
+    (g,) = tape.gradient(tape.sum(block(x)), [x])
+    assert g.data.tolist() == [4.0]
+
+
+def test_a_region_that_gives_its_argument_or_a_captured_tensor_back(tape: Any) -> None:
+    w = tape.tensor(np.array([3.0]), gradient=True)
+    x = tape.tensor(np.array([2.0]), gradient=True)
+    same, outer = tape.recompute(lambda y: (y, w))(x)
+    assert [g.data.tolist() for g in tape.gradient(tape.sum(same), [x])] == [[1.0]]
+    assert [g.data.tolist() for g in tape.gradient(tape.sum(outer), [w])] == [[1.0]]
+
+
+def test_a_region_that_gives_other_tensors_in_its_rerun_is_an_error(tape: Any) -> None:
+    runs: list[int] = []
+
+    def block(x: Any) -> Any:
+        runs.append(1)
+        return (tape.sin(x),) if len(runs) == 1 else (tape.sin(x), tape.cos(x))
+
+    x = tape.tensor(np.ones(2), gradient=True)
+    (y,) = tape.recompute(block)(x)
+    with pytest.raises(RuntimeError, match="gave other tensors"):
+        tape.gradient(tape.sum(y), [x])
+
+
+# -- random numbers given --------------------------------------------------------------------------
+
+DROPOUT = """
+family: draws
+cases:
+  one:
+    title: Dropout in a region
+    source: the tests
+    why: The reference takes the mask that a framework drew.
+    inputs:
+      x: {values: [1.0, 2.0, 4.0, 8.0]}
+    program:
+      - recompute: r
+        takes: x
+        gives: d
+        preserve_rng: PRESERVE
+        body:
+          - d = dropout(x, p=0.75)
+      - z = multiply(d, d)
+    outputs: z
+    gradients: {of: sum(z)}
+"""
+
+
+def _dropout(preserve: bool = True) -> Case:
+    return load_text(DROPOUT.replace("PRESERVE", str(preserve).lower()), "test.yaml")[0]
+
+
+def _drawn(*numbers: float, phase: Any = "forward") -> Draw:
+    return Draw("r", "d", phase, np.array(numbers, np.float32))
+
+
+def test_draws_give_the_mask() -> None:
+    draws = [_drawn(4, 0, 0, 32), _drawn(0, 0, 0, 32, phase="rerun")]
+    expected = EXPECTED.expect(_dropout(), "whole", draws=draws)
+    assert expected.losses == (16 + 32 * 32,)
+    assert expected.gradients["x"].tolist() == [2 * 4 * 4, 0, 0, 2 * 32 * 4]
+
+
+def test_without_draws_values_are_unknown_and_counts_are_not() -> None:
+    expected = EXPECTED.expect(_dropout(), "whole")
+    assert expected.outputs is None
+    assert expected.losses is None
+    assert expected.gradients is None
+    assert expected.executions["r", "d", "rerun"].counts == (1,)
+
+
+def test_gradients_are_unknown_where_the_rerun_draws_anew() -> None:
+    expected = EXPECTED.expect(_dropout(False), "whole", draws=[_drawn(4, 0, 0, 32)])
+    assert expected.losses == (16 + 32 * 32,)
+    assert expected.gradients is None
+
+
+def test_draws_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match="no draw is left for statement 'd' of region 'r'"):
+        EXPECTED.expect(_dropout(), "whole", draws=[])
+    with pytest.raises(ValueError, match=r"has shape \(1,\), should be \(4,\)"):
+        EXPECTED.expect(_dropout(), "whole", draws=[_drawn(1)])
