@@ -104,6 +104,9 @@ class Pool:
             case _:
                 self._warm |= set(variants)
                 return dict(outcome)
+        if detail and not isinstance(outcome, Crashed):
+            with self.log.open("a", encoding="utf-8") as log_file:
+                log_file.write(detail)
         raise BrokenAdapterError(
             f"adapter {self.adapter.name!r} cannot run: {problem}",
             hint=f"pip install -r {self.adapter.folder / 'requirements.txt'}; log: {self.log}",

@@ -89,10 +89,6 @@ class Suite:
                 self.runners[name].close()
             if self.config.pluginmanager.hasplugin("dsession"):
                 self.runners[name].close()
-        if len(self.broken) == len(self.runners):
-            self.spool.remove()
-            message = "\n".join(str(error) for error in self.broken.values())
-            pytest.exit(message, returncode=BROKEN_ADAPTER)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:

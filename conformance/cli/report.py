@@ -9,7 +9,10 @@ import typer
 
 from conformance.cli.compare import ResultsFiles, read_all
 from conformance.cli.options import CasesFolder, ReportsFolder
+from conformance.compare import compare as compare_results
+from conformance.load import load_folder
 from conformance.places import find_places
+from conformance.report import write_report
 
 
 def report(
@@ -21,16 +24,16 @@ def report(
         typer.Option("--output", help="Folder to write to [default: that of the results]"),
     ] = None,
 ) -> None:
-    """Write index.html (self-contained), report.md, report.json and report.xml (JUnit).
+    """Write index.html (self-contained), report.md and report.json.
 
     \b
     Examples:
       conformance report
       conformance report reports/torch.jsonl reports/jax.jsonl --output /tmp/report
     """
-    from conformance.report import write_report
-
     places = find_places(cases, reports=reports)
-    folder = output or places.reports
-    write_report(read_all(files, places.reports), folder)
-    typer.echo(f"report: {folder / 'index.html'}")
+    known = load_folder(places.cases)
+    found = read_all(files, places.reports)
+    comparison = compare_results(found, known)
+    index = write_report(found, known, comparison, output or places.reports, places.reports)
+    typer.echo(f"report: {index}")

@@ -53,6 +53,7 @@ def run(
     places = find_places(cases, adapters_folder, reports)
     arguments = [
         *("-p", "conformance", "-c", os.devnull, "--rootdir", str(places.cases.parent)),
+        *("-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"),
         *("-o", f"cache_dir={places.reports / '.pytest_cache'}"),
         *("--no-header", "-rN", "--disable-warnings", f"--tb={'short' if verbose else 'no'}"),
         *("--cases", str(places.cases), "--adapters-folder", str(places.adapters)),
