@@ -58,7 +58,9 @@ class VariantModel(_Strict):
     saves: dict[str, str] = Field(
         default={},
         description="For an operation, what its gradient keeps here, where that is not the registry's "
-        "first alternative: words out of its arguments, `out`, `mask`.",
+        "first alternative: words out of its arguments, `out`, `mask`. For `region`: `out` (what a "
+        "region gives is at hand in backward), `flat` (nested regions are run again as one), `after` "
+        "(a value is saved when its operation has run, so early stop comes after it).",
     )
 
 
