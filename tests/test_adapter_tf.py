@@ -1,0 +1,281 @@
+"""The TensorFlow adapter: every operation's numbers, its counts and its bytes."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+tf = pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
+
+from conformance.adapter import read_adapter  # noqa: E402
+from conformance.case import Case  # noqa: E402
+from conformance.load import load_file, load_text  # noqa: E402
+from conformance.observation import Leaf, Observation, Run  # noqa: E402
+from conformance.operations import OPERATIONS  # noqa: E402
+from conformance.program import Program  # noqa: E402
+from conformance.programs import write_programs  # noqa: E402
+from conformance.worker.entry import observer as worker_observer  # noqa: E402
+from conformance.worker.observer import load_program  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[1]
+ADAPTER = read_adapter(ROOT / "adapters" / "tf")
+REFERENCE = read_adapter(ROOT / "adapters" / "reference").load("expected")
+VARIANTS = ("eager", "function")
+
+
+def observer(variant: str) -> Any:
+    return worker_observer(str(ADAPTER.folder), "tf", variant)
+
+
+def emitted(case: Case, variant: str, folder: Path) -> Program:
+    """The program of a case, written below a folder."""
+    chosen = ADAPTER.variant(variant)
+    program = write_programs(ADAPTER, [(case, chosen)], folder)[case.id, chosen.id]
+    assert isinstance(program, Program), program
+    return program
+
+
+def observed(case: Case, variant: str, folder: Path) -> Observation:
+    seen: Observation = observer(variant).observe(emitted(case, variant, folder))
+    return seen
+
+
+def published(identity: str) -> Case:
+    """A case of the suite, by its id."""
+    family = identity.split("/", 1)[0]
+    return next(c for c in load_file(ROOT / "cases" / f"{family}.yaml") if c.id == identity)
+
+
+def counts(run: Run) -> dict[tuple[str, str, str], int]:
+    assert run.executions is not None
+    return {(e.region, e.statement, e.phase): e.count for e in run.executions if e.count}
+
+
+# -- the numbers of each operation ---------------------------------------------------------------
+
+IMAGE, MATRIX = (2, 3, 5, 4), (3, 4)
+#: Statements that make y, and the shapes of what they read.
+STATEMENTS: list[tuple[list[str], dict[str, tuple[int, ...]]]] = [
+    (["y = add(a, b)"], {"a": MATRIX, "b": (4,)}),
+    (["y = subtract(a, b)"], {"a": (4,), "b": MATRIX}),
+    (["y = multiply(a, b)"], {"a": MATRIX, "b": (3, 1)}),
+    (["y = divide(a, b)"], {"a": MATRIX, "b": (4,)}),
+    (["y = divide(2.0, a)"], {"a": MATRIX}),
+    (["y = negative(a)"], {"a": MATRIX}),
+    (["y = matmul(a, b)"], {"a": (2, 3, 4), "b": (4, 5)}),
+    (["y = linear(a, w, b)"], {"a": (2, 3, 4), "w": (5, 4), "b": (5,)}),
+    (["y = conv2d(a, w, stride=2)"], {"a": IMAGE, "w": (4, 3, 2, 2)}),
+    (['y = conv2d(a, w, padding="same")'], {"a": IMAGE, "w": (4, 3, 2, 2)}),
+    (['y = conv2d(a, w, padding="same")'], {"a": IMAGE, "w": (4, 3, 3, 3)}),
+    (["y = max_pool2d(a, size=2)"], {"a": IMAGE}),
+    (["y = avg_pool2d(a, size=2)"], {"a": IMAGE}),
+    (
+        ["y = batch_norm(a, gamma, beta, mean, var, momentum=0.25, eps=0.001)"],
+        {"a": IMAGE, "gamma": (3,), "beta": (3,)},
+    ),
+    (
+        ["y = layer_norm(a, gamma, beta, eps=0.001)"],
+        {"a": MATRIX, "gamma": (4,), "beta": (4,)},
+    ),
+    (["y = embedding(i, a)"], {"a": MATRIX}),
+    (["b = subtract(a, 1.2)", "y = relu(b)"], {"a": MATRIX}),
+    *(
+        ([f"y = {op}(a)"], {"a": MATRIX})
+        for op in ("gelu", "tanh", "sigmoid", "sin", "cos", "exp", "log", "softmax", "sum", "mean")
+    ),
+    (["y = softmax(a, axis=0)"], {"a": MATRIX}),
+    (["y = sum(a, axis=0)"], {"a": MATRIX}),
+    (["y = mean(a, axis=1, keepdims=True)"], {"a": MATRIX}),
+    (["y = reshape(a, shape=[-1, 2])"], {"a": MATRIX}),
+    (["y = permute_dims(a, axes=[2, 0, 1])"], {"a": (2, 3, 4)}),
+    (["y = concat([a, b, a], axis=1)"], {"a": MATRIX, "b": (3, 2)}),
+    (["p, q = split(a, sections=2, axis=1)", "y = divide(p, q)"], {"a": MATRIX}),
+    (['b = astype(a, dtype="float32")', 'y = astype(b, dtype="float64")'], {"a": MATRIX}),
+    (["b = stop_gradient(a)", "y = multiply(a, b)"], {"a": MATRIX}),
+    (["y = dropout(a, p=0.25)"], {"a": (100, 100)}),
+    (
+        ["u = uniform(shape=[3, 4])", 'v = astype(u, dtype="float64")', "y = add(a, v)"],
+        {"a": MATRIX},
+    ),
+]
+ELSEWHERE = {"raise_if", "is_unwrapped_by"}
+
+
+def written(statements: list[str], shapes: dict[str, tuple[int, ...]]) -> Case:
+    """A case that runs statements in a region and squares y."""
+    inputs = [
+        f"      {name}: {{shape: {list(shape)}, uniform: [0.5, 2.0], dtype: float64}}"
+        for name, shape in shapes.items()
+    ]
+    text, taken = " ".join(statements), list(shapes)
+    state: list[str] = []
+    if "embedding" in text:
+        inputs.append("      i: {shape: [2, 5], integers: [0, 3]}")
+        taken.append("i")
+    if "batch_norm" in text:
+        of = "{shape: [3], full: 1.0, dtype: float64}"
+        state = ["    state:", f"      mean: {of}", f"      var: {of}"]
+    lines = [
+        "family: written",
+        "cases:",
+        "  one:",
+        "    title: One operation",
+        "    source: the test",
+        "    why: The adapter spells it.",
+        "    inputs:",
+        *inputs,
+        *state,
+        "    program:",
+        "      - recompute: block",
+        f"        takes: [{', '.join(taken)}]",
+        "        gives: y",
+        "        body:",
+        *(f"          - {json.dumps(statement)}" for statement in statements),
+        "      - z = multiply(y, y)",
+        "    outputs: z",
+        "    gradients: {of: sum(z)}",
+    ]
+    (case,) = load_text("\n".join(lines) + "\n", "test")
+    return case
+
+
+def test_every_operation_is_spelled_and_has_its_numbers_checked() -> None:
+    spelled = set(ADAPTER.load("spelling").Spelling.operations) | {"is_unwrapped_by"}
+    assert spelled == set(OPERATIONS)
+    text = " ".join(s for statements, _ in STATEMENTS for s in statements)
+    assert {op for op in OPERATIONS if f" {op}(" in text} | ELSEWHERE == spelled
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(("statements", "shapes"), STATEMENTS, ids=[s[0][-1] for s in STATEMENTS])
+def test_an_operation_and_its_gradients_are_the_references(
+    statements: list[str], shapes: dict[str, tuple[int, ...]], variant: str, tmp_path: Path
+) -> None:
+    case = written(statements, shapes)
+    seen = observed(case, variant, tmp_path)
+    draws = seen.plain.draws
+    expected = REFERENCE.expect(case, "whole", draws=draws)
+    random = draws is not None
+    for run in (seen.plain,) if random else (seen.plain, seen.recomputed):
+        assert run.error is None
+        assert isinstance(run.outputs, Leaf)
+        tolerance = 1e-6 if random or "astype" in statements[0] else 1e-10
+        if "gelu" in statements[0]:  # tf.nn.gelu rounds sqrt(1 / 2) to float32 in every dtype
+            tolerance = 1e-7
+        np.testing.assert_allclose(run.outputs.array, expected.outputs.array, rtol=tolerance)
+        for name in shapes:
+            np.testing.assert_allclose(
+                run.gradients[name], expected.gradients[name], rtol=tolerance, atol=1e-9
+            )
+    for name, array in expected.state.items():
+        np.testing.assert_allclose(seen.plain.state[name], array, rtol=1e-10)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_dropout_drops_its_share(variant: str, tmp_path: Path) -> None:
+    case = written(["y = dropout(a, p=0.25)"], {"a": (100, 100)})
+    (draw,) = observed(case, variant, tmp_path).plain.draws or ()
+    assert abs((draw.array != 0).mean() - 0.75) < 0.02
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_uniform_stays_within_its_bounds_and_fills_them(variant: str, tmp_path: Path) -> None:
+    body = ["u = uniform(shape=[100, 100], low=2.0, high=6.0)", 'v = astype(u, dtype="float64")']
+    case = written([*body, "y = multiply(a, v)"], {"a": (1,)})
+    (draw,) = observed(case, variant, tmp_path).plain.draws or ()
+    assert 2 <= draw.array.min() < 2.01
+    assert 5.99 < draw.array.max() <= 6
+    assert abs(draw.array.mean() - 4) < 0.06
+
+
+# -- draws -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("name", ["two-dropouts", "dropout-around", "dropout-in-two-regions"])
+def test_the_draws_are_those_of_the_run_whose_values_are_judged(
+    name: str, variant: str, tmp_path: Path
+) -> None:
+    case = published(f"randomness/{name}")
+    seen = observed(case, variant, tmp_path)
+    for run in (seen.plain, seen.recomputed):
+        assert isinstance(run.outputs, tuple)
+        drawn = [d.array for d in run.draws or () if d.phase == "forward"]
+        assert len(drawn) == len(run.outputs) - 1
+        for array, leaf in zip(drawn, run.outputs[1:], strict=True):
+            assert isinstance(leaf, Leaf)
+            np.testing.assert_array_equal(array, leaf.array)
+    assert [d.phase for d in seen.plain.draws or ()].count("rerun") == 0
+
+
+# -- counts and bytes ------------------------------------------------------------------------------
+
+
+def test_eager_reruns_the_whole_region_and_a_nested_one_once_more(tmp_path: Path) -> None:
+    seen = counts(observed(published("regions/nested"), "eager", tmp_path).recomputed)
+    rerun = {key[:2]: n for key, n in seen.items() if key[2] == "rerun"}
+    assert {n for (region, _), n in rerun.items() if region == "outer"} == {1}
+    assert {n for (region, _), n in rerun.items() if region == "inner"} == {2}
+    assert len(rerun) == 9
+
+
+def test_a_function_leaves_out_what_no_gradient_needs(tmp_path: Path) -> None:
+    seen = counts(observed(published("regions/nested-pair"), "function", tmp_path).recomputed)
+    rerun = {key[:2]: n for key, n in seen.items() if key[2] == "rerun" and key[1]}
+    first, second = {"h1", "s1", "a1"}, {"h2", "s2", "y"}
+    assert rerun == {
+        **{("first", name): 2 for name in first},
+        **{("second", name): 1 for name in second},
+    }
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_an_inert_recompute_is_seen(
+    variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = published("memory/chain-each")
+    program = emitted(case, variant, tmp_path)
+    honest = observer(variant).observe(program)
+    assert any(key[2] == "rerun" for key in counts(honest.recomputed))
+    monkeypatch.setattr(tf, "recompute_grad", lambda function: function)
+    inert = observer(variant).observe(program)
+    assert not any(key[2] == "rerun" for key in counts(inert.recomputed))
+    assert inert.recomputed.retained == honest.plain.retained
+
+
+@pytest.mark.parametrize(
+    ("name", "plain", "recomputed"),
+    # The last value of the chain is kept as well: the gradient of its sum reads its shape.
+    [("chain-each", 32 + 1, 8 + 1), ("chain-segments", 32 + 1, 4 + 1), ("chain-whole", 16 + 1, 0)],
+)
+def test_bytes_kept_are_the_activations_that_were_published(
+    name: str, plain: int, recomputed: int, tmp_path: Path
+) -> None:
+    unit = 2048 * 64 * 4
+    seen = observed(published(f"memory/{name}"), "eager", tmp_path)
+    assert seen.plain.retained == plain * unit
+    assert seen.recomputed.retained == recomputed * unit
+
+
+@pytest.mark.parametrize("name", ["regions/nested-pair", "regions/adjacent", "regions/separate"])
+def test_nodes_counted_are_kernels_of_the_optimized_graph(name: str, tmp_path: Path) -> None:
+    """Rewriting is off while nodes are counted; with it on, as many matrix products run."""
+    case = published(name)
+    program = emitted(case, "function", tmp_path)
+    module = load_program(program)
+    observe = ADAPTER.load("observe")
+
+    def products() -> int:
+        found: Counter[str] = observe.nodes_run(lambda: module.run(module.recomputed))
+        return sum(
+            n for node, n in found.items() if node.rpartition("/")[2].lower()[:6] == "matmul"
+        )
+
+    rewritten = products()
+    with observe.no_rewrites():
+        assert products() == rewritten > 0
