@@ -145,9 +145,15 @@ def values_of(source: Run | Expected) -> dict[Subject, Value]:
 
 
 def tensors(tree: Tree, path: str = "") -> Iterator[tuple[str, Numbers]]:
-    """The tensors of an output tree with their paths (`[0]['aux']`)."""
+    """The tensors and numbers of an output tree with their paths (`[0]['aux']`).
+
+    A number and a tensor without dimensions are the same value here; telling them apart is for the
+    check of structure.
+    """
     if isinstance(tree, Leaf):
         yield path, tree.array
+    elif isinstance(tree, bool | int | float):
+        yield path, np.asarray(tree)
     elif isinstance(tree, dict):
         for key, part in tree.items():
             yield from tensors(part, f"{path}[{key!r}]")
@@ -174,19 +180,34 @@ def close(a: Value, b: Value, tolerance: Tolerance) -> bool:
 def worst(a: Value, b: Value) -> str:
     """How `a` differs from `b`, in words: the largest difference and where it is."""
     if a is None or b is None or isinstance(a, Missing) or isinstance(b, Missing):
-        return f"{summary(a)} against {summary(b)}"
+        return f"{_kind(a)} against {_kind(b)}"
     if a.shape != b.shape:
         return f"shape {a.shape} against {b.shape}"
-    first, second = _wide(a), _wide(b)
-    with np.errstate(invalid="ignore"):
-        apart = np.abs(first - second)
-    same = (first == second) | (np.isnan(first) & np.isnan(second))
-    apart = np.where(same, 0.0, np.where(np.isnan(apart), np.inf, apart))
+    first, second, apart = _wide(a), _wide(b), _apart(a, b)
     index = np.unravel_index(int(np.argmax(apart)), apart.shape)
     place = f" at [{', '.join(str(i) for i in index)}]" if index else ""
     if np.isinf(apart[index]):
         return f"{first[index]:.6g} against {second[index]:.6g}{place}"
     return f"max difference {apart[index]:.3g}{place}"
+
+
+def largest_difference(a: Value, b: Value) -> float | None:
+    """The largest absolute difference of two arrays; `None` where there are no two of one shape."""
+    if a is None or b is None or isinstance(a, Missing) or isinstance(b, Missing):
+        return None
+    return float(_apart(a, b).max(initial=0.0)) if a.shape == b.shape else None
+
+
+def _apart(a: Numbers, b: Numbers) -> NDArray[np.float64]:
+    """Absolute differences; 0 where both are the same infinity or NaN, infinite where one is."""
+    first, second = _wide(a), _wide(b)
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(first - second)
+    same = (first == second) | (np.isnan(first) & np.isnan(second))
+    found: NDArray[np.float64] = np.where(
+        same, 0.0, np.where(np.isnan(apart), np.inf, apart)
+    ).astype(np.float64)
+    return found
 
 
 def summary(value: Value) -> str:
@@ -199,6 +220,12 @@ def summary(value: Value) -> str:
     shown = ", ".join(f"{x:.6g}" for x in flat[:4])
     more = ", …" if flat.size > 4 else ""
     return f"shape {value.shape}: {shown}{more}" if value.shape else f"{flat[0]:.6g}"
+
+
+def _kind(value: Value) -> str:
+    if isinstance(value, Missing) or value is None:
+        return summary(value)
+    return f"an array of shape {value.shape}"
 
 
 def _wide(array: Numbers) -> NDArray[np.inexact[Any]]:

@@ -1,0 +1,35 @@
+"""The report on results and their comparison: a page, a summary and the data behind both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from conformance.case import Case
+from conformance.compare import Comparison
+from conformance.report import markdown, page
+from conformance.report.data import Report, build, schema
+from conformance.results import Results
+
+__all__ = ["Report", "build", "schema", "write_report"]
+
+
+def write_report(
+    results: Sequence[Results],
+    cases: Sequence[Case],
+    comparison: Comparison,
+    folder: Path,
+    programs: Path,
+) -> Path:
+    """Write `index.html`, `report.md` and `report.json` into a folder.
+
+    `programs` is the folder that the results' paths of programs are relative to (the reports'
+    folder). Returns the path of the page.
+    """
+    report = build(results, cases, comparison)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "report.json").write_text(report.model_dump_json(indent=1) + "\n", "utf-8")
+    (folder / "report.md").write_text(markdown.render(report), "utf-8")
+    index = folder / "index.html"
+    index.write_text(page.render(report, results, cases, folder, programs), "utf-8")
+    return index

@@ -1,0 +1,106 @@
+"""`report.md`: the matrix and the deviations, as a forge shows them below a run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from conformance.report.data import MARKS, DeviationView, Report, VariantView
+from conformance.report.page import SHORT, web_address
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~&@$-])")
+
+
+def render(report: Report) -> str:
+    """The summary as GitHub-flavoured Markdown; every text from outside is escaped."""
+    return "\n".join(_lines(report)) + "\n"
+
+
+def escape(text: str) -> str:
+    """Text that Markdown shows as it is, on one line, also inside a table."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+def _lines(report: Report) -> Iterator[str]:
+    yield "# Recompute conformance"
+    yield ""
+    yield _headline(report)
+    yield ""
+    yield from _variants(report)
+    yield from _deviations("Unexpected", report.unexpected)
+    yield from _comparison(report)
+    others = tuple(d for d in report.deviations if d not in report.unexpected)
+    yield from _deviations("Known deviations and warnings", others)
+    yield from _matrix(report)
+    yield from _runs(report)
+
+
+def _headline(report: Report) -> str:
+    return f"**{report.headline}** in {len(report.cases)} cases on {len(report.variants)} variants."
+
+
+def _variants(report: Report) -> Iterator[str]:
+    marks = [m for m in MARKS if any(m in variant.marks for variant in report.variants)]
+    yield f"| variant | discipline | {' | '.join(marks)} |"
+    yield f"|---|---|{'---:|' * len(marks)}"
+    for variant in report.variants:
+        counts = " | ".join(str(variant.marks.get(mark, "")) for mark in marks)
+        yield f"| {escape(variant.id)} | {escape(variant.discipline)} | {counts} |"
+    yield ""
+
+
+def _deviations(title: str, deviations: tuple[DeviationView, ...]) -> Iterator[str]:
+    if not deviations:
+        return
+    yield f"## {title}"
+    yield ""
+    yield "| case | variant | check | | what | reason |"
+    yield "|---|---|---|---|---|---|"
+    for deviation in deviations:
+        verdict, known = deviation.verdict, deviation.verdict.known
+        reason = escape(known.reason) if known else ""
+        if known and web_address(known.url):
+            reason += f" <{web_address(known.url)}>"
+        words = (deviation.case, deviation.variant, verdict.check, verdict.mark, verdict.message)
+        yield f"| {' | '.join(escape(word) for word in words)} | {reason} |"
+    yield ""
+
+
+def _comparison(report: Report) -> Iterator[str]:
+    counts = ", ".join(f"{n} {status}" for status, n in report.comparison.counts.items())
+    yield "## Across variants and frameworks"
+    yield ""
+    yield f"{counts}."
+    yield ""
+    for verdict in report.comparison.verdicts:
+        for disagreement in verdict.disagreements:
+            state = "**new**" if disagreement.new else "judged already"
+            yield f"- {state}: {escape(verdict.case)}: {escape(disagreement.message)}"
+    yield ""
+
+
+def _matrix(report: Report) -> Iterator[str]:
+    yield "<details><summary>Matrix of cases and variants</summary>"
+    yield ""
+    yield f"| case | {' | '.join(_heading(variant) for variant in report.variants)} |"
+    yield f"|---|{'---|' * len(report.variants)}"
+    for case in report.cases:
+        cells = (case.cells.get(variant.id) for variant in report.variants)
+        words = " | ".join(SHORT[cell.mark] if cell else "" for cell in cells)
+        yield f"| {escape(case.id)} | {words} |"
+    yield ""
+    yield "</details>"
+    yield ""
+
+
+def _heading(variant: VariantView) -> str:
+    return escape(variant.id).replace("/", "/<br>", 1)
+
+
+def _runs(report: Report) -> Iterator[str]:
+    yield "| adapter | versions | seconds |"
+    yield "|---|---|---|"
+    for adapter in report.adapters:
+        versions = ", ".join(f"{name} {version}" for name, version in adapter.versions.items())
+        seconds = ", ".join(f"{stage} {spent:.1f}" for stage, spent in adapter.seconds.items())
+        yield f"| {escape(adapter.name)} | {escape(versions)} | {escape(seconds)} |"

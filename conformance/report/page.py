@@ -1,0 +1,179 @@
+"""`index.html`: one file with everything in it, to be opened from disk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from conformance.capabilities import required_by
+from conformance.case import Case
+from conformance.load import TOLERANCES
+from conformance.report import sources, tables
+from conformance.report.data import MARKS, CaseView, CrossView, Mark, Report
+from conformance.results import Result, Results
+
+_TEMPLATES = Path(__file__).parent / "templates"
+#: Short words for a narrow column; the legend spells them out.
+SHORT: Mapping[Mark, str] = {
+    "broken": "broken",
+    "crashed": "crash",
+    "timeout": "time",
+    "fail": "FAIL",
+    "known": "known",
+    "warn": "warn",
+    "report": "report",
+    "pass": "pass",
+    "unsupported": "n/s",
+}
+_LONGEST = 4000
+
+
+@dataclass(frozen=True)
+class ShownProgram:
+    """An emitted program of a variant: where it lies from the page, and its text."""
+
+    variant: str
+    link: str
+    source: sources.Source
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Everything that is shown of one case."""
+
+    view: CaseView
+    yaml: sources.Source
+    needs: tuple[str, ...]
+    procedure: str
+    tolerance: str
+    checks: tuple[str, ...]
+    results: Mapping[str, Result]
+    values: tables.Table
+    executions: tables.Table
+    statements: tables.Table
+    memory: tuple[tables.MemoryRow, ...]
+    cross: tuple[CrossView, ...]
+    programs: Mapping[str, tuple[ShownProgram, ...]]
+
+
+def render(
+    report: Report,
+    results: Sequence[Results],
+    cases: Sequence[Case],
+    folder: Path,
+    programs: Path,
+) -> str:
+    """The page as HTML. Links to programs are relative to `folder`, where the page will lie."""
+    by_id = {case.id: case for case in cases}
+    shown = [
+        _shown(view, by_id.get(view.id), _results_of(view.id, results), report, folder, programs)
+        for view in report.cases
+    ]
+    template = environment().get_template("index.html.j2")
+    return template.render(
+        report=report,
+        cases=shown,
+        marks=MARKS,
+        short=SHORT,
+        style=Markup((_TEMPLATES / "style.css").read_text("utf-8")),
+        script=Markup((_TEMPLATES / "page.js").read_text("utf-8")),
+    )
+
+
+def environment() -> Environment:
+    """Templates in which every value is escaped and a missing one is an error."""
+    found = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters["web"] = web_address
+    found.filters["bytes"] = format_bytes
+    found.filters["shorten"] = shorten
+    found.filters["line"] = line
+    found.filters["fragment"] = lambda text: quote(text, safe="/@")
+    return found
+
+
+def web_address(url: str) -> str:
+    """The URL if it leads to the web, else "": a link must not run anything."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
+    return url if parts.scheme in ("http", "https") and parts.netloc else ""
+
+
+def format_bytes(number: int) -> str:
+    """Bytes with thousands apart: `1 234 567`."""
+    return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def shorten(text: str, longest: int = _LONGEST) -> str:
+    """A text of bounded length: the beginning and the end of a longer one."""
+    if len(text) <= longest:
+        return text
+    left = longest * 2 // 3
+    return f"{text[:left]}\n… {len(text) - longest} characters left out …\n{text[left - longest :]}"
+
+
+def line(text: str, longest: int = 240) -> str:
+    """A text on one line of bounded length."""
+    joined = " ".join(text.split())
+    return joined if len(joined) <= longest else f"{joined[: longest - 1]}…"
+
+
+def _results_of(case: str, results: Sequence[Results]) -> Mapping[str, Result]:
+    return {r.variant: r for file in results for r in file.results if r.case == case}
+
+
+def _shown(
+    view: CaseView,
+    case: Case | None,
+    results: Mapping[str, Result],
+    report: Report,
+    folder: Path,
+    programs: Path,
+) -> Shown:
+    tolerance = case.tolerance if case else TOLERANCES["float32"]
+    checks = dict.fromkeys(v.check for cell in view.cells.values() for v in cell.verdicts)
+    shown: dict[str, list[ShownProgram]] = {}
+    for variant, cell in view.cells.items():
+        if cell.program:
+            link = quote(os.path.relpath(programs / cell.program, folder))
+            source = sources.program(programs, cell.program)
+            item = ShownProgram(variant, link, source)
+            shown.setdefault(variant.partition("/")[0], []).append(item)
+    return Shown(
+        view=view,
+        yaml=sources.case_text(case.where)
+        if case
+        else sources.Source(Markup(""), "the case is not at hand"),
+        needs=tuple(sorted(required_by(case))) if case else (),
+        procedure=_procedure(case) if case else "",
+        tolerance=f"rtol {tolerance.rtol:g}, atol {tolerance.atol:g}",
+        checks=tuple(checks),
+        results=results,
+        values=tables.values(results, tolerance),
+        executions=tables.executions(results, statements=False),
+        statements=tables.executions(results, statements=True),
+        memory=tables.memory(results),
+        cross=tuple(v for v in report.comparison.verdicts if v.case == view.id),
+        programs={adapter: tuple(items) for adapter, items in shown.items()},
+    )
+
+
+def _procedure(case: Case) -> str:
+    procedure = case.procedure
+    words = procedure.kind.replace("_", " ")
+    if procedure.kind == "train":
+        words += f", {procedure.steps} steps of SGD({procedure.learning_rate:g})"
+    return words

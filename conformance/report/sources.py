@@ -1,0 +1,110 @@
+"""Texts that the report shows: a case as it was written, and the programs, highlighted."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup, escape
+from pygments.lexers import PythonLexer, YamlLexer
+from pygments.token import Comment, Keyword, Name, Number, Operator, String
+
+from conformance.case import Position
+
+#: Short tags, because a report holds a thousand programs; the style sheet gives them their colours.
+_TAGS: tuple[tuple[Any, str], ...] = (
+    (Comment, "i"),
+    (String.Doc, "i"),
+    (String, "q"),
+    (Number, "u"),
+    (Keyword, "b"),
+    (Operator.Word, "b"),
+    (Name.Function, "em"),
+    (Name.Tag, "em"),
+)
+_LARGEST = 400_000
+
+
+@dataclass(frozen=True)
+class Source:
+    """A text as HTML, or why there is none."""
+
+    html: Markup
+    missing: str = ""
+
+
+def python(text: str) -> Markup:
+    """A Python program, highlighted."""
+    return _html(PythonLexer(stripnl=False).get_tokens(text))
+
+
+def yaml(text: str) -> Markup:
+    """A piece of YAML, highlighted."""
+    return _html(YamlLexer(stripnl=False).get_tokens(text))
+
+
+def program(folder: Path, relative: str) -> Source:
+    """The program at a path relative to a folder, and never outside it."""
+    if not relative:
+        return Source(Markup(""), "no program was written")
+    file = (folder / relative).resolve()
+    if not file.is_relative_to(folder.resolve()):
+        return Source(Markup(""), f"{relative} lies outside the reports' folder")
+    try:
+        if file.stat().st_size > _LARGEST:
+            return Source(Markup(""), f"{relative} is too large to be shown")
+        return Source(python(file.read_text("utf-8")))
+    except (OSError, UnicodeDecodeError) as error:
+        return Source(Markup(""), f"{relative} cannot be read: {type(error).__name__}")
+
+
+def case_text(where: Position) -> Source:
+    """The YAML of the case that starts at a position: its key and all that is indented below it."""
+    try:
+        lines = _lines(Path(where.file))
+    except (OSError, UnicodeDecodeError) as error:
+        return Source(Markup(""), f"{where.file} cannot be read: {type(error).__name__}")
+    if not 1 <= where.line <= len(lines):
+        return Source(Markup(""), f"{where.file} has no line {where.line}")
+    return Source(yaml(cut(lines, where.line)))
+
+
+def cut(lines: tuple[str, ...], line: int) -> str:
+    """The block that starts at a line (from 1), dedented; what follows it is left out."""
+    first = lines[line - 1]
+    indent = len(first) - len(first.lstrip())
+    block = [first]
+    for text in lines[line:]:
+        if text.strip() and len(text) - len(text.lstrip()) <= indent:
+            break
+        block.append(text)
+    while not block[-1].strip():
+        block.pop()
+    return textwrap.dedent("\n".join(block)) + "\n"
+
+
+@lru_cache(maxsize=64)
+def _lines(file: Path) -> tuple[str, ...]:
+    return tuple(file.read_text("utf-8").splitlines())
+
+
+@lru_cache(maxsize=256)
+def _tag(kind: Any) -> str:
+    return next((tag for parent, tag in _TAGS if kind in parent), "")
+
+
+def _html(tokens: Iterable[tuple[Any, str]]) -> Markup:
+    """Tokens as escaped HTML; neighbours of one kind share a tag, plain text has none."""
+    parts: list[tuple[str, str]] = []
+    for kind, text in tokens:
+        tag = _tag(kind)
+        if parts and parts[-1][0] == tag:
+            parts[-1] = (tag, parts[-1][1] + text)
+        else:
+            parts.append((tag, text))
+    html = [f"<{tag}>{escape(text)}</{tag}>" if tag else str(escape(text)) for tag, text in parts]
+    return Markup("".join(html).strip("\n"))

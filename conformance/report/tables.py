@@ -1,0 +1,205 @@
+"""Expected and observed of one case, side by side over the variants: arrays, executions, bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from conformance.case import Tolerance
+from conformance.compare import drop_of, drop_range, region_count
+from conformance.compare.numeric import (
+    Missing,
+    Value,
+    close,
+    largest_difference,
+    summary,
+    values_of,
+)
+from conformance.observation import Allowed, Expected, Phase, Run
+from conformance.results import Result
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell: its text, more words for who points at it, whether it departs from expectation."""
+
+    text: str
+    more: str = ""
+    wrong: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row: what it is about, what is expected (where that is one thing), a cell per variant."""
+
+    name: str
+    expected: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with a column per variant (full ids)."""
+
+    variants: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class MemoryRow:
+    """Retained memory on one variant: bytes, and activations (`unit` bytes each)."""
+
+    variant: str
+    plain: int
+    recomputed: int
+    unit: int
+    units: float | None
+    expected: str
+    wrong: bool
+
+    @property
+    def drop(self) -> int:
+        return self.plain - self.recomputed
+
+
+NOT_SEEN = Cell("–", "not observed")
+
+
+def values(results: Mapping[str, Result], tolerance: Tolerance) -> Table:
+    """The arrays of the recomputed runs: how far each is from the expectation (else from plain)."""
+    seen = {v: r for v, r in results.items() if _ran(r)}
+    recomputed = {v: _values(r.observation.recomputed) for v, r in seen.items() if r.observation}
+    plain = {v: _values(r.observation.plain) for v, r in seen.items() if r.observation}
+    expected = {v: _values(r.expected) if r.expected else {} for v, r in seen.items()}
+    subjects = dict.fromkeys(
+        s for found in (*expected.values(), *recomputed.values()) for s in found
+    )
+    rows = []
+    for subject in subjects:
+        wanted = {v: found[subject] for v, found in expected.items() if subject in found}
+        words = dict.fromkeys(summary(value) for value in wanted.values())
+        cells = tuple(
+            _value_cell(
+                recomputed[v].get(subject, Missing()),
+                plain[v].get(subject, Missing()),
+                wanted.get(v, Missing()),
+                tolerance,
+            )
+            for v in seen
+        )
+        own = "differs with the numbers drawn" if words else "what the plain run gives"
+        rows.append(Row(subject, next(iter(words)) if len(words) == 1 else own, cells))
+    return Table(tuple(seen), tuple(rows))
+
+
+def executions(results: Mapping[str, Result], *, statements: bool) -> Table:
+    """How often each region (or each statement) ran, in forward and again."""
+    seen = {v: r for v, r in results.items() if _ran(r)}
+    keys = dict.fromkeys(key for r in seen.values() for key in _execution_keys(r, statements))
+    rows = []
+    for region, statement, phase in keys:
+        cells = []
+        right: dict[str, None] = {}
+        for result in seen.values():
+            allowed = _allowed(result, region, statement, phase)
+            if allowed:
+                right.setdefault(str(allowed))
+            count = _count(result, region, statement, phase)
+            if count is None:
+                cells.append(NOT_SEEN)
+                continue
+            words = f"expected {allowed}" if allowed else "nothing is expected"
+            reason = f" ({allowed.reason})" if allowed and allowed.reason else ""
+            cells.append(
+                Cell(str(count), words + reason, allowed is not None and count not in allowed)
+            )
+        name = f"{region or 'outside'} · {statement}" if statement else region
+        expected = next(iter(right)) if len(right) == 1 else "by discipline" if right else ""
+        rows.append(Row(f"{name}, {phase}", expected, tuple(cells)))
+    return Table(tuple(seen), tuple(rows))
+
+
+def memory(results: Mapping[str, Result]) -> tuple[MemoryRow, ...]:
+    """Bytes held between forward and backward, where both runs were observed."""
+    return tuple(row for v, r in results.items() if (row := _memory_row(v, r)) is not None)
+
+
+def _memory_row(variant: str, result: Result) -> MemoryRow | None:
+    observation = result.observation
+    if observation is None:
+        return None
+    plain, recomputed = observation.plain.retained, observation.recomputed.retained
+    if plain is None or recomputed is None:
+        return None
+    drop = drop_of(result)
+    if drop is None or result.expected is None or result.expected.memory is None:
+        return MemoryRow(variant, plain, recomputed, 0, None, "", False)
+    unit = result.expected.memory.unit
+    least, most = drop_range(result.expected.memory)
+    words = f"{least / unit:.2f}" if least == most else f"{least / unit:.2f} to {most / unit:.2f}"
+    wrong = any(v.check == "retained memory" and v.status.deviates for v in result.verdicts)
+    return MemoryRow(variant, plain, recomputed, unit, drop.units, words, wrong)
+
+
+def _ran(result: Result) -> bool:
+    observation = result.observation
+    return observation is not None and observation.recomputed.error is None
+
+
+def _values(source: Run | Expected) -> dict[str, Value]:
+    found = {subject: value for (_, subject), value in values_of(source).items()}
+    return found | {f"state {name}": array for name, array in (source.state or {}).items()}
+
+
+def _value_cell(observed: Value, plain: Value, expected: Value, tolerance: Tolerance) -> Cell:
+    known = not isinstance(expected, Missing)
+    against = expected if known else plain
+    more = f"recomputed: {summary(observed)}\nplain: {summary(plain)}"
+    if known:
+        more += f"\nexpected: {summary(expected)}"
+        from_plain = largest_difference(observed, plain)
+        if from_plain is not None:
+            more += f"\nlargest difference from plain: {from_plain:.1e}"
+    apart = largest_difference(observed, against)
+    if apart is not None:
+        text = "0" if apart == 0 else f"{apart:.1e}"
+    elif observed is None or isinstance(observed, Missing):
+        text = summary(observed)
+    else:
+        text = "shape" if against is not None and not isinstance(against, Missing) else "≠ None"
+    # Where nothing flows, zeros are as good an answer as none.
+    nothing = against is None and (observed is None or not bool(_any(observed)))
+    return Cell(text, more, not nothing and not close(observed, against, tolerance))
+
+
+def _any(value: Value) -> bool:
+    return value is not None and not isinstance(value, Missing) and bool(value.any())
+
+
+def _allowed(result: Result, region: str, statement: str, phase: Phase) -> Allowed | None:
+    if result.expected is None:
+        return None
+    return result.expected.executions.get((region, statement, phase))
+
+
+def _execution_keys(result: Result, statements: bool) -> Iterator[tuple[str, str, Phase]]:
+    keys: list[tuple[str, str, Phase]] = []
+    if result.expected is not None:
+        keys += result.expected.executions
+    if result.observation is not None:
+        seen = result.observation.recomputed.executions or ()
+        keys += [(e.region, e.statement, e.phase) for e in seen]
+    for region, statement, phase in keys:
+        if bool(statement) == statements and (region or statement):
+            yield region, statement, phase
+
+
+def _count(result: Result, region: str, statement: str, phase: Phase) -> int | None:
+    if result.observation is None or result.observation.recomputed.executions is None:
+        return None
+    run = result.observation.recomputed
+    if not statement:
+        return region_count(run, region, phase)
+    wanted = (region, statement, phase)
+    counts = run.executions or ()
+    return sum(e.count for e in counts if (e.region, e.statement, e.phase) == wanted)
