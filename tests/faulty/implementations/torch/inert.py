@@ -1,0 +1,5 @@
+"""Calls the function and recomputes nothing."""
+
+
+def checkpoint(function, *args, use_reentrant=None, preserve_rng_state=True, **kwargs):
+    return function(*args, **kwargs)

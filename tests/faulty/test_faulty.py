@@ -1,0 +1,97 @@
+"""Faulty implementations are caught, by the check that is meant to catch them.
+
+They run through the same runner, worker process and checks as the real ones.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.faulty.build import ROOT, SWAPS, build
+
+from conformance.case import Case
+from conformance.load import load_folder
+from conformance.operations import RANDOM
+from conformance.places import find_places
+from conformance.results import Result
+from conformance.runner import Runner
+from conformance.verdict import Status
+
+CASES = load_folder(ROOT / "cases")
+#: Cases in which nothing is to be recomputed, so that doing nothing is right. Each with its reason.
+NOTHING_TO_RECOMPUTE = {
+    "procedures/inference": "there is no backward pass",
+    "errors/raised-in-region": "the forward pass raises",
+    "errors/not-a-block": "the forward pass raises",
+}
+Run = Callable[[str, Callable[[Case], bool]], dict[tuple[str, str], Result]]
+
+
+@pytest.fixture(params=sorted(SWAPS))
+def run(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Run]:
+    """Runs cases on a framework with a fault; keyed by case and variant."""
+    framework = str(request.param)
+    if framework != "reference" and importlib.util.find_spec(framework) is None:
+        pytest.skip(f"{framework} is not installed: run `tox run -e {framework}`")
+
+    def run(fault: str, wanted: Callable[[Case], bool]) -> dict[tuple[str, str], Result]:
+        adapter = build(framework, fault, tmp_path)
+        places = find_places(reports=tmp_path / "reports")
+        runner = Runner(adapter, places, tmp_path / "log.txt")
+        try:
+            runner.start(adapter.variants)
+            pairs = [(c, v) for v in adapter.variants for c in CASES if wanted(c)]
+            runner.emit(pairs)
+            return {(c.id, v.id): runner.run(c, v) for c, v in pairs}
+        finally:
+            runner.close()
+
+    yield run
+
+
+def _statuses(result: Result) -> dict[str, Status]:
+    return {verdict.check: verdict.status for verdict in result.verdicts}
+
+
+def test_inert_fails_every_case_on_executions_or_memory(run: Run) -> None:
+    results = run("inert", lambda case: case.id not in NOTHING_TO_RECOMPUTE)
+    judged = 0
+    passed = []
+    for key, result in results.items():
+        found = _statuses(result)
+        if found.get("error") is Status.UNSUPPORTED:
+            continue
+        judged += 1
+        caught = Status.FAIL in (found.get("executions"), found.get("retained memory"))
+        if not caught:
+            passed.append((key, found))
+    assert judged >= 30
+    assert not passed
+
+
+def test_inert_passes_where_nothing_is_to_be_recomputed(run: Run) -> None:
+    """Keeps the list of exceptions honest: a case on it that catches the fault comes off it."""
+    results = run("inert", lambda case: case.id in NOTHING_TO_RECOMPUTE)
+    assert {case for case, _ in results} == set(NOTHING_TO_RECOMPUTE)
+    for key, result in results.items():
+        assert Status.FAIL not in _statuses(result).values() or "not-a-block" in key[0]
+
+
+def test_fresh_random_numbers_fail_every_case_that_asks_for_preservation(run: Run) -> None:
+    def asks(case: Case) -> bool:
+        preserving = {region.name for region in case.regions() if region.preserve_rng}
+        return any(region in preserving and s.op in RANDOM for region, s in case.statements())
+
+    results = run("fresh_random", asks)
+    judged = 0
+    for key, result in results.items():
+        found = _statuses(result)
+        if found.get("error") is Status.UNSUPPORTED:
+            continue
+        judged += 1
+        assert found["randomness"] is Status.FAIL, key
+        assert found["gradient"] is Status.FAIL, key
+    assert judged >= 5
