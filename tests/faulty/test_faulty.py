@@ -6,11 +6,10 @@ They run through the same runner, worker process and checks as the real ones.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.faulty.build import ROOT, SWAPS, build
 
 from conformance.case import Case
 from conformance.load import load_folder
@@ -19,6 +18,7 @@ from conformance.places import find_places
 from conformance.results import Result
 from conformance.runner import Runner
 from conformance.verdict import Status
+from tests.faulty.build import ROOT, SWAPS, build
 
 CASES = load_folder(ROOT / "cases")
 #: Cases in which nothing is to be recomputed, so that doing nothing is right. Each with its reason.
@@ -31,7 +31,7 @@ Run = Callable[[str, Callable[[Case], bool]], dict[tuple[str, str], Result]]
 
 
 @pytest.fixture(params=sorted(SWAPS))
-def run(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Run]:
+def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
     """Runs cases on a framework with a fault; keyed by case and variant."""
     framework = str(request.param)
     if framework != "reference" and importlib.util.find_spec(framework) is None:
@@ -49,7 +49,7 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Run]:
         finally:
             runner.close()
 
-    yield run
+    return run
 
 
 def _statuses(result: Result) -> dict[str, Status]:
