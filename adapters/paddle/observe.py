@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -59,4 +61,15 @@ class Observer(Base):
         # gradients switched off in Paddle, for the rest of the process.
         framework._dygraph_tracer()._has_grad = True
         core.eager.reset_saved_tensors_hooks()
-        return super().values(program, module, forward)
+        run = super().values(program, module, forward)
+        if run.error is None:
+            return run
+        return replace(run, error=replace(run.error, message=essence(run.error.message)))
+
+
+def essence(message: str) -> str:
+    """An error's message on one line, without the stack, addresses and source position that Paddle
+    writes into it."""
+    message = re.sub(r"\n\s*At:\n.*?(?=={10}|\Z)", "\n", message, flags=re.DOTALL)
+    message = re.sub(r"\(0x[0-9a-f]+\)|={10,}|\(at /paddle/\S*", "", message)
+    return " ".join(message.split())
