@@ -65,7 +65,8 @@ WORK: Mapping[str, tuple[str, ...]] = {
     "stop_gradient": ("StopGradient",),
     "uniform": ("RandomUniform",),
 }
-#: Nodes that the optimizer takes out although their value is used: it hands the input on instead.
+#: Nodes that hand their input on, where its value is used: the optimizer takes them out, or their
+#: kernel does so little that the profiler leaves it out.
 HANDED_ON = frozenset(
     {"StopGradient", "Identity", "IdentityN", "Reshape", "Split", "Cast", "Transpose"}
 )
@@ -211,12 +212,9 @@ def _text(value: Any) -> str:
 
 def nodes_run(function: Callable[[], object]) -> Counter[str]:
     """How often a kernel ran for each graph node, by the node's name, as the profiler tells."""
-    options = tf.profiler.experimental.ProfilerOptions(
-        host_tracer_level=3, python_tracer_level=0, device_tracer_level=0
-    )
     found: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
-        with tf.profiler.experimental.Profile(folder, options):
+        with tf.profiler.experimental.Profile(folder):
             function()
         for file in Path(folder).rglob("*.xplane.pb"):
             space = xplane_pb2.XSpace.FromString(file.read_bytes())
