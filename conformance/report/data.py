@@ -122,6 +122,14 @@ class DeviationView(_View):
     verdict: VerdictView
 
 
+class DeviationGroup(_View):
+    """Variants that deviate from one case in one way."""
+
+    case: str
+    variants: list[str]
+    verdict: VerdictView
+
+
 class UnsupportedView(_View):
     """Cases that a variant does not support, all for one reason."""
 
@@ -201,6 +209,28 @@ class Report(_View):
     def unexpected(self) -> tuple[DeviationView, ...]:
         """Deviations that nobody knew of, and faults of the suite."""
         return tuple(d for d in self.deviations if d.verdict.mark in UNEXPECTED)
+
+
+def grouped(deviations: Iterable[DeviationView]) -> list[DeviationGroup]:
+    """Deviations of which only the variant differs, put together; the worst first."""
+    found: dict[tuple[str, str, str, str, str, str], DeviationGroup] = {}
+    for deviation in deviations:
+        verdict, known = deviation.verdict, deviation.verdict.known or KnownView(reason="", url="")
+        key = (
+            deviation.case,
+            verdict.check,
+            verdict.mark,
+            verdict.message,
+            known.reason,
+            known.url,
+        )
+        if key in found:
+            found[key].variants.append(deviation.variant)
+        else:
+            found[key] = DeviationGroup(
+                case=deviation.case, variants=[deviation.variant], verdict=verdict
+            )
+    return list(found.values())
 
 
 def _number(count: int, what: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from conformance.report.data import MARKS, DeviationView, Report, VariantView
+from conformance.report.data import MARKS, DeviationView, Report, VariantView, grouped
 from conformance.report.page import SHORT, web_address
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~&@$-])")
@@ -54,14 +54,15 @@ def _deviations(title: str, deviations: tuple[DeviationView, ...]) -> Iterator[s
         return
     yield f"## {title}"
     yield ""
-    yield "| case | variant | check | | what | reason |"
+    yield "| case | variants | check | | what | reason |"
     yield "|---|---|---|---|---|---|"
-    for deviation in deviations:
+    for deviation in grouped(deviations):
         verdict, known = deviation.verdict, deviation.verdict.known
         reason = escape(known.reason) if known else ""
         if known and web_address(known.url):
             reason += f" <{web_address(known.url)}>"
-        words = (deviation.case, deviation.variant, verdict.check, verdict.mark, verdict.message)
+        names = ", ".join(deviation.variants)
+        words = (deviation.case, names, verdict.check, verdict.mark, verdict.message)
         yield f"| {' | '.join(escape(word) for word in words)} | {reason} |"
     yield ""
 

@@ -15,7 +15,7 @@ from conformance.capabilities import required_by
 from conformance.case import Case
 from conformance.load import TOLERANCES
 from conformance.report import sources, tables
-from conformance.report.data import MARKS, CaseView, CrossView, Mark, Report
+from conformance.report.data import MARKS, CaseView, CrossView, Mark, Report, grouped
 from conformance.results import Result, Results
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -79,6 +79,7 @@ def render(
     return template.render(
         report=report,
         cases=shown,
+        deviations=grouped(report.deviations),
         marks=MARKS,
         short=SHORT,
         style=Markup((_TEMPLATES / "style.css").read_text("utf-8")),

@@ -84,6 +84,7 @@ def values(results: Mapping[str, Result], tolerance: Tolerance) -> Table:
                 plain[v].get(subject, Missing()),
                 wanted.get(v, Missing()),
                 tolerance,
+                of_its_own=len(words) > 1,
             )
             for v in seen
         )
@@ -151,11 +152,13 @@ def _values(source: Run | Expected) -> dict[str, Value]:
     return found | {f"state {name}": array for name, array in (source.state or {}).items()}
 
 
-def _value_cell(observed: Value, plain: Value, expected: Value, tolerance: Tolerance) -> Cell:
+def _value_cell(
+    observed: Value, plain: Value, expected: Value, tolerance: Tolerance, *, of_its_own: bool
+) -> Cell:
     known = not isinstance(expected, Missing)
     against = expected if known else plain
     more = f"recomputed: {summary(observed)}\nplain: {summary(plain)}"
-    if known:
+    if known and of_its_own:
         more += f"\nexpected: {summary(expected)}"
         from_plain = largest_difference(observed, plain)
         if from_plain is not None:
