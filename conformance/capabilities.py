@@ -34,6 +34,7 @@ CAPABILITIES: Mapping[str, str] = {
     "repeated-call": "one recomputed callable is called several times",
     "second-backward": "gradients taken twice over one retained graph",
     "second-order": "gradients of gradients",
+    "several-operations": "a region is more than one operation and what it gives",
     "train": "several training steps",
     "wrapped": "the recomputed callable gives the original back as `__wrapped__`",
 }
@@ -59,6 +60,8 @@ def required_by(case: Case) -> frozenset[str]:
         if not isinstance(node, Region):
             continue
         found.add(node.granularity)
+        if not _single(node):
+            found.add("several-operations")
         if any(isinstance(inner, Region) for inner in walk(node.body)):
             found.add("nested-regions")
         if node.kwargs:
@@ -92,6 +95,16 @@ def required_by(case: Case) -> frozenset[str]:
             if not next(r for r in case.regions() if r.name == region).preserve_rng:
                 found.add("preserve-rng-off")
     return frozenset(found)
+
+
+def _single(region: Region) -> bool:
+    """Whether a region is one operation on what it takes and captures, and gives its one result."""
+    from conformance.case import Statement
+
+    first, *rest = region.body
+    if rest or not isinstance(first, Statement):
+        return False
+    return len(first.targets) == 1 and region.gives == Ref(first.targets[0])
 
 
 def _made(node: object) -> tuple[str, ...]:
