@@ -1,0 +1,510 @@
+"""How MindSpore writes a case: cells for regions and for the network, in PyNative or graph mode.
+
+A region is a cell. `mindspore.recompute` is given it at the call, `Cell.recompute` configures it
+once, `Primitive.recompute` does without a cell and configures the operation itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from conformance.adapter import Variant
+from conformance.case import (
+    Again,
+    Array,
+    Case,
+    Node,
+    Ref,
+    Region,
+    Statement,
+    Tree,
+    Value,
+    leaves,
+    node_makes,
+    node_reads,
+    walk,
+)
+from conformance.emit import BACKWARD, FORWARD, Call, Writer, function
+from conformance.emit import Spelling as Base
+from conformance.errors import AdapterError
+from conformance.operations import RANDOM
+from conformance.program import Site
+
+
+def _reduced(call: Call) -> str:
+    axis, keepdims = call.options["axis"], call.options["keepdims"]
+    words = {"sum": ("dim", "keepdim"), "mean": ("axis", "keep_dims")}[call.op]
+    along = "" if axis is None else f", {words[0]}={axis}"
+    keep = f", {words[1]}=True" if keepdims else ""
+    return f"ops.{call.op}({call.arguments['x']}{along}{keep})"
+
+
+def _conv2d(call: Call) -> str:
+    stride = "" if call.options["stride"] == 1 else f", stride={call.options['stride']}"
+    padding = f', pad_mode="{call.options["padding"]}"'
+    return f"ops.conv2d({call.arguments['x']}, {call.arguments['w']}{stride}{padding})"
+
+
+def _split(call: Call) -> str:
+    x, sections, axis = call.arguments["x"], call.options["sections"], call.options["axis"]
+    return f"ops.tensor_split({x}, {sections}, axis={axis})"
+
+
+def _uniform(call: Call) -> str:
+    low, high, shape = (call.options[name] for name in ("low", "high", "shape"))
+    bounds = ", ".join(f"Tensor({bound}, ms.float32)" for bound in (low, high))
+    return f"ops.uniform({shape}, {bounds})"
+
+
+#: The constructor of an operation's primitive, where one primitive does all of it.
+PRIMITIVES: Mapping[str, str] = {
+    "add": "Add()",
+    "subtract": "Sub()",
+    "multiply": "Mul()",
+    "divide": "Div()",
+    "negative": "Neg()",
+    "matmul": "MatMul()",
+    "linear": "Dense()",
+    "conv2d": 'Conv2D({channels}, {kernel}, pad_mode="{padding}", stride={stride})',
+    "max_pool2d": "MaxPool({size}, {size})",
+    "avg_pool2d": "AvgPool({size}, {size})",
+    "relu": "ReLU()",
+    "tanh": "Tanh()",
+    "sigmoid": "Sigmoid()",
+    "sin": "Sin()",
+    "cos": "Cos()",
+    "exp": "Exp()",
+    "log": "Log()",
+    "softmax": "Softmax({axis})",
+}
+
+
+class Spelling(Base):
+    """Writes one case for a variant in PyNative mode or in graph mode."""
+
+    imports = (
+        "import mindspore as ms",
+        "import numpy as np",
+        "from mindspore import Parameter, Tensor, nn, ops",
+    )
+    operations: Mapping[str, Writer] = {
+        "add": "{a} + {b}",
+        "subtract": "{a} - {b}",
+        "multiply": "{a} * {b}",
+        "divide": "{a} / {b}",
+        "negative": "-{x}",
+        "matmul": "ops.matmul({a}, {b})",
+        "linear": "ops.dense({x}, {w}, {b})",
+        "conv2d": _conv2d,
+        "max_pool2d": "ops.MaxPool({size}, {size})({x})",
+        "avg_pool2d": "ops.avg_pool2d({x}, {size}, {size})",
+        "batch_norm": "ops.batch_norm({x}, {running_mean}, {running_var}, {gamma}, {beta}, "
+        "training=True, momentum={momentum}, eps={eps})",
+        # The functional form has no kernel on the CPU; nn.LayerNorm uses this primitive too.
+        "layer_norm": "ops.LayerNorm(-1, -1, {eps})({x}, {gamma}, {beta})[0]",
+        "embedding": "ops.gather({table}, {indices}, 0)",
+        "relu": "ops.relu({x})",
+        "gelu": "ops.gelu({x})",
+        "tanh": "ops.tanh({x})",
+        "sigmoid": "ops.sigmoid({x})",
+        "sin": "ops.sin({x})",
+        "cos": "ops.cos({x})",
+        "exp": "ops.exp({x})",
+        "log": "ops.log({x})",
+        "softmax": "ops.softmax({x}, axis={axis})",
+        "dropout": "ops.dropout({x}, p={p})",
+        "sum": _reduced,
+        "mean": _reduced,
+        "reshape": "{x}.reshape({shape})",
+        "permute_dims": "ops.permute({x}, {axes})",
+        "concat": "ops.cat({arrays}, axis={axis})",
+        "split": _split,
+        "astype": "{x}.astype(ms.{dtype})",
+        "stop_gradient": "ops.stop_gradient({x})",
+        "uniform": _uniform,
+        "raise_if": "raise_if({x}, {flag})",
+    }
+
+    def __init__(self, case: Case, variant: Variant) -> None:
+        super().__init__(case, variant)
+        self.graph = variant.name.startswith("graph-")
+        self.primitive = variant.name == "graph-primitive"
+        held = (*case.parameters, *case.state)
+        self._held = {array.name for array in held}  # what a cell holds as a parameter
+        self._attributes: frozenset[str] = frozenset()
+        self._renamed: Mapping[str, str] = {}
+        self._written: set[str] = set()  # classes and functions of regions
+
+    # -- inputs --------------------------------------------------------------------------------
+
+    def tensor(self, array: Array, source: str) -> str:
+        tensor = f"Tensor({source}, ms.{array.dtype})"
+        if array.name not in self._held:
+            return tensor
+        frozen = "" if array.gradient else ", requires_grad=False"
+        return f'Parameter({tensor}, name="{array.name}"{frozen})'
+
+    def write_inputs(self) -> None:
+        if any(statement.op == "raise_if" for _, statement in self.case.statements()):
+            with self.code.indent("def raise_if(x, flag):"):
+                with self.code.indent("if flag:"):
+                    self.code('raise ValueError("raise_if")')
+                self.code("return x")
+            self.code("\n")
+        super().write_inputs()
+
+    # -- cells ---------------------------------------------------------------------------------
+
+    def write_forward(self, path: str) -> None:
+        """The network's cell and the function that makes it.
+
+        Where regions are configured, one class serves both: `recomputed` configures its cells.
+        """
+        self.path = path
+        at_the_call = [r for r in self.case.regions() if not self.configured(r)]
+        held = [array.name for array in (*self.case.parameters, *self.case.state)]
+        if path == "plain" or at_the_call:
+            self._write_cell(self._net(), held, self.case.program, self.case.outputs, None)
+        with self.code.indent(f"def {path}({', '.join(held)}):"):
+            call = f"{self._net()}({', '.join(held)})"
+            wanted = [r for r in self.case.regions() if self.configured(r)]
+            if path == "plain" or not wanted:
+                self.code(f"return {call}")
+            else:
+                self.code(f"network = {call}")
+                for region in wanted:
+                    merge = "output_recompute=True" if region.merge_adjacent else ""
+                    self.code(f"{self._place(region)}.recompute({self._options(region, merge)})")
+                self.code("return network")
+        self.code("\n")
+
+    def configured(self, region: Region) -> bool:
+        """Whether a region's cell or primitive is configured once, not recomputed at the call."""
+        return self.variant.name in ("graph-cell", "graph-primitive") or (
+            region.granularity == "module"
+        )
+
+    def _net(self) -> str:
+        at_the_call = any(not self.configured(r) for r in self.case.regions())
+        return "RecomputedNet" if self.path == "recomputed" and at_the_call else "Net"
+
+    def _options(self, region: Region, *others: str) -> str:
+        """Keywords of `recompute`: those about reentrance count in PyNative mode alone."""
+        options = list(others)
+        if self.variant.name == "pynative-reentrant":
+            options.append("use_reentrant=True")
+        elif self.variant.name == "pynative-non-reentrant":
+            options.append("use_reentrant=False")
+            if self.case.procedure.kind == "second_order":
+                options.append("early_stop=False")  # as the documentation asks for
+        return ", ".join(filter(None, options))
+
+    def _place(self, region: Region) -> str:
+        """The path of a region's cell from the network."""
+        around = [r for r in self.case.regions() if any(n is region for n in walk(r.body))]
+        return ".".join(["network", *(function(r.name) for r in (*around, region))])
+
+    def _write_cell(
+        self,
+        name: str,
+        given: Sequence[str],
+        nodes: Iterable[Node],
+        gives: Tree,
+        region: Region | None,
+    ) -> None:
+        """A cell's class, after the classes of the regions in it. `given` are the arguments of
+        `__init__`: parameters, and what else the body reads from outside."""
+        code, nodes = self.code, tuple(nodes)
+        inner = [node for node in nodes if isinstance(node, Region)]
+        for node in inner:
+            self._write_block(node)
+        held = [n for n in given if n in self._reads(nodes, gives, region)]
+        with code.indent(f"class {name}(nn.Cell):"):
+            with code.indent(f"def __init__({', '.join(['self', *given])}):"):
+                code("super().__init__()")
+                for attribute in held:
+                    code(f"self.{attribute} = {attribute}")
+                for node in inner:
+                    self._write_attribute(node)
+            code()
+            site = None if region is None else Site("region", self.path, region.name, region.name)
+            formals = self.case_inputs() if region is None else self.parameters(region)
+            head = f"def construct({', '.join(filter(None, ['self', formals]))}):"
+            with code.indent(head, site), self._reading(frozenset(held)):
+                if region is not None:
+                    self.write_unpacking(region)
+                self.write_nodes(nodes, "" if region is None else region.name)
+                code(f"return {self.tree(gives)}")
+        code("\n")
+
+    def _reads(self, nodes: Iterable[Node], gives: Tree, region: Region | None) -> set[str]:
+        """The names that a cell's own lines read from outside the cell."""
+        known = set() if region is None else set(leaves(region.takes) + leaves(region.kwargs))
+        found: set[str] = set()
+        for node in nodes:
+            if isinstance(node, Region) and (self.primitive or self._made_at_call(node)):
+                read = set(node_reads(node))
+            elif isinstance(node, Statement):
+                read = set(node.names())
+            else:
+                read = set(leaves(node.takes) + leaves(node.kwargs))
+            found |= read - known
+            known |= set(node_makes(node))
+        return found | (set(leaves(gives)) - known)
+
+    def case_inputs(self) -> str:
+        """The network's arguments."""
+        return ", ".join(value.name for value in self.case.inputs)
+
+    @contextmanager
+    def _reading(self, attributes: frozenset[str]) -> Iterator[None]:
+        outer, self._attributes = self._attributes, attributes
+        yield
+        self._attributes = outer
+
+    def _write_block(self, region: Region) -> None:
+        """What is recomputed, at the level of the module: a cell, unless a primitive will do."""
+        if self.primitive:
+            return
+        name = self._class(region)
+        if name in self._written:
+            return
+        self._written.add(name)
+        if region.block == "invalid":  # a function is no cell
+            site = Site("region", self.path, region.name, region.name)
+            with self.code.indent(f"def {name}({self.parameters(region)}):", site):
+                self.write_unpacking(region)
+                self.write_nodes(region.body, region.name)
+                self.code(f"return {self.tree(region.gives)}")
+            self.code("\n")
+            return
+        self._write_cell(name, self._given(region), region.body, region.gives, region)
+
+    def _given(self, region: Region) -> list[str]:
+        return list(region.captured())
+
+    def _class(self, region: Region) -> str:
+        """The name of a region's class; a cell that recomputes others inside has one of its own."""
+        name = function(region.name)
+        if region.block == "invalid":
+            return name
+        name = "".join(word[:1].upper() + word[1:] for word in name.split("_"))
+        inside = [n for n in walk(region.body) if isinstance(n, Region) and not self.configured(n)]
+        return f"Recomputed{name}" if self.path == "recomputed" and inside else name
+
+    def _made_at_call(self, region: Region) -> bool:
+        """Whether a region's cell holds a tensor that is computed, and so is made for each call."""
+        return any(name not in self._held for name in region.captured())
+
+    def _write_attribute(self, region: Region) -> None:
+        name = function(region.name)
+        if self.primitive:
+            self.code(f"self.{name} = ops.{self._primitive(region)}")
+        elif region.block != "invalid" and not self._made_at_call(region):
+            self.code(f"self.{name} = {self._class(region)}({', '.join(self._given(region))})")
+
+    def name(self, name: str) -> str:
+        name = self._renamed.get(name, name)
+        return f"self.{name}" if name in self._attributes else name
+
+    # -- regions -------------------------------------------------------------------------------
+
+    def write_region(self, region: Region) -> None:
+        """Regions are classes, written before; a cell that holds a computed tensor is made here."""
+        if self.primitive or region.block == "invalid" or not self._made_at_call(region):
+            return
+        given = ", ".join(self.name(n) for n in region.captured())
+        self.code(f"{function(region.name)} = {self._class(region)}({given})")
+
+    def recompute(self, region: Region) -> str:
+        name = function(region.name)
+        if region.block == "invalid" or self._made_at_call(region):
+            return name
+        return f"self.{name}"
+
+    def called(self, node: Region | Again, callee: str, region: Region) -> str:
+        callee = self.recompute(region)
+        if self.path == "plain" or self.configured(region):
+            return f"{callee}({self.call_arguments(node)})"
+        merge = "output_recompute=True" if region.merge_adjacent else ""
+        options = self._options(region, merge)
+        words = [callee, self.call_arguments(node), options]
+        return f"ms.recompute({', '.join(filter(None, words))})"
+
+    def write_call(self, node: Region | Again, call: str, region: Region) -> None:
+        if not self.primitive:
+            super().write_call(node, call, region)
+            return
+        statement = region.body[0]
+        assert isinstance(statement, Statement)
+        names = zip(leaves(region.takes), leaves(node.takes), strict=True)
+        self._renamed = dict(names)
+        arguments = ", ".join(self.spelled(statement).arguments.values())
+        self._renamed = {}
+        site = Site("statement", self.path, region.name, statement.label, statement.op)
+        self.code(f"{leaves(node.gives)[0]} = self.{function(region.name)}({arguments})", site)
+
+    def _primitive(self, region: Region) -> str:
+        statement = region.body[0]
+        assert isinstance(statement, Statement)
+        if statement.op not in PRIMITIVES:
+            raise AdapterError(f"{self.variant.id} does not spell the operation {statement.op!r}")
+        options: dict[str, object] = dict(self.spelled(statement).options)
+        if statement.op == "conv2d":
+            weight = statement.arguments[1]
+            assert isinstance(weight, Ref)
+            shape = next(a.shape for a in self.case.arrays if a.name == weight.name)
+            options |= {"channels": shape[0], "kernel": shape[2:]}
+        return PRIMITIVES[statement.op].format(**options)
+
+    # -- run -----------------------------------------------------------------------------------
+
+    def write_run(self) -> None:
+        case, code, kind = self.case, self.code, self.case.procedure.kind
+        with code.indent(self.run_signature()):
+            code(f"ms.set_context(mode=ms.{'GRAPH' if self.graph else 'PYNATIVE'}_MODE)")
+            if case.is_random(RANDOM):
+                code(f"ms.set_seed({case.seed})")
+            code(f"values = {self.inputs_call()}")
+            if self._held:
+                code("held = {k: v for k, v in values.items() if isinstance(v, Parameter)}")
+                code("network = forward(**held)")
+            else:
+                code("network = forward()")
+            if kind == "inference":
+                code("network.set_train(False)")
+                given = ", ".join(f'values["{value.name}"]' for value in case.inputs)
+                code(f"outputs = network({given})", FORWARD)
+                code('return {"outputs": outputs}')
+            else:
+                self._write_loss()
+                self._write_gradients()
+        code("\n")
+
+    def _passed(self) -> list[str]:
+        """The inputs that are arguments of the function that is differentiated.
+
+        In PyNative mode every argument asks for a gradient; in graph mode whatever is no argument
+        is a constant of the graph.
+        """
+        asks = [v for v in self.case.inputs if not isinstance(v, Value) and v.gradient]
+        return [v.name for v in (self.case.inputs if self.graph else asks)]
+
+    def _weights(self) -> list[str]:
+        """The parameters that gradients are taken of."""
+        asks = [p.name for p in self.case.parameters if p.gradient]
+        every = not self.graph or self.case.procedure.kind == "train"
+        return [name for name in asks if every or name in self.case.wrt]
+
+    def _sources(self) -> list[str]:
+        """The inputs that gradients are taken of."""
+        inputs = [value.name for value in self.case.inputs]
+        return self._passed() if not self.graph else [n for n in inputs if n in self.case.wrt]
+
+    def _write_loss(self) -> None:
+        code, loss = self.code, self.case.loss
+        assert loss is not None
+        if self._weights():
+            weights = ", ".join(f'values["{name}"]' for name in self._weights())
+            code(f"weights = [{weights}]")
+        code()
+        passed = self._passed()
+        with code.indent(f"def compute({', '.join(passed)}):"):
+            inputs = [value.name for value in self.case.inputs]
+            given = [name if name in passed else f'values["{name}"]' for name in inputs]
+            code(f"outputs = network({', '.join(given)})")
+            place = self.loss_place()
+            value = place if loss.reduction == "none" else f"ops.{loss.reduction}({place})"
+            code(f"return {value}, outputs")
+        code()
+
+    def _write_gradients(self) -> None:
+        code, case, kind = self.code, self.case, self.case.procedure.kind
+        results = {"outputs": "outputs", "losses": "[loss]", "gradients": "gradients"}
+        if kind == "second_order":
+            self._write_second_order()
+            results["again"] = "again"
+        elif kind == "train":
+            code(f"optimizer = nn.SGD(weights, learning_rate={case.procedure.learning_rate})")
+            self._write_gradient_function("compute")
+            code("losses = []")
+            with code.indent(f"for _ in range({case.procedure.steps}):"):
+                self._write_differentiated("compute", "loss", "outputs")
+                code("optimizer(of_weights)")
+                code("losses.append(loss)")
+            results["losses"] = "losses"
+            results["parameters"] = self._chosen(case.parameters)
+        else:
+            self._write_gradient_function("compute")
+            self._write_differentiated("compute", "loss", "outputs")
+        if kind != "second_order":
+            code(f"gradients = {self._gradients()}")
+        if case.state:
+            results["state"] = self._chosen(case.state)
+        pairs = ", ".join(f'"{key}": {value}' for key, value in results.items())
+        code(f"return {{{pairs}}}")
+
+    def _write_second_order(self) -> None:
+        """The sum of all first gradients is computed by a function, and differentiated as one."""
+        code, passed = self.code, self._passed()
+        with code.indent(f"def compute_total({', '.join(passed)}):"):
+            self._write_gradient_function("compute")
+            self._write_differentiated("compute", "loss", "outputs", inner=True)
+            code(f"gradients = {self._gradients()}")
+            total = " + ".join(f'ops.sum(gradients["{name}"])' for name in self.case.wrt)
+            code(f"return {total}, (loss, outputs, gradients)")
+        code()
+        self._write_gradient_function("compute_total")
+        self._write_differentiated("compute_total", "total", "(loss, outputs, gradients)")
+        code(f"again = {self._gradients()}")
+
+    def _write_gradient_function(self, name: str) -> None:
+        if not self.graph:
+            return
+        positions = [self._passed().index(n) for n in self._sources()]
+        position = f"grad_position={_tuple(positions)}" if positions else "grad_position=None"
+        weights = "weights=weights" if self._weights() else ""
+        words = ", ".join(filter(None, [name, position, weights, "has_aux=True"]))
+        self.code(f"differentiate_{name} = ms.value_and_grad({words})")
+
+    def _write_differentiated(
+        self, name: str, value: str, others: str, *, inner: bool = False
+    ) -> None:
+        """The value of a function and its gradients, `of_inputs` and `of_weights`.
+
+        PyNative mode runs forward and backward in two lines; in graph mode they are one graph.
+        """
+        code = self.code
+        found = "of_inputs, of_weights" if self._weights() else "of_inputs"
+        passed = [n if inner else f'values["{n}"]' for n in self._passed()]
+        if self.graph:
+            if self._weights() and not self._sources():
+                found = "of_weights"
+            elif self._weights():
+                found = f"({found})"
+            code(
+                f"({value}, {others}), {found} = differentiate_{name}({', '.join(passed)})", FORWARD
+            )
+            return
+        weights = "weights=weights" if self._weights() else ""
+        words = ", ".join([name, *passed, *filter(None, [weights]), "has_aux=True"])
+        site = None if self.case.procedure.kind == "second_order" and not inner else FORWARD
+        code(f"{value}, backward, {others} = ms.vjp({words})", site)
+        code(f"{found} = backward(ops.ones_like({value}))", site and BACKWARD)
+
+    def _gradients(self) -> str:
+        """A dict of the gradients asked for."""
+        sources, weights = self._sources(), self._weights()
+        places = {n: f"of_weights[{i}]" for i, n in enumerate(weights)}
+        # In graph mode a single position gives the gradient itself, not a tuple of one.
+        alone = self.graph and len(sources) == 1
+        places |= {n: "of_inputs" if alone else f"of_inputs[{i}]" for i, n in enumerate(sources)}
+        return "{" + ", ".join(f'"{name}": {places[name]}' for name in self.case.wrt) + "}"
+
+    def _chosen(self, arrays: tuple[Array, ...]) -> str:
+        return "{" + ", ".join(f'"{a.name}": values["{a.name}"]' for a in arrays) + "}"
+
+
+def _tuple(numbers: Sequence[int]) -> str:
+    return f"({numbers[0]},)" if len(numbers) == 1 else str(tuple(numbers))
