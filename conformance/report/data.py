@@ -36,7 +36,9 @@ UNEXPECTED: frozenset[Mark] = frozenset({"broken", "crashed", "timeout", "fail"}
 
 
 class _View(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, json_schema_serialization_defaults_required=True
+    )
 
 
 class KnownView(_View):

@@ -14,7 +14,9 @@ from conformance.verdict import Level, Status
 
 
 class _Line(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, json_schema_serialization_defaults_required=True
+    )
 
 
 #: A float64, losslessly: JSON has no word for the last three.
