@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 import itertools
+import keyword
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +37,8 @@ from conformance.case import (
 from conformance.errors import CaseError, nearest
 from conformance.operations import OPERATIONS
 from conformance.spec import (
+    MAX_COPIES,
+    MAX_ELEMENTS,
     ArrayModel,
     CallModel,
     CaseFileModel,
@@ -42,6 +48,7 @@ from conformance.spec import (
     TrainProcedure,
     ValueModel,
 )
+from conformance.spec_errors import described, explain
 from conformance.statements import parse
 from conformance.yaml_marks import Marked, load
 
@@ -53,6 +60,13 @@ TOLERANCES: Mapping[str, Tolerance] = {
     "float16": Tolerance(1e-2, 1e-2),
     "bfloat16": Tolerance(4e-2, 4e-2),
 }
+#: Names that emitted programs use themselves where a case's names stand.
+RESERVED = ("np", "rng")
+_EXCEPTIONS = tuple(
+    name
+    for name, value in vars(builtins).items()
+    if isinstance(value, type) and issubclass(value, Exception)
+)
 _AXIS = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
 
 
@@ -95,10 +109,21 @@ def load_text(text: str, name: str) -> tuple[Case, ...]:
     """The cases in a text; `name` stands for the file in messages. Raises `CaseError`."""
     marked = load(text, name)
     top = marked.value
-    if not isinstance(top, dict) or set(top) != {"family", "cases"}:
+    if not isinstance(top, dict):
         raise CaseError(
-            "a case file has exactly two keys at the top: family and cases", where=marked.at(())
+            f"found {described(top)}, expected a mapping with the keys family and cases",
+            where=marked.at(()),
         )
+    for key in top:
+        if key not in ("family", "cases"):
+            raise CaseError(
+                f"unknown key {key!r}",
+                where=marked.key((key,)),
+                hint=nearest(key, ("family", "cases")),
+            )
+    for key in ("family", "cases"):
+        if key not in top:
+            raise CaseError(f"key {key!r} is missing", where=marked.at(()))
     family, cases = top["family"], top["cases"]
     if not isinstance(family, str) or not re.fullmatch("[a-z][a-z0-9-]*", family):
         raise CaseError(
@@ -106,7 +131,10 @@ def load_text(text: str, name: str) -> tuple[Case, ...]:
             where=marked.at(("family",)),
         )
     if not isinstance(cases, dict) or not cases:
-        raise CaseError("expected a mapping of cases by name", where=marked.at(("cases",)))
+        raise CaseError(
+            f"found {described(cases)}, expected a mapping of cases by name",
+            where=marked.at(("cases",)),
+        )
     return tuple(
         case
         for key, raw in cases.items()
@@ -120,16 +148,44 @@ def _expanded(
     if not isinstance(name, str) or not re.fullmatch("[a-z][a-z0-9-]*", name):
         raise CaseError(
             f"found case name {name!r}, expected lower-case letters, digits and hyphens",
-            where=marked.at(path),
+            where=marked.key(path),
         )
-    axes = raw.get("axes", {}) if isinstance(raw, dict) else {}
-    if not isinstance(axes, dict) or not all(isinstance(v, list) and v for v in axes.values()):
-        raise CaseError("axes is a mapping of names to lists", where=marked.at((*path, "axes")))
+    axes = _axes(marked, path, raw)
     for values in itertools.product(*axes.values()):
         chosen = dict(zip(axes, values, strict=True))
         suffix = ",".join(f"{axis}={value}" for axis, value in chosen.items())
         identity = f"{family}/{name}" + (f"[{suffix}]" if suffix else "")
         yield _Builder(marked, path).case(identity, _substituted(raw, chosen, marked, path))
+
+
+def _axes(marked: Marked, path: Path_, raw: object) -> Mapping[str, Sequence[Any]]:
+    """The axes of a case. Their values become part of its id, and are words or numbers."""
+    axes = raw.get("axes", {}) if isinstance(raw, dict) else {}
+    here = (*path, "axes")
+    if not isinstance(axes, dict):
+        raise CaseError(
+            f"found {described(axes)}, expected a mapping of names to lists", where=marked.at(here)
+        )
+    number = 1
+    for axis, values in axes.items():
+        if not isinstance(values, list) or not values:
+            raise CaseError(
+                f"found {described(values)}, expected a list of the values of axis {axis!r}",
+                where=marked.at((*here, axis)),
+            )
+        for i, value in enumerate(values):
+            text = value if isinstance(value, str) else repr(value)
+            if not re.fullmatch(r"[A-Za-z0-9_.+-]+", text):
+                raise CaseError(
+                    f"found {described(value)}, expected a word or a number",
+                    where=marked.at((*here, axis, i)),
+                )
+        number *= len(values)
+    if number > MAX_COPIES:
+        raise CaseError(
+            f"the axes make {number} cases, expected at most {MAX_COPIES}", where=marked.at(here)
+        )
+    return axes
 
 
 def _substituted(raw: Any, chosen: Mapping[str, Any], marked: Marked, path: Path_) -> Any:
@@ -161,9 +217,13 @@ class _Builder:
     def __init__(self, marked: Marked, path: Path_) -> None:
         self.marked, self.path = marked, path
         self.regions: dict[str, Region] = {}
+        self._open: list[str] = []  # the regions around what is being read
 
     def at(self, *path: object) -> Position:
         return self.marked.at((*self.path, *path))
+
+    def key(self, *path: object) -> Position:
+        return self.marked.key((*self.path, *path))
 
     def case(self, identity: str, raw: object) -> Case:
         model = self._model(raw)
@@ -178,9 +238,15 @@ class _Builder:
         names = [v.name for v in (*inputs, *parameters, *state)]
         for name in names:
             if names.count(name) > 1:
-                raise CaseError(f"name {name!r} is given twice", where=self.at("inputs", name))
+                section = next(
+                    s for s in ("state", "parameters", "inputs") if name in getattr(model, s)
+                )
+                raise CaseError(
+                    f"the name {name!r} is taken already", where=self.key(section, name)
+                )
         known = set(names)
         program = self._nodes(model.program, ("program",), known, {})
+        _refuse_rebinding(program)
         outputs = self._tree(model.outputs, ("outputs",), {})
         self._check_names(outputs, known, ("outputs",))
         arrays = (*(i for i in inputs if isinstance(i, Array)), *parameters, *state)
@@ -194,21 +260,27 @@ class _Builder:
                 )
         error = None
         if model.error is not None:
+            if model.error.type not in _EXCEPTIONS:
+                raise CaseError(
+                    f"unknown exception {model.error.type!r}",
+                    where=self.at("error", "type"),
+                    hint=nearest(model.error.type, _EXCEPTIONS),
+                )
             error = ExpectedError(model.error.type, model.error.then)
             values = {v.name for v in inputs if isinstance(v, Value)}
             for name in error.then:
                 if name not in values:
                     raise CaseError(
                         f"{name!r} is not an input with a value",
-                        where=self.at("error", "then", name),
+                        where=self.key("error", "then", name),
                         hint=nearest(name, values) if values else "",
                     )
         for name in model.expect.executions:
             if name not in self.regions:
                 raise CaseError(
                     f"no region is named {name!r}",
-                    where=self.at("expect", "executions", name),
-                    hint=nearest(name, self.regions),
+                    where=self.key("expect", "executions", name),
+                    hint=nearest(name, self.regions) if self.regions else "",
                 )
         if not self.regions:
             raise CaseError("no region is recomputed in this program", where=self.at("program"))
@@ -238,27 +310,17 @@ class _Builder:
         try:
             return CaseModel.model_validate(raw)
         except ValidationError as error:
-            first = error.errors()[0]
-            message, hint = first["msg"], ""
-            found = first.get("input")
-            if first["type"] == "extra_forbidden":
-                message = f"unknown key {first['loc'][-1]!r}"
-                hint = nearest(str(first["loc"][-1]), _fields_at(first["loc"]))
-            elif first["type"] == "missing":
-                message = f"key {first['loc'][-1]!r} is missing"
-            elif not isinstance(found, dict | list):
-                message = f"found {found!r}: {message}"
-            if first["type"] == "literal_error":
-                words = re.findall(r"'([^']+)'", str(first.get("ctx", {}).get("expected", "")))
-                hint = nearest(str(found), words)
-            raise CaseError(message, where=self.at(*first["loc"]), hint=hint) from error
+            found = explain(error, raw)
+            path = (*self.path, *found.path)
+            where = self.marked.key(path) if found.key else self.marked.at(path)
+            raise CaseError(found.message, where=where, hint=found.hint) from error
 
     # -- tensors and values ----------------------------------------------------------------------
 
     def _inputs(self, model: CaseModel) -> Iterator[Array | Value]:
         for name, given in model.inputs.items():
             if isinstance(given, ValueModel):
-                self._identifier(name, ("inputs", name))
+                self._identifier(name, ("inputs", name), key=True)
                 yield Value(name, given.value)
             else:
                 yield from self._arrays({name: given}, "inputs", True)
@@ -270,7 +332,7 @@ class _Builder:
             path = (section, name)
             for number in range(1, int(model.repeat or 1) + 1):
                 chosen = name.replace("{i}", str(number)) if model.repeat else name
-                self._identifier(chosen, path)
+                self._identifier(chosen, path, key=True)
                 yield self._array(chosen, model, path, differentiable)
 
     def _array(self, name: str, model: ArrayModel, path: Path_, differentiable: bool) -> Array:
@@ -299,6 +361,11 @@ class _Builder:
             shape = tuple(int(n) for n in model.shape)
             found = getattr(model, kind)
             fill = Fill(kind, tuple(found) if isinstance(found, list) else (found,))  # type: ignore[arg-type]
+        if math.prod(shape) > MAX_ELEMENTS:
+            raise CaseError(
+                f"tensor {name!r} has {math.prod(shape)} elements, expected at most {MAX_ELEMENTS}",
+                where=self.at(*path, "shape"),
+            )
         dtype = model.dtype or ("int32" if kind == "integers" else "float32")
         floating = "float" in dtype
         gradient = model.gradient
@@ -310,14 +377,28 @@ class _Builder:
 
     def _nested(self, values: object, path: Path_) -> object:
         if isinstance(values, list):
-            return tuple(self._nested(v, path) for v in values)
-        if isinstance(values, int | float):
+            return tuple(self._nested(v, (*path, i)) for i, v in enumerate(values))
+        if isinstance(values, bool | int | float) and _is_finite(values):
             return values
-        raise CaseError(f"found {values!r}, expected a number", where=self.at(*path))
+        raise CaseError(
+            f"found {described(values)}, expected a finite number", where=self.at(*path)
+        )
 
-    def _identifier(self, name: str, path: Path_) -> None:
-        if not name.isidentifier():
-            raise CaseError(f"{name!r} is not a name", where=self.at(*path))
+    def _identifier(self, name: str, path: Path_, key: bool = False) -> None:
+        """Refuse what cannot be a variable of an emitted program; `key` where a key names it."""
+        where = self.key(*path) if key else self.at(*path)
+        if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) or keyword.iskeyword(name):
+            raise CaseError(
+                f"found {name!r}, expected a name",
+                where=where,
+                hint="letters, digits and underscores, and no word of Python's own",
+            )
+        if name in RESERVED:
+            raise CaseError(
+                f"the name {name!r} is taken already",
+                where=where,
+                hint=f"every program uses {' and '.join(RESERVED)} itself",
+            )
 
     # -- the program -----------------------------------------------------------------------------
 
@@ -334,6 +415,11 @@ class _Builder:
                 for number in numbers:
                     inner = {**words, "{i}": str(number)}
                     found += self._nodes(model.body, (*here, "body"), known, inner)
+                    if len(found) > MAX_COPIES:
+                        raise CaseError(
+                            f"the program has more than {MAX_COPIES} statements and regions here",
+                            where=self.at(*here, "repeat"),
+                        )
             elif isinstance(model, RegionModel):
                 found.append(self._region(model, here, known, words))
             elif isinstance(model, CallModel):
@@ -345,36 +431,68 @@ class _Builder:
     def _statement(self, text: str, path: Path_, known: set[str]) -> Statement:
         statement = parse(text, self.at(*path))
         operation = OPERATIONS[statement.op]
+
+        def place(name: str) -> Position:
+            """Where an argument's name stands: behind the operation's bracket."""
+            bracket = text.index("(")
+            found = re.compile(rf"\b{re.escape(name)}\b").search(text, bracket)
+            first = self.at(*path)
+            return replace(first, column=first.column + (found.start() if found else 0))
+
         for name, argument in zip(operation.tensors, statement.arguments, strict=True):
             if name == "region?":
                 region = argument.name if isinstance(argument, Ref) else ""
                 if region not in self.regions:
-                    raise CaseError(f"no region {region!r} before this", where=statement.where)
+                    raise CaseError(
+                        f"no region {region!r} before this",
+                        where=place(region) if region else statement.where,
+                        hint=nearest(region, self.regions) if self.regions else "",
+                    )
                 continue
             parts = argument if isinstance(argument, tuple) else (argument,)
             for part in parts:
                 if isinstance(part, Ref) and part.name not in known:
                     raise CaseError(
                         f"unknown name {part.name!r}",
-                        where=statement.where,
+                        where=place(part.name),
                         hint=nearest(part.name, known),
                     )
-        known |= set(statement.targets)
+        self._make(statement.targets, known, statement.where)
         return statement
+
+    def _make(self, names: Sequence[str], known: set[str], where: Position) -> None:
+        """Add names to the known ones. A region's function has its name for good."""
+        functions = {region.replace("-", "_") for region in (*self.regions, *self._open)}
+        for name in names:
+            if name in functions or name in RESERVED:
+                raise CaseError(
+                    f"the name {name!r} is taken already",
+                    where=where,
+                    hint="a region has it" if name in functions else "every program uses it itself",
+                )
+            if names.count(name) > 1:
+                raise CaseError(f"the name {name!r} is given twice", where=where)
+        known |= set(names)
 
     def _region(
         self, model: RegionModel, path: Path_, known: set[str], words: Mapping[str, str]
     ) -> Region:
         name = _replaced(model.recompute, words)
-        if name in self.regions or name.replace("-", "_") in known:
+        variable = name.replace("-", "_")
+        self._identifier(variable, (*path, "recompute"))
+        taken = {other.replace("-", "_") for other in (*self.regions, *self._open)}
+        if variable in taken or variable in known:
             raise CaseError(
                 f"the name {name!r} is taken already",
                 where=self.at(*path, "recompute"),
                 hint="in a `repeat`, number the name: `block{i}`",
             )
         takes, kwargs = self._takes(model, path, known, words)
-        inside = set(known)
+        inside = known | set(leaves(takes)) | set(leaves(kwargs))
+        self._open.append(name)
         body = self._nodes(model.body, (*path, "body"), inside, words)
+        self._open.pop()
+        _refuse_rebinding(body)
         gives = self._tree(model.gives, (*path, "gives"), words)
         self._check_names(gives, inside, (*path, "gives"))
         region = Region(
@@ -398,7 +516,7 @@ class _Builder:
                 hint="take it as an argument, or give the new value a name of its own",
             )
         self.regions[name] = region
-        known |= set(leaves(gives))
+        self._make(leaves(gives), known, self.at(*path, "gives"))
         return region
 
     def _call(
@@ -420,20 +538,26 @@ class _Builder:
                 f"and {sorted(first.kwargs)} by name",
                 where=self.at(*path),
             )
-        known |= set(leaves(gives))
+        self._make(leaves(gives), known, self.at(*path, "gives"))
         return Again(name, takes, kwargs, gives, self.at(*path))
 
     def _takes(
         self, model: RegionModel | CallModel, path: Path_, known: set[str], words: Mapping[str, str]
     ) -> tuple[tuple[Tree, ...], dict[str, Tree]]:
         given = model.takes if isinstance(model.takes, list) else [model.takes]
-        takes = tuple(self._tree(tree, (*path, "takes", i), words) for i, tree in enumerate(given))
+        many = isinstance(model.takes, list)
+        places = [(*path, "takes", i) if many else (*path, "takes") for i in range(len(given))]
+        takes = tuple(
+            self._tree(tree, place, words) for tree, place in zip(given, places, strict=True)
+        )
+        for key in model.kwargs:
+            self._identifier(key, (*path, "kwargs", key), key=True)
         kwargs = {
             key: self._tree(tree, (*path, "kwargs", key), words)
             for key, tree in model.kwargs.items()
         }
-        for i, tree in enumerate(takes):
-            self._check_names(tree, known, (*path, "takes", i), literals=False)
+        for tree, place in zip(takes, places, strict=True):
+            self._check_names(tree, known, place, literals=False)
         for key, tree in kwargs.items():
             self._check_names(tree, known, (*path, "kwargs", key), literals=False)
         return takes, kwargs
@@ -443,14 +567,14 @@ class _Builder:
             name = _replaced(raw, words)
             self._identifier(name, path)
             return Ref(name)
-        if raw is None or isinstance(raw, bool | int | float):
+        if raw is None or (isinstance(raw, bool | int | float) and _is_finite(raw)):
             return Literal(raw)
         if isinstance(raw, list):
             return tuple(self._tree(part, (*path, i), words) for i, part in enumerate(raw))
         if isinstance(raw, dict):
             return {str(k): self._tree(part, (*path, k), words) for k, part in raw.items()}
         raise CaseError(
-            f"found {raw!r}, expected a name, a list or a mapping", where=self.at(*path)
+            f"found {described(raw)}, expected a name, a list or a mapping", where=self.at(*path)
         )
 
     def _check_names(self, tree: Tree, known: set[str], path: Path_, literals: bool = True) -> None:
@@ -503,8 +627,16 @@ class _Builder:
             if name not in wrt:
                 raise CaseError(
                     f"no gradient of {name!r} is asked for",
-                    where=self.at("gradients", "expect", name),
+                    where=self.key("gradients", "expect", name),
                     hint=nearest(name, wrt),
+                )
+            printed = self._nested(model.gradients.expect[name], ("gradients", "expect", name))
+            shape = next(array.shape for array in arrays if array.name == name)
+            if _shape_of(printed) != shape:
+                raise CaseError(
+                    f"the printed gradient of {name!r} is of shape {_shape_of(printed)}, "
+                    f"expected {shape}",
+                    where=self.key("gradients", "expect", name),
                 )
         return loss, wrt
 
@@ -535,15 +667,23 @@ def _shape_of(values: object) -> tuple[int, ...] | None:
     return (len(values), *(rest or ()))
 
 
-def _fields_at(loc: tuple[int | str, ...]) -> Iterable[str]:
-    """The keys that are known where an unknown one was found."""
-    if "recompute" in loc:
-        return RegionModel.model_fields
-    for word, model in (("call", CallModel), ("repeat", RepeatModel)):
-        if word in loc:
-            return model.model_fields
-    if len(loc) > 1 and loc[0] in ("inputs", "parameters", "state"):
-        return ArrayModel.model_fields
-    if len(loc) > 1 and loc[0] == "gradients":
-        return ("of", "wrt", "expect")
-    return CaseModel.model_fields
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an int beyond all floats
+        return False
+
+
+def _refuse_rebinding(nodes: Sequence[Node]) -> None:
+    """Refuse a name made anew after a region has captured it: a rerun would read the new value."""
+    captured: dict[str, str] = {}
+    for node in nodes:
+        for name in _targets(node):
+            if name in captured:
+                raise CaseError(
+                    f"{name!r} is made anew, and region {captured[name]!r} has captured it",
+                    where=node.where,
+                    hint="give the new value a name of its own",
+                )
+        if isinstance(node, Region):
+            captured |= dict.fromkeys(node.captured(), node.name)

@@ -10,23 +10,29 @@ from typing import Literal as OneOf
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
+from conformance.capabilities import CAPABILITIES
+
 Scalar: TypeAlias = bool | int | float | str | None
 Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 RegionName = Annotated[str, Field(pattern=r"^[a-z]([a-z0-9_-]|\{i\})*$")]
 AxisRef = Annotated[str, Field(pattern=r"^\$[A-Za-z_]", description="The value of an axis.")]
+#: More copies, elements or cases than any case needs; a slip of the keyboard must not fill the memory.
+MAX_COPIES = 1_000
+MAX_ELEMENTS = 2**28
+MAX_INTEGER = 2**63 - 1
 Dtype = OneOf["float32", "float64", "float16", "bfloat16", "int32", "int64", "bool"]
 
 
 class Model(BaseModel):
-    """Base of all models: unknown keys are errors, values are frozen."""
+    """Base of all models: unknown keys are errors, values are frozen, numbers are finite."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class ArrayModel(Model):
     """A tensor: its shape and exactly one way to fill it."""
 
-    shape: list[Annotated[int, Field(ge=0)] | AxisRef] | None = Field(
+    shape: list[Annotated[int, Field(ge=0, le=MAX_ELEMENTS)] | AxisRef] | None = Field(
         default=None, description="Lengths of the axes; left out where `values` are given."
     )
     dtype: Dtype | AxisRef | None = Field(
@@ -41,13 +47,17 @@ class ArrayModel(Model):
     uniform: Annotated[list[float], Field(min_length=2, max_length=2)] | None = Field(
         default=None, description="Uniform draws in [low, high)."
     )
-    integers: Annotated[list[int], Field(min_length=2, max_length=2)] | None = Field(
-        default=None, description="Integer draws in [low, high)."
-    )
+    integers: (
+        Annotated[
+            list[Annotated[int, Field(ge=-MAX_INTEGER, le=MAX_INTEGER)]],
+            Field(min_length=2, max_length=2),
+        ]
+        | None
+    ) = Field(default=None, description="Integer draws in [low, high).")
     gradient: bool | None = Field(
         default=None, description="Whether it asks for a gradient; floats do, unless state."
     )
-    repeat: Annotated[int, Field(ge=1)] | AxisRef | None = Field(
+    repeat: Annotated[int, Field(ge=1, le=MAX_COPIES)] | AxisRef | None = Field(
         default=None, description="As many tensors; `{i}` in the name is their number from 1."
     )
 
@@ -107,9 +117,11 @@ class CallModel(Model):
 class RepeatModel(Model):
     """The same nodes several times; `{i}` in any text of the body is the number."""
 
-    repeat: Annotated[int, Field(ge=1)] | Annotated[list[int], Field(min_length=1)] | AxisRef = (
-        Field(description="How many times, numbered from 1; or the numbers themselves.")
-    )
+    repeat: (
+        Annotated[int, Field(ge=1, le=MAX_COPIES)]
+        | Annotated[list[int], Field(min_length=1)]
+        | AxisRef
+    ) = Field(description="How many times, numbered from 1; or the numbers themselves.")
     body: list[NodeModel] = Field(min_length=1)
 
 
@@ -201,7 +213,9 @@ class CaseModel(Model):
     title: str = Field(min_length=3)
     source: str = Field(min_length=3, description="The document, paper or report it comes from.")
     why: str = Field(min_length=3, description="One line on why the case exists.")
-    seed: Annotated[int, Field(ge=0)] = Field(default=0, description="Of the draws of all tensors.")
+    seed: Annotated[int, Field(ge=0, le=MAX_INTEGER)] = Field(
+        default=0, description="Of the draws of all tensors."
+    )
     axes: dict[Name, Annotated[list[Scalar], Field(min_length=1)]] = Field(
         default={}, description="Expands to one case per combination; `$name` stands for the value."
     )
@@ -215,7 +229,9 @@ class CaseModel(Model):
         OneOf["backward", "second_backward", "second_order", "inference"] | TrainProcedure
     ) = "backward"
     tolerance: ToleranceModel | None = None
-    needs: list[str] = Field(default=[], description="Capabilities beyond those the text shows.")
+    needs: list[Annotated[str, Field(json_schema_extra={"enum": sorted(CAPABILITIES)})]] = Field(
+        default=[], description="Capabilities beyond those the text shows."
+    )
     error: ErrorModel | None = None
     expect: ExpectModel = ExpectModel()
 
