@@ -233,8 +233,6 @@ class Spelling(Base):
         head = "cotangent, cotangent2" if second else "cotangent"
         with code.indent(f"@tf.function(autograph=False)\ndef step(values, {head}):"):
             self._write_gradients()
-            if kind == "train":
-                self._write_update()
             code(f"return {', '.join(results)}")
         code()
         dtype = self._loss_dtype()
@@ -245,6 +243,10 @@ class Spelling(Base):
             code("losses = []")
             with code.indent(f"for _ in range({case.procedure.steps}):"):
                 code(call)
+                # Not inside the function: there TensorFlow 2.21's dependency optimizer drops the
+                # order between a rerun's reads of a variable and its update, and every fourth run
+                # of some programs computes with parameters that are new already.
+                self._write_update()
                 code("losses.append(loss)")
         else:
             code(call)
