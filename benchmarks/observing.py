@@ -8,6 +8,7 @@ they can be compared with each other and with nothing else.
 
 from __future__ import annotations
 
+import gc
 import os
 import statistics
 import tempfile
@@ -47,7 +48,8 @@ def main(
     cases = [c for c in load_folder(places.cases) if c.id in case]
     table = Table(title=f"time of each pass over the unwatched run, {found.model.title}")
     for column in ("variant", "case", "run", "values", "executions", "retained memory"):
-        table.add_column(column, justify="left" if column in ("variant", "case") else "right")
+        name = column in ("variant", "case")
+        table.add_column(column, justify="left" if name else "right", no_wrap=name)
     for variant in found.variants:
         wanted = [(c, variant) for c in cases if not required_by(c) & set(variant.model.lacks)]
         for (identity, _), program in write_programs(found, wanted, places.reports).items():
@@ -61,6 +63,8 @@ def _row(folder: str, program: Program, repeats: int) -> list[str]:
     observer = entry.observer(folder, program.adapter, program.variant)
     module = load_program(program)
     forward = module.recomputed
+    gc.collect()  # as the worker does before each program
+    gc.freeze()
     unwatched = _median(lambda: module.run(forward), repeats)
     hidden = observer.unobserved(program)
     passes: list[tuple[str, Callable[[], object]]] = [
