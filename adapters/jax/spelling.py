@@ -6,11 +6,13 @@ from the seed and folded for each of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
-from conformance.case import Again, Array, Case, Node, Ref, Region, Statement, Tree, Value, walk
-from conformance.emit import BACKWARD, FORWARD, Call, Site, Spelling as Base, Writer, function
 from conformance.adapter import Variant
+from conformance.case import Again, Array, Case, Node, Ref, Region, Statement, Tree, Value, walk
+from conformance.emit import BACKWARD, FORWARD, Call, Site, Writer, function
+from conformance.emit import Spelling as Base
 from conformance.operations import OPERATIONS, RANDOM
 
 WIDE = ("float64", "int64", "uint64", "complex128")
@@ -241,7 +243,9 @@ class Spelling(Base):
 
     def _named(self, region: Region) -> bool:
         """Whether the recomputed callable has a name of its own: it is configured once."""
-        again = any(isinstance(n, Again) and n.region == region.name for n in walk(self.case.program))
+        again = any(
+            isinstance(n, Again) and n.region == region.name for n in walk(self.case.program)
+        )
         asked = any(
             s.op == "is_unwrapped_by" and s.arguments == (Ref(region.name),)
             for _, s in self.case.statements()
@@ -313,6 +317,7 @@ class Spelling(Base):
         if kind == "second_order":
             code()
             self._write_total()
+        code()
         with self._loop():
             self._write_gradients("jnp.ones_like(total)" if kind == "second_order" else "")
             self._write_update()
@@ -327,7 +332,7 @@ class Spelling(Base):
         values = any(isinstance(value, Value) for value in self.case.inputs)
         parts = [*(["values"] if values else []), *(["fixed"] if fixed else []), "wanted"]
         again = ", other" if kind == "second_backward" else ""
-        results = f"loss, {self._aux()}, gradients"
+        results = f"loss, {self._results()}, gradients"
         results += ", again" if kind in ("second_order", "second_backward") else ""
         code()
         code("@jax.jit")
@@ -349,23 +354,18 @@ class Spelling(Base):
             self._write_update()
         self._write_results()
 
-    def _loop(self):  # type: ignore[no-untyped-def]
+    @contextmanager
+    def _loop(self) -> Iterator[None]:
         """The loop over training steps; nothing for other procedures."""
-        from contextlib import contextmanager
-
-        @contextmanager
-        def loop():  # type: ignore[no-untyped-def]
-            if self.case.procedure.kind != "train":
-                self.code()
-                yield
-                return
-            self.code("losses = []")
-            with self.code.indent(f"for number in range({self.case.procedure.steps}):"):
-                if self._random:
-                    self.code(f'values["{self._key}"] = jax.random.fold_in(key, number)')
-                yield
-
-        return loop()
+        if self.case.procedure.kind != "train":
+            yield
+            return
+        self.code("losses = []")
+        name = "number" if self._random else "_"
+        with self.code.indent(f"for {name} in range({self.case.procedure.steps}):"):
+            if self._random:
+                self.code(f'values["{self._key}"] = jax.random.fold_in(key, number)')
+            yield
 
     def _write_loss(self, arguments: str) -> None:
         with self.code.indent("def loss_of(wanted):"):
@@ -401,7 +401,8 @@ class Spelling(Base):
         procedure, code = self.case.procedure, self.code
         if procedure.kind != "train":
             return
-        with code.indent(f"for name in {tuple(self._trained())}:"):
+        every = "wanted" if self._trained() == self._wanted() else self._listed(self._trained())
+        with code.indent(f"for name in {every}:"):
             rate = procedure.learning_rate
             code(f"wanted[name] = wanted[name] - {rate} * gradients[name]")
         if self._state:
@@ -412,20 +413,19 @@ class Spelling(Base):
         kind = self.case.procedure.kind
         gradients = "gradients"
         if set(self._wanted()) != set(self.case.wrt):
-            pairs = (f'"{name}": gradients["{name}"]' for name in self.case.wrt)
-            gradients = f"{{{', '.join(pairs)}}}"
+            gradients = self._chosen(self.case.wrt, "gradients")
         results = ['"outputs": outputs']
         results.append('"losses": losses' if kind == "train" else '"losses": [loss]')
         results.append(f'"gradients": {gradients}')
         if kind in ("second_order", "second_backward"):
             results.append('"again": again')
         if kind == "train":
-            trained = self._trained()
-            pairs = (
-                f'"{p.name}": {"wanted" if p.name in trained else "values"}["{p.name}"]'
-                for p in self.case.parameters
-            )
-            results.append(f'"parameters": {{{", ".join(pairs)}}}')
+            parameters = [p.name for p in self.case.parameters]
+            if parameters == self._wanted():
+                results.append('"parameters": wanted')
+            else:
+                chosen = self._chosen(parameters, "(values | wanted)")
+                results.append(f'"parameters": {chosen}')
         if self._state:
             results.append('"state": state')
         self.code(f"return {{{', '.join(results)}}}")
@@ -437,9 +437,6 @@ class Spelling(Base):
 
     def _results(self) -> str:
         return "outputs, state" if self._state else "outputs"
-
-    def _aux(self) -> str:
-        return self._results()
 
     def _tuple(self) -> str:
         return "(outputs, state)" if self._state else "outputs"
@@ -459,8 +456,19 @@ class Spelling(Base):
         names = [array.name for array in self.case.arrays]
         return [*names, *([self._key] if self._random else [])]
 
-    def _chosen(self, names: Iterable[str]) -> str:
-        return "{" + ", ".join(f'"{name}": values["{name}"]' for name in names) + "}"
+    def _chosen(self, names: Sequence[str], source: str = "values") -> str:
+        """The entries of a dict with these names: written out where they are few."""
+        if len(names) > 3 or "|" in source:
+            return f"{{name: {source}[name] for name in {self._listed(names)}}}"
+        return "{" + ", ".join(f'"{name}": {source}["{name}"]' for name in names) + "}"
+
+    def _listed(self, names: Sequence[str]) -> str:
+        """An expression for a sequence of names."""
+        if len(names) > 8:
+            return repr(" ".join(names)) + ".split()"
+        return (
+            "(" + ", ".join(f'"{name}"' for name in names) + ("," if len(names) == 1 else "") + ")"
+        )
 
 
 def _updated(statement: Statement) -> tuple[str, ...]:

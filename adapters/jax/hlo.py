@@ -1,0 +1,206 @@
+"""Reading an optimised HLO module: which instructions compute what of a program's line.
+
+Instructions are numbered by value, across fusions and calls, so that what a fusion repeats for itself
+counts once. An optimisation barrier's results are values of their own: what is computed behind one
+is computed again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from conformance.program import Program, Site
+
+_HEAD = re.compile(r"^(?:ENTRY )?%?(?P<name>[\w.\-]+) \(.*\) -> .* \{$")
+_LINE = re.compile(r"^\s+(?:ROOT )?%?(?P<name>[\w.\-]+) = (?P<rest>.*)$")
+_OPCODE = re.compile(r"(?P<opcode>[a-z][\w\-]*)\((?P<operands>.*)$")
+_META = re.compile(r",? metadata=\{(?P<meta>[^}]*)\}")
+_CALLED = re.compile(r"(?:calls|to_apply)=%?(?P<name>[\w.\-]+)")
+_TABLE = re.compile(r"^(?P<id>\d+) (?P<rest>.*)$")
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One line of a computation."""
+
+    name: str
+    opcode: str
+    type: str
+    operands: tuple[str, ...]
+    attributes: str
+    called: str
+    op_name: str
+    stack_frame: int
+
+
+@dataclass
+class Module:
+    """A parsed module: computations, and the tables that source lines are kept in."""
+
+    entry: str = ""
+    computations: dict[str, list[Instruction]] = field(default_factory=dict)
+    files: dict[int, str] = field(default_factory=dict)
+    locations: dict[int, tuple[int, int]] = field(default_factory=dict)
+    frames: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def lines(self, frame: int) -> list[tuple[str, int]]:
+        """(file, line) of a stack frame and of those around it, the outermost first."""
+        found: list[tuple[str, int]] = []
+        seen: set[int] = set()
+        while frame in self.frames and frame not in seen:
+            seen.add(frame)
+            location, above = self.frames[frame]
+            file, line = self.locations[location]
+            found.append((self.files.get(file, ""), line))
+            frame = above - 1  # the text counts parents from one, and a root is its own
+        return found[::-1]
+
+
+def parse(text: str) -> Module:
+    """A module's text. Raises `ValueError` where it holds no entry computation."""
+    module, current, table = Module(), None, ""
+    for line in text.splitlines():
+        head = _HEAD.match(line)
+        if head:
+            current = module.computations.setdefault(head["name"], [])
+            if line.startswith("ENTRY "):
+                module.entry = head["name"]
+        elif line == "}":
+            current = None
+        elif current is not None:
+            found = _instruction(line)
+            if found is not None:
+                current.append(found)
+        elif line in ("FileNames", "FunctionNames", "FileLocations", "StackFrames"):
+            table = line
+        elif table:
+            _tabulate(module, table, line)
+    if not module.entry:
+        raise ValueError("no entry computation in the text of an HLO module")
+    return module
+
+
+def _tabulate(module: Module, table: str, line: str) -> None:
+    row = _TABLE.match(line)
+    if row is None:
+        return
+    number = int(row["id"])
+    if table == "FileNames":
+        module.files[number] = row["rest"].strip('"')
+        return
+    pairs = dict(re.findall(r"(\w+)=(-?\d+)", row["rest"]))
+    if table == "FileLocations":
+        module.locations[number] = (int(pairs["file_name_id"]), int(pairs["line"]))
+    elif table == "StackFrames":
+        above = int(pairs.get("parent_frame_id", 0))
+        module.frames[number] = (int(pairs["file_location_id"]), above)
+
+
+def _instruction(line: str) -> Instruction | None:
+    found = _LINE.match(line)
+    if found is None:
+        return None
+    rest = found["rest"]
+    meta = _META.search(rest)
+    pairs = {} if meta is None else dict(re.findall(r'(\w+)="?([^"\s]*)"?', meta["meta"]))
+    rest = _META.sub("", rest)
+    type_, rest = _type(rest)
+    opcode = _OPCODE.match(rest)
+    if opcode is None:
+        return None
+    inside, attributes = _until_closed(opcode["operands"])
+    called = _CALLED.search(attributes)
+    names = tuple(re.findall(r"%([\w.\-]+)", inside))
+    return Instruction(
+        found["name"],
+        opcode["opcode"],
+        type_,
+        names,
+        inside if opcode["opcode"] == "parameter" else attributes if names else inside + attributes,
+        "" if called is None else called["name"],
+        pairs.get("op_name", ""),
+        int(pairs.get("stack_frame_id", 0)),
+    )
+
+
+def _type(text: str) -> tuple[str, str]:
+    if text.startswith("("):
+        inside, rest = _until_closed(text[1:])
+        return f"({inside})", rest.lstrip()
+    type_, _, rest = text.partition(" ")
+    return type_, rest
+
+
+def _until_closed(text: str) -> tuple[str, str]:
+    depth = 1
+    for place, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0:
+            return text[:place], text[place + 1 :]
+    return text, ""
+
+
+def distinct(text: str, program: Program) -> Counter[tuple[Site, str]]:
+    """How many distinct values a module computes for each statement with each primitive.
+
+    Work for gradients is left out, and so is what only goes on into the same primitive: one primitive
+    may become many instructions. Raises `ValueError` where the text is not a module's.
+    """
+    module = parse(text)
+    numbers: dict[object, int] = {}
+    made: dict[tuple[Site, str], set[int]] = {}
+    used: dict[tuple[Site, str], set[int]] = {}
+
+    def number(key: object) -> int:
+        return numbers.setdefault(key, len(numbers))
+
+    def evaluate(name: str, arguments: Sequence[int], quiet: bool) -> int:
+        known: dict[str, int] = {}
+        last = -1
+        for one in module.computations[name]:
+            operands = tuple(known[operand] for operand in one.operands if operand in known)
+            if one.opcode == "parameter":
+                last = arguments[int(one.attributes)]
+            elif one.opcode in ("fusion", "call") and one.called in module.computations:
+                last = evaluate(one.called, operands, quiet)
+            elif one.opcode in ("bitcast", "copy") and operands:
+                last = operands[0]
+            else:
+                body = ""
+                if one.called in module.computations:  # of a reduction, say: not run line by line
+                    size = _arity(module, one.called)
+                    holes = [number(("hole", place)) for place in range(size)]
+                    body = str(evaluate(one.called, holes, True))
+                alone = one.name if one.opcode == "opt-barrier" else ""
+                attributes = _CALLED.sub("", one.attributes)
+                last = number((one.opcode, one.type, operands, attributes, body, alone))
+            known[one.name] = last
+            site = None if quiet else _site(module, program, one)
+            if site is not None:
+                key = (site, one.op_name.rsplit("/", 1)[-1])
+                made.setdefault(key, set()).add(last)
+                used.setdefault(key, set()).update(operands)
+        return last
+
+    entry = [number(("argument", place)) for place in range(_arity(module, module.entry))]
+    evaluate(module.entry, entry, False)
+    return Counter({key: len(found - used[key]) for key, found in made.items()})
+
+
+def _arity(module: Module, name: str) -> int:
+    return sum(one.opcode == "parameter" for one in module.computations[name])
+
+
+def _site(module: Module, program: Program, one: Instruction) -> Site | None:
+    """The statement of an instruction that is not work for gradients."""
+    work = "transpose(" in one.op_name and "rematted_computation" not in one.op_name
+    if work or one.opcode in ("fusion", "call", "parameter", "get-tuple-element", "tuple"):
+        return None
+    for file, line in module.lines(one.stack_frame):
+        site = program.lines.get(line) if file == program.file else None
+        if site is not None and site.kind == "statement":
+            return site
+    return None

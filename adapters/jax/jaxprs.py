@@ -1,0 +1,332 @@
+"""Reading a jaxpr: which line of a program computes what, and which values are computed again.
+
+Equations are numbered by value: two have the same number when they apply the same primitive with the
+same parameters to operands of the same numbers. `jit`, `checkpoint` and custom derivatives are
+looked into. So a value that backward computes once more is known as the value that it is, whatever
+other work for gradients the same line of the program gives rise to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import Literal
+
+from conformance.operations import OPERATIONS, RANDOM
+from conformance.program import Program, Site
+
+RERUN = "rematted_computation"
+#: Primitives that give their operand back.
+IDENTITIES = frozenset({"copy", "copy_p", "reduce_precision", "optimization_barrier", "name"})
+#: Parameters that hold the function that a primitive calls.
+CALLED = ("jaxpr", "call_jaxpr", "fun_jaxpr")
+RECOMPUTED = frozenset({"remat", "remat2", "checkpoint"})
+CALLS = RECOMPUTED | {
+    "jit",
+    "pjit",
+    "closed_call",
+    "core_call",
+    "custom_jvp_call",
+    "custom_vjp_call",
+    "custom_vjp_call_jaxpr",
+}
+#: What of an operation with a `mask` of its own (`conformance.operations`) makes that mask.
+MASKS = frozenset({"random_bits", "reduce_sum"})
+
+_ADDRESS = re.compile(r"0x[0-9a-f]+")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an equation comes from: the statement, the program's lines that led to it, and which
+    evaluation of a function it is part of."""
+
+    site: Site
+    lines: tuple[int, ...]
+    frame: int
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value: its number, the place that made it, and its form in terms of what that place read."""
+
+    number: int
+    place: Place | None
+    form: int
+
+
+@dataclass(frozen=True)
+class Event:
+    """An equation, as the walk met it. `rerun` numbers the recomputed function that it is part of, 0
+    outside any; `transposed` says whether it is part of a backward pass."""
+
+    place: Place
+    primitive: str
+    operands: tuple[Value, ...]
+    results: tuple[Value, ...]
+    rerun: int
+    transposed: bool
+
+
+@dataclass(frozen=True)
+class Signature:
+    """How a statement's work is known: the forms of its results, those of its mask, and the names of
+    the primitives that make the results."""
+
+    results: frozenset[int]
+    masks: frozenset[int]
+    primitives: frozenset[str]
+
+
+@dataclass
+class Walk:
+    """Numbers the values of jaxprs; one walk may go through several, and knows equal values."""
+
+    program: Program
+    events: list[Event] = field(default_factory=list)
+    #: Numbers of values that something other than their own statement reads.
+    escaped: set[tuple[Place, int]] = field(default_factory=set)
+    #: The signatures of statements, once they are known.
+    known: Mapping[Site, Signature] = field(default_factory=dict)
+    _numbers: dict[object, int] = field(default_factory=dict)
+    _made: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+    _values: dict[int, Any] = field(default_factory=dict)
+    _frames: int = 0
+
+    def run(self, closed: Any) -> tuple[Event, ...]:
+        """Walk a closed jaxpr without arguments and return its equations that have a statement."""
+        start = len(self.events)
+        results = self._evaluate(closed.jaxpr, self._constants(closed), (), None, "", 0)
+        for value in results:
+            self._escape(value)
+        return tuple(self.events[start:])
+
+    # -- the walk ------------------------------------------------------------------------------
+
+    def _evaluate(
+        self,
+        jaxpr: Any,
+        constants: Sequence[Value],
+        arguments: Sequence[Value],
+        inside: Place | None,
+        stack: str,
+        block: int,
+    ) -> list[Value]:
+        self._frames += 1
+        frame = self._frames
+        known: dict[Any, Value] = dict(zip(jaxpr.constvars, constants, strict=True))
+        known.update(zip(jaxpr.invars, arguments, strict=True))
+
+        def read(atom: Any) -> Value:
+            return self._constant(atom.val) if isinstance(atom, Literal) else known[atom]
+
+        for equation in jaxpr.eqns:
+            names = f"{stack}/{equation.source_info.name_stack}"
+            place = inside or self._place(equation, frame)
+            operands = [read(atom) for atom in equation.invars]
+            name = equation.primitive.name
+            called = self._called(equation)
+            if called is not None:
+                inner, consts = called
+                own = self._frames + 1 if name in RECOMPUTED else block
+                results = self._evaluate(inner, consts, operands, place, names, own)
+            elif name in IDENTITIES:
+                results = operands
+            else:
+                results = self._apply(equation, operands, place)
+                if place is not None:
+                    rerun = block if RERUN in names else 0
+                    given, made = tuple(operands), tuple(results)
+                    event = Event(place, name, given, made, rerun, "transpose(" in names)
+                    self.events.append(event)
+                for operand in operands:
+                    if operand.place != place:
+                        self._escape(operand)
+            known.update(zip(equation.outvars, results, strict=True))
+        return [read(atom) for atom in jaxpr.outvars]
+
+    def _called(self, equation: Any) -> tuple[Any, list[Value]] | None:
+        if equation.primitive.name not in CALLS:
+            return None
+        for key in CALLED:
+            found = equation.params.get(key)
+            if hasattr(found, "consts"):
+                return found.jaxpr, self._constants(found)
+            if hasattr(found, "eqns"):
+                return found, []
+        return None
+
+    def _apply(self, equation: Any, operands: list[Value], place: Place | None) -> list[Value]:
+        primitive, params = equation.primitive, equation.params
+        spelled = _ADDRESS.sub("", str(sorted((k, str(v)) for k, v in params.items())))
+        what = (primitive.name, spelled)
+        numbers = tuple(operand.number for operand in operands)
+        forms = tuple(self._operand_form(operand, place) for operand in operands)
+        results = []
+        for index in range(len(equation.outvars)):
+            number = self._number(("equation", what, numbers, index))
+            self._made.setdefault(number, (primitive, params, numbers, index))
+            form = self._number(("form", what, forms, index))
+            results.append(Value(number, place, form))
+        return results
+
+    def _operand_form(self, operand: Value, place: Place | None) -> object:
+        """An operand as a form knows it: a scalar constant, the same place's work, or just there."""
+        made = self._made[operand.number]
+        if made[0] is None and np.shape(made[1]) == ():
+            return operand.number
+        if place is None or operand.place != place:
+            return "given"
+        signature = self.known.get(place.site)  # a former execution may be in the same place
+        return "given" if signature and operand.form in signature.results else operand.form
+
+    def _escape(self, value: Value) -> None:
+        if value.place is not None:
+            self.escaped.add((value.place, value.number))
+
+    def _constants(self, closed: Any) -> list[Value]:
+        return [self._constant(constant) for constant in closed.consts]
+
+    def _constant(self, constant: Any) -> Value:
+        plain = constant
+        if isinstance(constant, jax.Array) and jax.dtypes.issubdtype(
+            constant.dtype, jax.dtypes.prng_key
+        ):
+            plain = jax.random.key_data(constant)
+        array = np.asarray(plain)
+        number = self._number(("constant", str(array.dtype), array.shape, array.tobytes()))
+        self._made.setdefault(number, (None, constant, (), 0))
+        return Value(number, None, number)
+
+    def _number(self, key: object) -> int:
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    def _place(self, equation: Any, frame: int) -> Place | None:
+        """The statement that an equation comes from: the outermost line of the program that is one.
+
+        The outermost, because what a library function traced for one line it reuses for others.
+        """
+        traceback = equation.source_info.traceback
+        if traceback is None:
+            return None
+        lines: list[int] = []
+        for entry in reversed(traceback.frames):
+            if entry.file_name != self.program.file:
+                continue
+            site = self.program.lines.get(entry.line_num)
+            if site is not None and site.kind == "statement":
+                return Place(site, tuple(lines), frame)
+            lines.append(entry.line_num)
+        return None
+
+    # -- values --------------------------------------------------------------------------------
+
+    def value(self, number: int) -> Any:
+        """The value of that number, computed now by binding the primitives that made it."""
+        if number not in self._values:
+            primitive, what, operands, index = self._made[number]
+            if primitive is None:
+                self._values[number] = what
+            else:
+                results = primitive.bind(*(self.value(n) for n in operands), **what)
+                several = primitive.multiple_results
+                self._values[number] = results[index] if several else results
+        return self._values[number]
+
+
+def signatures(walk: Walk, events: Sequence[Event]) -> Mapping[Site, Signature]:
+    """The signature of each statement, from a forward pass of which no gradient is taken."""
+    results: dict[Site, set[int]] = {}
+    masks: dict[Site, set[int]] = {}
+    primitives: dict[Site, set[str]] = {}
+    for event in events:
+        site = event.place.site
+        for value in event.results:
+            if (event.place, value.number) in walk.escaped:
+                results.setdefault(site, set()).add(value.form)
+                primitives.setdefault(site, set()).add(event.primitive)
+            needs = OPERATIONS[site.op].needs.values()
+            own = site.op in RANDOM or any("mask" in words for sets in needs for words in sets)
+            if own and event.primitive in MASKS:
+                masks.setdefault(site, set()).add(value.form)
+    return {
+        site: Signature(
+            frozenset(forms), frozenset(masks.get(site, ())), frozenset(primitives[site])
+        )
+        for site, forms in results.items()
+    }
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Executions of each statement in forward and in reruns, and what random statements drew.
+
+    `drawn` are (statement, whether in a rerun, number of the value).
+    """
+
+    forward: Counter[Site]
+    rerun: Counter[Site]
+    drawn: tuple[tuple[Site, bool, int], ...]
+
+
+def count(events: Sequence[Event], known: Mapping[Site, Signature]) -> Counts:
+    """Executions of statements: how often a result of theirs is computed.
+
+    A statement ran again where one of its results, or its mask, is computed in a rerun. Work for
+    gradients that the same line gives rise to has other forms, and the gradient of a recomputed
+    statement may compute its value as well: in one recomputed function a value counts once.
+    """
+    forward: Counter[tuple[Site, int]] = Counter()
+    again: Counter[tuple[Site, int]] = Counter()
+    seen: set[tuple[int, int]] = set()
+    drawn: list[tuple[Site, bool, int]] = []
+    for event in events:
+        site = event.place.site
+        signature = known.get(site)
+        if signature is None or (event.transposed and not event.rerun):
+            continue
+        for value in event.results:
+            wanted = signature.results | (signature.masks if event.rerun else frozenset())
+            if value.form not in wanted:
+                continue
+            if event.rerun:
+                if (event.rerun, value.number) in seen:
+                    continue
+                seen.add((event.rerun, value.number))
+            (again if event.rerun else forward)[site, value.form] += 1
+            if site.op in RANDOM and value.form in signature.results:
+                drawn.append((site, bool(event.rerun), value.number))
+    return Counts(_most(forward), _most(again), tuple(drawn))
+
+
+def _most(counts: Mapping[tuple[Site, int], int]) -> Counter[Site]:
+    """By statement: how often its most frequent result was computed."""
+    found: Counter[Site] = Counter()
+    for (site, _), number in counts.items():
+        found[site] = max(found[site], number)
+    return found
+
+
+def distinct(events: Sequence[Event], known: Mapping[Site, Signature]) -> Counter[tuple[Site, str]]:
+    """How many distinct values each statement computes with the primitives that make its results.
+
+    Work for gradients is left out, and so is what only goes on into the same primitive.
+    """
+    made: dict[tuple[Site, str], set[int]] = {}
+    used: dict[tuple[Site, str], set[int]] = {}
+    for event in events:
+        site = event.place.site
+        signature = known.get(site)
+        if signature is None or (event.transposed and not event.rerun):
+            continue
+        if event.primitive in signature.primitives:
+            key = (site, event.primitive)
+            made.setdefault(key, set()).update(value.number for value in event.results)
+            used.setdefault(key, set()).update(value.number for value in event.operands)
+    return Counter({key: len(numbers - used[key]) for key, numbers in made.items()})
