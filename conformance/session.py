@@ -104,7 +104,7 @@ class Suite:
 
         class Grouped(LoadScopeScheduling):  # type: ignore[misc]
             def _split_scope(self, nodeid: str) -> str:
-                return nodeid.rpartition(" ")[0] or nodeid
+                return nodeid.rpartition("] ")[0] or nodeid
 
         return None if config.getoption("dist") == "each" else Grouped(config, log)
 

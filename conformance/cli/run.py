@@ -55,7 +55,13 @@ def run(
         *("-p", "conformance", "-c", os.devnull, "--rootdir", str(places.cases.parent)),
         *("-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"),
         *("-o", f"cache_dir={places.reports / '.pytest_cache'}"),
-        *("--no-header", "-rN", "--disable-warnings", f"--tb={'short' if verbose else 'no'}"),
+        *(
+            "--noconftest",
+            "--no-header",
+            "-rN",
+            "--disable-warnings",
+            f"--tb={'short' if verbose else 'no'}",
+        ),
         *("--cases", str(places.cases), "--adapters-folder", str(places.adapters)),
         *("--reports", str(places.reports)),
     ]

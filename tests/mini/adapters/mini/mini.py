@@ -77,7 +77,9 @@ def recompute(function, way="right"):
         def back(d):
             misbehave(way)
             fresh = [Tensor(x.data) for x in inputs]
-            again = function(*fresh[: len(args)], **dict(zip(kwargs, fresh[len(args) :], strict=True)))
+            again = function(
+                *fresh[: len(args)], **dict(zip(kwargs, fresh[len(args) :], strict=True))
+            )
             backward(again, d * 2 if way == "wrong" else d)
             zeros = [np.zeros_like(x.data) for x in inputs]
             return [z if x.grad is None else x.grad for x, z in zip(fresh, zeros, strict=True)]

@@ -1,0 +1,34 @@
+"""A framework in one file and its adapter, on which running is tested for real."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from conformance.adapter import Adapter, Variant, find_adapter
+from conformance.case import Case
+from conformance.load import load_folder
+from conformance.places import Places
+
+FOLDER = Path(__file__).parent
+CASES = FOLDER / "cases"
+ADAPTERS = FOLDER / "adapters"
+
+
+def adapter(name: str = "mini") -> Adapter:
+    """The miniature adapter, or another one that lies beside it."""
+    return find_adapter(name, ADAPTERS)
+
+
+def variant(name: str) -> Variant:
+    """A variant of the miniature adapter."""
+    return adapter().variant(name)
+
+
+def case(name: str) -> Case:
+    """A case of the miniature family, without the family's name."""
+    return next(c for c in load_folder(CASES) if c.id == f"mini/{name}")
+
+
+def places(reports: Path) -> Places:
+    """Where the miniature's cases and adapters lie."""
+    return Places(CASES, ADAPTERS, reports)

@@ -1,0 +1,216 @@
+"""The command line: what it prints, and how it exits."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from conformance import load, results
+from tests import mini
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+MINI = ("--adapters-folder", str(mini.ADAPTERS))
+CASES = ("--cases", str(mini.CASES))
+
+
+@pytest.fixture
+def conformance(tmp_path) -> Command:
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", "from conformance.cli import main; main()", *arguments],
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=120,
+            cwd=tmp_path,
+        )
+
+    return run
+
+
+@pytest.fixture
+def run(conformance) -> Command:
+    return lambda *more: conformance("run", *MINI, *CASES, *more)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["run", "compare", "report", "list", "show", "emit", "schema", "adapters", "known"],
+)
+def test_every_command_has_help_with_examples(conformance, command):
+    done = conformance(command, "--help")
+    assert done.returncode == 0
+    assert "Example" in done.stdout
+    assert f"  conformance {command}" in done.stdout
+    if command in ("run", "compare", "report"):
+        assert "  3  an adapter cannot run" in done.stdout
+
+
+def test_help_documents_exit_codes_and_completion(conformance):
+    text = conformance("--help").stdout
+    assert "  0  nothing unexpected" in text
+    assert "--install-completion" in text
+    assert conformance("--version").stdout.strip()
+
+
+def test_green_run_exits_0_and_ends_with_a_table(run, tmp_path):
+    done = run("--adapter", "mini", "--variant", "right")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert ["variant", "pass", "unsupported"] in lines
+    assert ["mini/right", "25", "5"] in lines
+    assert " passed" in done.stdout.splitlines()[-1]
+    assert "warning" not in done.stdout
+    assert "\x1b" not in done.stdout
+    assert results.read(tmp_path / "reports" / "mini.jsonl").header.adapter == "mini"
+
+
+def test_unexpected_verdict_exits_1_and_names_the_program(run, tmp_path):
+    done = run("--adapter", "mini", "--variant", "crashing", "-k", "square")
+    assert done.returncode == 1
+    program = tmp_path / "reports/programs/mini/crashing/mini/square.py"
+    assert f"  {program}\n" in done.stdout
+    assert "  crashed: the process died of SIGSEGV\n" in done.stdout
+    assert program.is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--adapter", "minni"), "did you mean 'mini'"),
+        (("--adapter", "mini", "--variant", "rihgt"), "did you mean 'right'"),
+        (("--adapter", "mini", "-k", "nothing-like-it"), "no case was selected"),
+        (("--adapter", "mini", "--no-such-option"), "--no-such-option"),
+        ((), "--adapter"),
+    ],
+)
+def test_bad_input_exits_2(run, arguments, words):
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_missing_framework_exits_3_with_one_message(run):
+    done = run("--adapter", "absent")
+    assert done.returncode == 3
+    assert (done.stdout + done.stderr).count("framework_that_nobody_has") == 1
+
+
+def test_options_of_pytest_are_passed_on(run, tmp_path):
+    done = run("--adapter", "mini", "--variant", "right", "-n", "2", "--junitxml", "out.xml")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out.xml").is_file()
+    done = run("--adapter", "mini", "--variant", "crashing", "-x")
+    assert "1 failed" in done.stdout
+    done = run("--adapter", "mini", "--variant", "crashing", "--lf")
+    assert "1 failed" in done.stdout.splitlines()[-1]
+
+
+def test_settings_of_a_project_around_it_do_not_matter(run, tmp_path):
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n")
+    (tmp_path / "conftest.py").write_text("raise RuntimeError('not ours')\n")
+    assert run("--adapter", "mini", "--variant", "right", "-k", "square").returncode == 0
+
+
+def test_list(conformance):
+    done = conformance("list", "--ids", *CASES)
+    assert done.stdout.splitlines() == [case.id for case in load.load_folder(mini.CASES)]
+    assert "Two regions" in conformance("list", *CASES).stdout
+    assert "mini/chain[length=2]" in conformance("list", "mini", *CASES).stdout
+    done = conformance("list", "maxi", *CASES)
+    assert done.returncode == 2
+    assert "mini" in done.stderr
+
+
+def test_show(conformance):
+    text = conformance("show", "mini/by-name", *CASES).stdout
+    assert "needs:   function, kwargs" in text
+    assert "gradient" in text
+    assert "kwargs: {w: w}" in text
+    assert "Two regions" not in text
+    assert "twice:" not in text
+    done = conformance("show", "mini/by-nam", *CASES)
+    assert done.returncode == 2
+    assert "did you mean 'mini/by-name'" in done.stderr
+
+
+def test_emit_prints_the_program(conformance):
+    place = ("--adapter", "mini", *MINI, *CASES)
+    done = conformance("emit", "mini/square", "--variant", "right", *place)
+    assert done.returncode == 0
+    compile(done.stdout, "square.py", "exec")
+    assert "mini.recompute(square)" in done.stdout
+    done = conformance("emit", "mini/twice", "--variant", "mini/picky", *place)
+    assert done.returncode == 2
+    assert "lacks repeated-call" in done.stderr
+
+
+def test_schemas(conformance):
+    assert json.loads(conformance("schema").stdout) == load.schema()
+    assert json.loads(conformance("schema", "results").stdout) == results.schema()
+
+
+def test_adapters(conformance):
+    done = conformance("adapters", *MINI)
+    assert done.returncode == 0
+    assert "mini: A framework in one file (numpy " in done.stdout
+    assert "lacks repeated-call: a region is called once" in done.stdout
+    assert "refuses kwargs: ValueError, 'takes no keyword'" in done.stdout
+    assert "discipline: whole" in done.stdout
+
+
+def test_known_lists_and_updates(conformance, run, tmp_path):
+    text = conformance("known", "--adapter", "mini", *MINI).stdout
+    assert "reason: the fault that this variant is made for" in text
+    copy = tmp_path / "copy"
+    shutil.copytree(mini.ADAPTERS, copy)
+    folder = ("--adapters-folder", str(copy))
+    file = copy / "mini" / "known.yaml"
+    file.unlink()
+    assert run("--adapter", "mini", "--variant", "wrong", *folder).returncode == 1
+    done = conformance("known", "--adapter", "mini", "--update", *folder)
+    assert done.returncode == 0, done.stderr
+    entries = yaml.safe_load(file.read_text())
+    assert [(e["variant"], e["check"], e["reason"]) for e in entries] == [
+        ("wrong", "gradient", "")
+    ] * len(load.load_folder(mini.CASES))
+    done = run("--adapter", "mini", "--variant", "wrong", *folder)
+    assert done.returncode == 2
+    assert "without a reason" in done.stderr
+    file.write_text(file.read_text().replace("reason: ''", "reason: it is made to be"))
+    assert run("--adapter", "mini", "--variant", "wrong", *folder).returncode == 0
+
+
+def test_compare_and_report(conformance, run, tmp_path):
+    assert run("--adapter", "mini", "--variant", "right", "--variant", "picky").returncode == 0
+    done = conformance("compare", *CASES)
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "2 variants compared" in done.stdout
+    assert conformance("report", *CASES).returncode == 0
+    assert (tmp_path / "reports" / "index.html").is_file()
+    assert (tmp_path / "reports" / "report.md").is_file()
+
+
+def test_compare_without_results(conformance):
+    done = conformance("compare", *CASES)
+    assert done.returncode == 2
+    assert "no results here" in done.stderr
+
+
+def test_truncated_results_are_refused(conformance, run, tmp_path):
+    run("--adapter", "mini", "--variant", "right", "-k", "square")
+    file: Path = tmp_path / "reports" / "mini.jsonl"
+    file.write_text("\n".join(file.read_text().splitlines()[:-1]) + "\n")
+    for command in ("compare", "report"):
+        done = conformance(command, *CASES)
+        assert done.returncode == 2
+        assert done.stderr.startswith("error: ")

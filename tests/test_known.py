@@ -1,0 +1,198 @@
+"""Known deviations: which verdicts they explain, and what becomes of those that explain none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from conformance.errors import KnownError
+from conformance.known import Entry, Standing, additions, append, idle, notes, read, weigh
+from conformance.results import KnownNote, Result
+from conformance.verdict import Level, Status, Verdict
+
+ENTRY = Entry(("mini/*",), ("wrong",), "gradient", "is None", "it forgets", "", "known.yaml:1")
+
+
+def verdict(status: Status, message: str = "gradient of x is None", check: str = "gradient"):
+    return Verdict(check, status, Level.MUST, message)
+
+
+def result(*verdicts: Verdict, case: str = "mini/square", variant: str = "mini/wrong") -> Result:
+    return Result(case, variant, verdicts, None, None, "")
+
+
+def standing(entries, *verdicts):
+    return [item.standing for item in weigh(entries, "mini/square", "mini/wrong", verdicts)]
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "known.yaml"
+    file.write_text(text)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (Status.PASS, Standing.EXPECTED),
+        (Status.REPORT, Standing.EXPECTED),
+        (Status.UNSUPPORTED, Standing.EXPECTED),
+        (Status.WARN, Standing.EXPECTED),
+        (Status.FAIL, Standing.UNEXPECTED),
+        (Status.CRASHED, Standing.UNEXPECTED),
+        (Status.TIMEOUT, Standing.UNEXPECTED),
+        (Status.BROKEN, Standing.UNEXPECTED),
+    ],
+)
+def test_without_an_entry(status, expected):
+    assert standing([], verdict(status)) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (Status.FAIL, Standing.KNOWN),
+        (Status.WARN, Standing.KNOWN),
+        (Status.CRASHED, Standing.KNOWN),
+        (Status.TIMEOUT, Standing.KNOWN),
+        (Status.PASS, Standing.UNEXPECTED),
+        (Status.REPORT, Standing.UNEXPECTED),
+        (Status.UNSUPPORTED, Standing.EXPECTED),
+        (Status.BROKEN, Standing.UNEXPECTED),
+    ],
+)
+def test_with_an_entry(status, expected):
+    assert standing([ENTRY], verdict(status)) == [expected]
+
+
+def test_known_deviation_that_passes_again_says_which_entry_to_take_out():
+    (item,) = weigh([ENTRY], "mini/square", "mini/wrong", [verdict(Status.PASS)])
+    assert "known.yaml:1" in item.reason
+    assert "it forgets" in item.reason
+
+
+def test_another_deviation_than_the_one_described_is_unexpected():
+    (item,) = weigh(
+        [ENTRY], "mini/square", "mini/wrong", [verdict(Status.FAIL, "x is twice as large")]
+    )
+    assert item.standing is Standing.UNEXPECTED
+    assert "'is None'" in item.reason
+
+
+def test_other_verdicts_of_a_deviating_check_may_pass():
+    assert standing([ENTRY], verdict(Status.PASS), verdict(Status.FAIL)) == [
+        Standing.EXPECTED,
+        Standing.KNOWN,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cases", "variants", "case", "variant", "covered"),
+    [
+        (("mini/square",), ("wrong",), "mini/square", "mini/wrong", True),
+        (("mini/square",), ("mini/wrong",), "mini/square", "mini/wrong", True),
+        (("mini/square",), ("wrong",), "mini/square-root", "mini/wrong", False),
+        (("mini/*",), ("*",), "mini/square", "mini/wrong", True),
+        (("mini/*",), ("right", "wr*"), "mini/square", "mini/wrong", True),
+        (("chain[depth=4]",), ("*",), "chain[depth=4]", "mini/wrong", True),
+        (("chain[depth=4]",), ("*",), "chaind", "mini/wrong", False),
+        (("chain[depth=*]",), ("*",), "chain[depth=12]", "mini/wrong", True),
+    ],
+)
+def test_patterns(cases, variants, case, variant, covered):
+    entry = Entry(cases, variants, "value", "", "why", "", "")
+    assert entry.covers(case, variant, "value") is covered
+    assert not entry.covers(case, variant, "gradient")
+
+
+def test_entry_is_idle_where_nothing_is_left_of_it():
+    gone = Entry(("gone/*",), ("*",), "gradient", "x", "why", "", "")
+    masked = Entry(("mini/*",), ("wrong",), "value", "x", "why", "", "")
+    found = result(verdict(Status.FAIL), verdict(Status.UNSUPPORTED, check="value"))
+    assert idle([ENTRY, gone, masked], [found]) == (gone, masked)
+
+
+def test_entry_that_a_pass_contradicts_is_not_called_idle_too():
+    assert idle([ENTRY], [result(verdict(Status.PASS))]) == ()
+
+
+def test_notes_are_kept_with_results():
+    entry = Entry(("*",), ("*",), "gradient", "None", "it forgets", "upstream", "")
+    found = notes([entry], result(verdict(Status.FAIL), verdict(Status.FAIL, check="value")))
+    assert found == (KnownNote("gradient", "it forgets", "upstream"),)
+    assert notes([entry], result(verdict(Status.PASS))) == ()
+
+
+def test_reading_gives_file_and_line(tmp_path):
+    file = write(
+        tmp_path,
+        "# why\n- {case: a/b, variant: [x, y], check: value, observed: 'fail:', reason: so}\n",
+    )
+    (entry,) = read(file)
+    assert entry.where == f"{file}:2"
+    assert entry.variants == ("x", "y")
+    assert read(tmp_path / "none.yaml") == ()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "# nothing\n"])
+def test_nothing_known(tmp_path, text):
+    assert read(write(tmp_path, text)) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("case: a", "expected a list"),
+        ("- [", "not YAML"),
+        ("- {case: a/b, variant: x, check: value, observed: y}", "without a reason"),
+        ("- {case: a/b, variant: x, check: value, observed: y, reason: ' '}", "without a reason"),
+        ("- {case: a/b, variant: x, check: value, reason: z}", "observed: Field required"),
+        ("- {case: a/b, variant: x, check: value, observed: '', reason: z}", "observed"),
+        ("- {case: a/b, variant: x, check: value, observed: y, reason: z, u: v}", "u: Extra"),
+    ],
+)
+def test_malformed_list_is_refused(tmp_path, text, message):
+    file = write(tmp_path, text)
+    with pytest.raises(KnownError, match=message) as caught:
+        read(file)
+    assert str(file) in str(caught.value)
+
+
+def test_update_adds_what_is_new_and_keeps_what_is_there(tmp_path):
+    file = write(
+        tmp_path,
+        "# Kept.\n- {case: mini/*, variant: wrong, check: gradient, observed: None, reason: so}\n",
+    )
+    file.write_text(file.read_text().replace("observed: None", "observed: 'None'"))
+    found = [
+        result(verdict(Status.FAIL), verdict(Status.FAIL, "off by 2", "value")),
+        result(verdict(Status.FAIL, "off by 2", "value"), variant="mini/other"),
+        result(verdict(Status.WARN, "peak", "peak memory"), case="mini/warned"),
+        result(verdict(Status.BROKEN, "oh", "error"), case="mini/broken"),
+    ]
+    added = additions(read(file), found)
+    assert added == [
+        {
+            "case": "mini/square",
+            "variant": ["wrong", "other"],
+            "check": "value",
+            "observed": "fail: off by 2",
+            "reason": "",
+        }
+    ]
+    append(file, added)
+    assert file.read_text().startswith("# Kept.\n- {case: mini/*")
+    assert len(yaml.safe_load(file.read_text())) == 2
+    with pytest.raises(KnownError, match="without a reason"):
+        read(file)
+    again = read(file, unfinished=True)
+    assert additions(again, found) == []
+
+
+def test_update_of_an_empty_list(tmp_path):
+    file = write(tmp_path, "# Comment.\n[]\n")
+    append(file, [{"case": "a/b", "variant": "x", "check": "c", "observed": "y", "reason": ""}])
+    assert file.read_text().startswith("# Comment.\n- case: a/b\n")
+    assert len(read(file, unfinished=True)) == 1

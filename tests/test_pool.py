@@ -1,0 +1,148 @@
+"""The worker process of an adapter, in every way in which it can end."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from conformance.errors import BrokenAdapterError
+from conformance.pool import Broken, Crashed, Finished, Pool, TimedOut
+from conformance.program import Program
+from conformance.programs import write_programs
+from tests import mini
+
+
+@pytest.fixture
+def pool(tmp_path: Path) -> Iterator[Pool]:
+    with Pool(mini.adapter(), tmp_path / "logs" / "mini.log") as made:
+        yield made
+
+
+@pytest.fixture
+def program(tmp_path: Path):
+    def make(variant: str, case: str = "square") -> Program:
+        pair = (mini.case(case), mini.variant(variant))
+        (found,) = write_programs(mini.adapter(), [pair], tmp_path).values()
+        assert isinstance(found, Program), found
+        return found
+
+    return make
+
+
+def worker_pids() -> list[int]:
+    return [p.pid for p in multiprocessing.active_children() if p.pid is not None]
+
+
+def wait_for(condition, seconds: float = 20.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "nothing happened"
+        time.sleep(0.02)
+
+
+def test_observation_comes_back(pool, program):
+    outcome = pool.observe(program("right"))
+    assert isinstance(outcome, Finished)
+    x = 0.5 + 0.25 * np.arange(3)
+    found = outcome.observation.recomputed.gradients["x"]
+    np.testing.assert_allclose(found, 2 * x * np.cos(x * x), rtol=1e-6)
+
+
+def test_worker_has_its_own_folder_and_the_adapters_environment(pool, program, tmp_path):
+    here = Path.cwd()
+    pool.observe(program("right"))
+    assert Path.cwd() == here
+    (pid,) = worker_pids()
+    folder = Path(f"/proc/{pid}/cwd").readlink()
+    assert folder.name.startswith("conformance-mini-")
+    limits = Path(f"/proc/{pid}/limits").read_text()
+    (data,) = (line for line in limits.splitlines() if line.startswith("Max data size"))
+    assert str(2 * 2**30) in data
+    pool.close()
+    assert not folder.exists()
+
+
+def test_crash_names_the_signal_and_the_log_and_the_next_program_runs(pool, program):
+    outcome = pool.observe(program("crashing"))
+    assert outcome == Crashed("SIGSEGV", "mini: about to die")
+    assert isinstance(pool.observe(program("right")), Finished)
+
+
+def test_hanging_program_is_stopped_and_the_next_program_runs(pool, program):
+    start = time.monotonic()
+    assert pool.observe(program("hanging")) == TimedOut(3.0)
+    assert time.monotonic() - start < 30
+    assert isinstance(pool.observe(program("right")), Finished)
+
+
+def test_memory_limit_holds(pool, program):
+    outcome = pool.observe(program("hungry"))
+    assert isinstance(outcome, Finished)
+    error = outcome.observation.recomputed.error
+    assert error is not None
+    assert "MemoryError" in error.bases
+
+
+def test_exception_of_the_observer_is_broken_even_where_it_cannot_be_unpickled(pool, program):
+    outcome = pool.observe(program("raising"))
+    assert isinstance(outcome, Broken)
+    assert outcome.message.endswith("OddError: lost count")
+    assert "in observe" in outcome.traceback
+
+
+def test_killed_in_the_middle_costs_that_program_alone(pool, program):
+    assert isinstance(pool.observe(program("right")), Finished)
+    pool.ready("hanging")
+    (victim,) = worker_pids()
+    timer = threading.Timer(0.5, os.kill, (victim, signal.SIGKILL))
+    timer.start()
+    outcome = pool.observe(program("hanging"))
+    timer.join()
+    assert outcome == Crashed("SIGKILL", "")
+    for case in ("square", "by-name"):
+        assert isinstance(pool.observe(program("right", case)), Finished)
+
+
+def test_killed_between_two_programs_costs_nothing(pool, program):
+    assert isinstance(pool.observe(program("right")), Finished)
+    (victim,) = worker_pids()
+    os.kill(victim, signal.SIGKILL)
+    wait_for(lambda: victim not in worker_pids())
+    time.sleep(0.3)
+    assert isinstance(pool.observe(program("right")), Finished)
+
+
+def test_new_worker_warms_up_outside_the_time_limit(pool, program):
+    impatient = mini.adapter()
+    limited = replace(impatient, model=impatient.model.model_copy(update={"time_limit": 0.4}))
+    with Pool(limited, pool.log) as short:
+        # Starting Python and importing NumPy alone takes longer than this limit allows.
+        assert isinstance(short.observe(program("right")), Finished)
+
+
+def test_describe_gives_versions(pool):
+    found = pool.describe(["right"])
+    assert found["numpy"] == np.__version__
+    assert found["python"].startswith("3.")
+
+
+def test_missing_framework_is_one_message(tmp_path):
+    log = tmp_path / "absent.log"
+    with Pool(mini.adapter("absent"), log) as pool, pytest.raises(BrokenAdapterError) as caught:
+        pool.describe(["only"])
+    error = caught.value
+    assert error.exit_code == 3
+    assert "adapter 'absent' cannot run: ModuleNotFoundError" in str(error)
+    assert "framework_that_nobody_has" in str(error)
+    assert "requirements.txt" in error.hint
+    assert "Traceback" not in str(error)
+    assert "Traceback" in (tmp_path / "absent.log").read_text()

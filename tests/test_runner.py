@@ -1,0 +1,215 @@
+"""Running a case on a variant: what is not run, what is not judged, and what is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from conformance import runner as module
+from conformance.known import FILE, read
+from conformance.programs import EmitFailure, program_path, write_programs
+from conformance.results import STAGES
+from conformance.runner import Runner, checks_of, complete
+from conformance.verdict import Level, Status, Verdict
+from tests import mini
+
+
+@pytest.fixture
+def runner(tmp_path):
+    adapter = mini.adapter()
+    known = read(adapter.folder / FILE)
+    made = Runner(adapter, mini.places(tmp_path), tmp_path / "mini.log", known)
+    yield made
+    made.close()
+
+
+def verdicts(runner: Runner, variant: str, case: str = "square") -> dict[str, Verdict]:
+    found = runner.run(mini.case(case), mini.variant(variant))
+    return {verdict.check: verdict for verdict in found.verdicts}
+
+
+def test_conforming_variant_passes_everything_that_can_be_seen(runner):
+    for case in ("square", "chain[length=2]", "by-name", "twice"):
+        found = verdicts(runner, "right", case)
+        assert set(found) == set(checks_of(mini.case(case)))
+        seen = {check: verdict.status for check, verdict in found.items()}
+        assert seen.pop("retained memory") is Status.UNSUPPORTED
+        assert set(seen.values()) == {Status.PASS}
+        assert {"error", "value", "gradient", "executions"} <= set(seen)
+
+
+def test_wrong_gradient_fails_the_check_of_gradients_alone(runner):
+    found = verdicts(runner, "wrong")
+    failed = [check for check, verdict in found.items() if verdict.status is Status.FAIL]
+    assert failed == ["gradient"]
+
+
+def test_result_carries_its_evidence(runner):
+    found = runner.run(mini.case("square"), mini.variant("wrong"))
+    assert (found.case, found.variant) == ("mini/square", "mini/wrong")
+    assert found.observation is not None
+    assert found.expected is not None
+    assert found.expected.executions["square", "", "rerun"].counts == (1,)
+    assert found.program == "programs/mini/wrong/mini/square.py"
+    assert [note.check for note in found.known] == ["gradient"]
+
+
+@pytest.mark.parametrize(
+    ("variant", "status", "words"),
+    [
+        ("crashing", Status.CRASHED, "SIGSEGV"),
+        ("hanging", Status.TIMEOUT, "3 s"),
+        ("hungry", Status.FAIL, "MemoryError"),
+        ("raising", Status.BROKEN, "OddError"),
+        ("plain-raising", Status.BROKEN, "OSError: no device"),
+    ],
+)
+def test_run_that_does_not_finish_has_one_verdict(runner, variant, status, words):
+    found = verdicts(runner, variant)
+    assert list(found) == ["error"]
+    assert found["error"].status is status
+    assert words in found["error"].message
+
+
+def test_lacked_capability_is_not_run(runner, tmp_path):
+    found = verdicts(runner, "picky", "twice")
+    assert list(found) == ["error"]
+    assert found["error"].status is Status.UNSUPPORTED
+    assert "repeated-call (a region is called once)" in found["error"].message
+    assert not (tmp_path / "programs").exists()
+
+
+def test_refused_capability_is_seen_to_be_refused(runner):
+    found = runner.run(mini.case("by-name"), mini.variant("picky"))
+    (verdict,) = found.verdicts
+    assert verdict.status is Status.UNSUPPORTED
+    assert "ValueError: recompute takes no keyword arguments" in verdict.message
+    assert found.observation is not None
+
+
+def changed_refusal(name: str, **changes: str):
+    variant = mini.variant(name)
+    given = {"kwargs": {"raises": "ValueError", "match": "takes no keyword"} | changes}
+    model = type(variant.model).model_validate(variant.model.model_dump() | {"refuses": given})
+    return replace(variant, model=model)
+
+
+@pytest.mark.parametrize("changes", [{"raises": "TypeError"}, {"match": "something else"}])
+def test_another_error_than_the_declared_one_is_judged(runner, changes):
+    found = runner.run(mini.case("by-name"), changed_refusal("picky", **changes))
+    (verdict,) = found.verdicts
+    assert (verdict.check, verdict.status) == ("error", Status.FAIL)
+
+
+def test_base_class_of_the_declared_error_will_do(runner):
+    found = runner.run(mini.case("by-name"), changed_refusal("picky", raises="Exception"))
+    assert found.verdicts[0].status is Status.UNSUPPORTED
+
+
+def test_refusal_that_does_not_happen_is_judged(runner):
+    found = runner.run(mini.case("by-name"), changed_refusal("right"))
+    statuses = {verdict.check: verdict.status for verdict in found.verdicts}
+    assert statuses["gradient"] is Status.PASS
+
+
+def test_exception_while_judging_is_broken(runner, monkeypatch):
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("in a check")
+
+    monkeypatch.setattr(module, "judge", fail)
+    found = verdicts(runner, "right")
+    assert found["error"].status is Status.BROKEN
+    assert "ZeroDivisionError: in a check" in found["error"].message
+    assert "Traceback" in found["error"].observed
+
+
+def test_check_without_a_verdict_is_broken():
+    case = mini.case("square")
+    passed = Verdict("error", Status.PASS, Level.MUST, "ran to its end")
+    found = {v.check: v.status for v in complete(case, (passed,))}
+    assert found["error"] is Status.PASS
+    assert found["gradient"] is Status.BROKEN
+    assert set(found) == set(checks_of(case))
+
+
+def test_verdict_that_nobody_asked_for_is_broken():
+    case = mini.case("square")
+    every = [Verdict(name, Status.PASS, Level.MUST, "") for name in checks_of(case)]
+    odd = Verdict("colour", Status.PASS, Level.MUST, "blue")
+    found = complete(case, (*every, odd))
+    assert found[-1].status is Status.BROKEN
+    assert "colour" in found[-1].message
+    assert complete(case, tuple(every)) == tuple(every)
+
+
+def test_spelling_that_raises_is_broken_and_spares_the_others(runner, tmp_path):
+    spelling = runner.adapter.load("spelling").Spelling
+    pairs = [
+        (mini.case("square"), mini.variant("right")),
+        (mini.case("twice"), mini.variant("right")),
+    ]
+    original = spelling.operations
+    spelling.operations = {k: v for k, v in original.items() if k != "sin"} | {"sin": "1 +"}
+    try:
+        case = mini.case("chain[length=2]")
+        written = write_programs(runner.adapter, [*pairs, (case, mini.variant("right"))], tmp_path)
+        assert all(isinstance(found, EmitFailure) for found in written.values())
+        spelling.operations = {"multiply": original["multiply"]}
+        found = verdicts(runner, "right")
+        assert found["error"].status is Status.BROKEN
+        assert "cannot write the program" in found["error"].message
+    finally:
+        spelling.operations = original
+    written = write_programs(runner.adapter, pairs, tmp_path)
+    assert not any(isinstance(found, EmitFailure) for found in written.values())
+
+
+def test_one_invalid_program_does_not_spoil_the_batch(runner, tmp_path, monkeypatch):
+    spelling = runner.adapter.load("spelling").Spelling
+
+    def tensor(self, array, source):
+        return "1 +" if self.case.id == "mini/twice" else f"mini.Tensor({source})"
+
+    monkeypatch.setattr(spelling, "tensor", tensor)
+    names = ("square", "twice", "by-name")
+    pairs = [(mini.case(name), mini.variant("right")) for name in names]
+    written = write_programs(runner.adapter, pairs, tmp_path)
+    failed = [key[0] for key, found in written.items() if isinstance(found, EmitFailure)]
+    assert failed == ["mini/twice"]
+
+
+def test_program_runs_alone(runner, tmp_path):
+    runner.emit([(mini.case("chain[length=4]"), mini.variant("right"))])
+    file = tmp_path / "programs/mini/right/mini/chain__length-4.py"
+    assert (file.parent / "mini.py").is_file()
+    done = subprocess.run(
+        [sys.executable, str(file)], capture_output=True, text=True, timeout=60, cwd="/"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "recomputed" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("case", "path"),
+    [
+        ("a/b", "a/b.py"),
+        ("a/b[depth=4]", "a/b__depth-4.py"),
+        ("a/b[depth=4,dtype=bfloat16]", "a/b__depth-4__dtype-bfloat16.py"),
+        ("a/b[scale=-0.5,name=x/y z]", "a/b__scale--0.5__name-x_y_z.py"),
+        ("a/random", "a/random_.py"),
+        ("a/torch", "a/torch_.py"),
+    ],
+)
+def test_program_paths(case, path):
+    assert program_path(case, "torch/reentrant") == Path("programs/torch/reentrant", path)
+
+
+def test_seconds_are_split_by_stage(runner):
+    runner.start([mini.variant("right")])
+    verdicts(runner, "right")
+    assert set(runner.watch.seconds) == set(STAGES)
+    assert all(seconds > 0 for seconds in runner.watch.seconds.values())
