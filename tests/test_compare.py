@@ -1,0 +1,495 @@
+"""Comparing variants and frameworks: who agrees, who does not, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from conformance.compare import (
+    EXPECTATION,
+    Comparison,
+    CrossStatus,
+    CrossVerdict,
+    compare,
+    region_count,
+)
+from conformance.errors import ComparisonError
+from conformance.observation import Allowed, Draw, ErrorSeen, Execution, Leaf, Run
+from conformance.results import KnownNote
+from conformance.verdict import Level, Status, Verdict
+from tests import report_samples as samples
+from tests.report_samples import FAIL, GRADIENT, PASS, expected, result, results, run, unobserved
+
+OFF = GRADIENT + np.array([[0, 0, 0], [0, 0, 0.3]])
+
+
+def compared(*found, cases=True, disciplines=None) -> Comparison:
+    """The comparison of results, one adapter per first part of the variants."""
+    adapters = dict.fromkeys(r.variant.split("/")[0] for r in found)
+    files = []
+    for name in adapters:
+        mine = [r for r in found if r.variant.split("/")[0] == name]
+        words = {v: d for v, d in (disciplines or {}).items() if v.split("/")[0] == name}
+        files.append(results(name, mine, disciplines=words or None))
+    return compare(files, samples.cases() if cases else None)
+
+
+def only(comparison: Comparison, subject: str) -> CrossVerdict:
+    (verdict,) = [v for v in comparison.verdicts if v.subject == subject]
+    return verdict
+
+
+# -- numbers -----------------------------------------------------------------------------------------
+
+
+def test_everybody_agrees():
+    found = compared(result("a/one"), result("a/two"), result("b/one"))
+    assert found.ok
+    assert {v.status for v in found.verdicts} == {CrossStatus.AGREE, CrossStatus.SKIPPED}
+    gradient = only(found, "gradient of x")
+    assert gradient.check == "gradient"
+    assert gradient.message == "3 variants agree on gradient of x"
+    assert gradient.groups[0].members == (EXPECTATION, "a/one", "a/two", "b/one")
+    subjects = {v.subject for v in found.verdicts}
+    assert {"output", "the loss", "forward runs of region block"} <= subjects
+    assert found.variants == ("a/one", "a/two", "b/one")
+
+
+def test_one_disagrees_and_is_named_with_the_place():
+    found = compared(result("a/one"), result("a/two", run({"x": OFF})), result("b/one"))
+    verdict = only(found, "gradient of x")
+    assert verdict.status is CrossStatus.DISAGREE
+    assert verdict.message == (
+        "a/two disagrees with a/one and b/one on gradient of x: max difference 0.3 at [1, 2]"
+    )
+    assert [g.members for g in verdict.groups] == [(EXPECTATION, "a/one", "b/one"), ("a/two",)]
+    assert not found.ok
+    assert found.unexpected == (verdict,)
+    assert [d.new for _, d in found.disagreements] == [("a/two",)]
+
+
+def test_the_minority_may_be_right():
+    found = compared(
+        result("a/one", run({"x": OFF})), result("a/two", run({"x": OFF})), result("b/one")
+    )
+    (disagreement,) = only(found, "gradient of x").disagreements
+    assert disagreement.variants == ("a/one", "a/two")
+    assert disagreement.against == ("b/one",)
+
+
+def test_all_may_be_wrong_together():
+    found = compared(result("a/one", run({"x": OFF})), result("b/one", run({"x": OFF})))
+    verdict = only(found, "gradient of x")
+    assert verdict.status is CrossStatus.DISAGREE
+    assert verdict.message.startswith("a/one and b/one disagree with the expectation on")
+
+
+def test_without_an_expectation_the_larger_group_stands():
+    bare = replace(expected(), gradients={})
+    found = compared(
+        result("a/one", run({"x": OFF}), expects=bare),
+        result("a/two", expects=bare),
+        result("b/one", expects=bare),
+    )
+    (disagreement,) = only(found, "gradient of x").disagreements
+    assert disagreement.variants == ("a/one",)
+
+
+def test_without_an_expectation_those_that_passed_stand():
+    bare = replace(expected(), gradients={})
+    found = compared(
+        result("a/one", run({"x": OFF}), expects=bare, verdicts=[FAIL]),
+        result("a/two", run({"x": OFF}), expects=bare, verdicts=[FAIL]),
+        result("b/one", expects=bare),
+    )
+    verdict = only(found, "gradient of x")
+    assert verdict.status is CrossStatus.JUDGED
+    assert verdict.disagreements[0].variants == ("a/one", "a/two")
+
+
+@pytest.mark.parametrize(
+    ("gradients", "words"),
+    [
+        ({"x": None}, "None against an array of shape (2, 3)"),
+        ({}, "missing against an array of shape (2, 3)"),
+        ({"x": GRADIENT[0]}, "shape (3,) against (2, 3)"),
+        ({"x": GRADIENT * np.nan}, "nan against 1 at [0, 0]"),
+        ({"x": GRADIENT * np.inf}, "inf against 1 at [0, 0]"),
+    ],
+)
+def test_what_is_not_a_number_apart_is_said(gradients, words):
+    found = compared(result("a/one"), result("b/one", run(gradients)))
+    assert only(found, "gradient of x").message.endswith(words)
+    assert not found.ok
+
+
+def test_the_same_nan_and_infinity_agree():
+    odd = np.array([[np.nan, np.inf, -np.inf], [4, 5, 6]])
+    found = compared(
+        *(result(v, run({"x": odd}), expects=expected({"x": odd})) for v in ("a/one", "b/one"))
+    )
+    assert only(found, "gradient of x").status is CrossStatus.AGREE
+
+
+@pytest.mark.parametrize("gradients", [{"x": None}, {}, {"x": GRADIENT * 0}])
+def test_where_nothing_flows_none_and_zeros_agree(gradients):
+    nothing = expected({"x": None})
+    found = compared(
+        result("a/one", run({"x": None}), expects=nothing),
+        result("b/one", run(gradients), expects=nothing),
+    )
+    assert only(found, "gradient of x").status is CrossStatus.AGREE
+    found = compared(
+        result("a/one", run({"x": None}), expects=nothing),
+        result("b/one", run({"x": GRADIENT}), expects=nothing),
+    )
+    assert only(found, "gradient of x").status is CrossStatus.DISAGREE
+
+
+def test_tolerance_is_that_of_the_case():
+    near = GRADIENT * 1.003
+    loose = [
+        replace(c, tolerance=replace(c.tolerance, rtol=0.01)) if c.id == "sample/block" else c
+        for c in samples.cases()
+    ]
+    found = [result("a/one"), result("b/one", run({"x": near}))]
+    files = [results(r.variant[0], [r], given=loose) for r in found]
+    assert compare(files, loose).ok
+    assert not compared(*found).ok
+    assert not compared(*found, cases=False).ok
+
+
+def test_a_group_is_close_to_all_of_itself():
+    loose = [replace(c, tolerance=replace(c.tolerance, rtol=0.01)) for c in samples.cases()]
+    bare = replace(expected(), gradients={})
+    found = [
+        result(v, run({"x": GRADIENT * f}), expects=bare)
+        for v, f in (("a/one", 1.0), ("b/one", 1.008), ("c/one", 1.016))
+    ]
+    comparison = compare([results(r.variant[0], [r], given=loose) for r in found], loose)
+    verdict = only(comparison, "gradient of x")
+    assert [g.members for g in verdict.groups] == [("a/one", "b/one"), ("c/one",)]
+    assert "max difference 0.096" in verdict.message
+
+
+def test_losses_parameters_second_gradients_and_outputs_are_compared():
+    wrong = replace(
+        run(output=GRADIENT + 1),
+        losses=(1.0, 2.0),
+        again={"x": np.ones(2)},
+        parameters={"w": np.ones(3)},
+    )
+    right = replace(
+        run(), losses=(1.0, 2.5), again={"x": np.zeros(2)}, parameters={"w": np.zeros(3)}
+    )
+    found = compared(result("a/one", right), result("b/one", wrong))
+    subjects = {v.subject for v, _ in found.disagreements}
+    assert {"output", "the losses", "second gradient of x", "parameter w"} <= subjects
+
+
+def test_outputs_are_compared_leaf_by_leaf():
+    def of(value):
+        return replace(run(), outputs=({"a": value}, 3.0, "word"))
+
+    expects = replace(expected(), outputs=None)
+    same = Leaf(np.float32(1.0), "float32")
+    found = compared(
+        result("a/one", of(same), expects=expects), result("b/one", of(2.0), expects=expects)
+    )
+    assert only(found, "output[0]['a']").status is CrossStatus.DISAGREE
+    assert only(found, "output[1]").status is CrossStatus.AGREE
+    found = compared(
+        result("a/one", of(same), expects=expects), result("b/one", of(1.0), expects=expects)
+    )
+    assert only(found, "output[0]['a']").status is CrossStatus.AGREE
+
+
+# -- what was judged already -------------------------------------------------------------------------
+
+
+def test_a_variant_that_failed_already_is_nothing_new():
+    found = compared(result("a/one"), result("b/one", run({"x": OFF}), verdicts=[FAIL]))
+    verdict = only(found, "gradient of x")
+    assert verdict.status is CrossStatus.JUDGED
+    assert verdict.disagreements[0].judged == {"b/one": "fail: gradient of x is wrong"}
+    assert found.ok
+
+
+def test_a_known_deviation_comes_with_its_reason():
+    known = [KnownNote("gradient", "the wrapper drops it", "")]
+    found = compared(
+        result("a/one"), result("b/one", run({"x": OFF}), verdicts=[FAIL], known=known)
+    )
+    (disagreement,) = only(found, "gradient of x").disagreements
+    assert disagreement.judged == {"b/one": "known: the wrapper drops it"}
+    assert found.ok
+
+
+def test_a_failure_of_another_check_explains_nothing():
+    slow = Verdict("executions", Status.FAIL, Level.MUST, "ran twice")
+    found = compared(result("a/one"), result("b/one", run({"x": OFF}), verdicts=[PASS, slow]))
+    assert only(found, "gradient of x").status is CrossStatus.DISAGREE
+
+
+def test_one_new_among_the_judged_is_new():
+    found = compared(
+        result("a/one"),
+        result("b/one", run({"x": OFF}), verdicts=[FAIL]),
+        result("b/two", run({"x": OFF})),
+    )
+    verdict = only(found, "gradient of x")
+    assert verdict.status is CrossStatus.DISAGREE
+    assert verdict.disagreements[0].new == ("b/two",)
+
+
+def test_who_has_nothing_to_compare_is_left_out_with_the_reason():
+    error = ErrorSeen("RuntimeError", ("RuntimeError",), "no", "backward")
+    found = compared(
+        result("a/one"),
+        result("a/two", Run(error=error)),
+        result("b/one"),
+        unobserved("b/two", Status.CRASHED, "the process died of SIGSEGV"),
+        unobserved("c/one", Status.UNSUPPORTED, "c/one lacks kwargs"),
+    )
+    verdict = only(found, "gradient of x")
+    assert verdict.status is CrossStatus.AGREE
+    assert verdict.absent == {
+        "a/two": "raised RuntimeError",
+        "b/two": "crashed: the process died of SIGSEGV",
+        "c/one": "unsupported: c/one lacks kwargs",
+    }
+
+
+def test_a_case_that_ran_once_is_not_compared():
+    found = compared(result("a/one"), unobserved("b/one", Status.TIMEOUT, "too long"))
+    assert not [v for v in found.verdicts if v.subject == "gradient of x"]
+    assert compared(result("a/one")).verdicts == ()
+
+
+# -- random numbers ----------------------------------------------------------------------------------
+
+
+def noisy(variant: str, seed: int, factor: float = 1.0, case: str = "sample/noise"):
+    drawn = np.random.default_rng(seed).normal(size=(2, 3))
+    draws = (Draw("block", "y", "forward", drawn),)
+    return result(
+        variant,
+        run({"x": drawn * factor}, output=drawn, draws=draws),
+        plain=run({"x": drawn}, output=drawn, draws=draws),
+        case=case,
+        expects=replace(expected(), outputs=None, losses=None, gradients=None),
+    )
+
+
+def test_random_cases_are_compared_within_each_framework():
+    found = compared(noisy("a/one", 1), noisy("a/two", 1), noisy("b/one", 2), noisy("b/two", 2))
+    assert found.ok
+    assert only(found, "values").message == "random: compared within each framework only"
+    groups = [v.groups[0].members for v in found.verdicts if v.subject == "gradient of x"]
+    assert groups == [("a/one", "a/two"), ("b/one", "b/two")]
+
+
+def test_random_cases_disagree_within_a_framework():
+    found = compared(noisy("a/one", 1), noisy("a/two", 1, 2.0), noisy("b/one", 2))
+    assert only(found, "gradient of x").status is CrossStatus.DISAGREE
+
+
+def test_variants_that_drew_other_numbers_are_not_compared():
+    found = compared(noisy("a/one", 1), noisy("a/two", 2))
+    assert not [v for v in found.verdicts if v.subject == "gradient of x"]
+
+
+def test_where_random_state_is_not_preserved_nothing_is_compared():
+    case = "sample/noise-anew"
+    found = compared(noisy("a/one", 1, case=case), noisy("a/two", 1, 2.0, case=case))
+    assert "not preserved" in only(found, "values").message
+    assert found.ok
+
+
+def test_without_the_cases_random_values_are_left_alone():
+    found = compared(noisy("a/one", 1), noisy("a/two", 1, 2.0), cases=False)
+    assert only(found, "values").status is CrossStatus.SKIPPED
+    assert found.ok
+
+
+# -- executions --------------------------------------------------------------------------------------
+
+
+def test_forward_runs_are_equal_across_disciplines():
+    found = compared(
+        result("a/one"),
+        result("b/one", run(counts=(2, 1))),
+        disciplines={"a/one": "whole", "b/one": "minimal"},
+    )
+    verdict = only(found, "forward runs of region block")
+    assert verdict.status is CrossStatus.DISAGREE
+    assert verdict.message == (
+        "b/one disagrees with a/one on forward runs of region block: 2 times against once"
+    )
+
+
+def test_reruns_are_compared_within_a_discipline():
+    found = compared(
+        result("a/one"),
+        result("b/one"),
+        result("c/one", run(counts=(1, 3)), expects=expected(reruns=Allowed((3,)))),
+        disciplines={"a/one": "whole", "b/one": "whole", "c/one": "minimal"},
+    )
+    assert found.ok
+    assert only(found, "reruns of region block (discipline whole)").groups[0].members == (
+        "a/one",
+        "b/one",
+    )
+    assert not [v for v in found.verdicts if "minimal" in v.subject]
+
+
+def test_an_inert_variant_disagrees():
+    found = compared(result("a/one"), result("b/one", run(counts=(1, 0))))
+    verdict = only(found, "reruns of region block (discipline whole)")
+    assert verdict.message.endswith("0 times against once")
+    assert not found.ok
+
+
+def test_differences_that_are_allowed_are_no_disagreement():
+    either = expected(reruns=Allowed((0, 1), "a compiler may keep it"))
+    found = compared(
+        result("a/one", expects=either), result("b/one", run(counts=(1, 0)), expects=either)
+    )
+    verdict = only(found, "reruns of region block (discipline whole)")
+    assert verdict.status is CrossStatus.ALLOWED
+    assert "a compiler may keep it" in verdict.message
+    found = compared(
+        result("a/one", expects=either),
+        result("b/one", run(counts=(1, 0)), expects=either),
+        result("c/one", run(counts=(1, 5)), expects=either),
+    )
+    verdict = only(found, "reruns of region block (discipline whole)")
+    assert [d.variants for d in verdict.disagreements] == [("c/one",)]
+
+
+def test_counts_that_agree_on_the_wrong_number_disagree_with_the_expectation():
+    found = compared(result("a/one", run(counts=(1, 2))), result("b/one", run(counts=(1, 2))))
+    verdict = only(found, "reruns of region block (discipline whole)")
+    assert verdict.message.startswith("a/one and b/one disagree with the expectation")
+
+
+def test_what_was_not_counted_is_absent():
+    found = compared(
+        result("a/one"),
+        result("a/two"),
+        result("b/one", replace(run(), executions=None)),
+    )
+    verdict = only(found, "forward runs of region block")
+    assert verdict.status is CrossStatus.AGREE
+    assert verdict.absent == {"b/one": "not observed"}
+
+
+def test_region_count_falls_back_on_statements():
+    counted = Run(
+        executions=(
+            Execution("r", "h", "rerun", 1),
+            Execution("r", "y", "rerun", 2),
+            Execution("s", "", "forward", 4),
+            Execution("s", "h", "rerun", 9),
+        )
+    )
+    assert region_count(counted, "r", "rerun") == 2
+    assert region_count(counted, "r", "forward") == 0
+    assert region_count(counted, "s", "forward") == 4
+    assert region_count(counted, "s", "rerun") == 0
+    assert region_count(Run(), "r", "forward") is None
+
+
+# -- memory ------------------------------------------------------------------------------------------
+
+MEMORY = "the drop in retained memory"
+
+
+def heavy(variant: str, units: float, unit: int = samples.UNIT, **rest):
+    """A result in which recomputing frees that many activations; two are expected."""
+    plain = 10 * unit
+    return result(
+        variant,
+        run(retained=int(plain - units * unit)),
+        plain=run(retained=plain),
+        expects=expected(unit=unit),
+        **rest,
+    )
+
+
+def test_drops_within_half_a_unit_agree():
+    found = compared(heavy("a/one", 2.0), heavy("a/two", 1.6), heavy("b/one", 2.4))
+    assert only(found, MEMORY).status is CrossStatus.AGREE
+
+
+def test_another_drop_disagrees():
+    found = compared(heavy("a/one", 2.0), heavy("b/one", 0.0), heavy("b/two", 0.3))
+    verdict = only(found, MEMORY)
+    assert verdict.message == (
+        f"b/one and b/two disagree with a/one on {MEMORY}: 0.00 activations, but 2.00 activations "
+        "should have been freed"
+    )
+    assert not found.ok
+
+
+def test_a_drop_that_was_judged_already():
+    failed = Verdict("retained memory", Status.FAIL, Level.MUST, "saves nothing")
+    found = compared(heavy("a/one", 2.0), heavy("b/one", 0.0, verdicts=[failed]))
+    assert only(found, MEMORY).status is CrossStatus.JUDGED
+
+
+def test_units_are_those_of_each_variant():
+    double = heavy("b/one", 2.0, unit=2 * samples.UNIT)
+    assert only(compared(heavy("a/one", 2.0), double), MEMORY).status is CrossStatus.AGREE
+
+
+def test_a_small_activation_is_not_compared():
+    found = compared(heavy("a/one", 2.0, unit=1024), heavy("b/one", 0.0, unit=1024))
+    assert only(found, "retained memory").status is CrossStatus.SKIPPED
+    assert "1024 bytes" in only(found, "retained memory").message
+    assert found.ok
+
+
+# -- what does not belong together -------------------------------------------------------------------
+
+
+def test_nothing_is_refused():
+    with pytest.raises(ComparisonError, match="no results"):
+        compare([], None)
+
+
+def test_the_same_adapter_twice_is_refused():
+    files = [
+        results("a", [result("a/one")], path=Path("first.jsonl")),
+        results("a", [result("a/one")], path=Path("second.jsonl")),
+    ]
+    with pytest.raises(ComparisonError, match=r"first\.jsonl and second\.jsonl .* adapter 'a'"):
+        compare(files, None)
+
+
+def test_other_cases_are_refused():
+    files = [
+        results("a", [result("a/one")]),
+        results("b", [result("b/one")], given=samples.cases()[:1]),
+    ]
+    with pytest.raises(ComparisonError, match=r"a\.jsonl and b\.jsonl are results of different"):
+        compare(files, None)
+    with pytest.raises(ComparisonError, match="changed since"):
+        compare(files[:1], samples.cases()[:1])
+
+
+def test_a_variant_without_a_discipline_is_refused():
+    file = results("a", [result("a/one")], disciplines={"a/two": "whole"})
+    with pytest.raises(ComparisonError, match="no discipline for a/one"):
+        compare([file], None)
+
+
+def test_cases_are_matched_by_id_not_by_place():
+    one = [result("a/one"), noisy("a/one", 1)]
+    two = [noisy("b/one", 2), result("b/one")]
+    found = compare([results("a", one), results("b", two)], samples.cases())
+    assert found.ok
+    assert found.counts[CrossStatus.AGREE] > 0
