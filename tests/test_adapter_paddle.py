@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-paddle = pytest.importorskip("paddle", reason="PaddlePaddle is not installed here")
-
-from conformance.adapter import read_adapter  # noqa: E402
-from conformance.case import Case  # noqa: E402
-from conformance.load import load_file, load_text  # noqa: E402
-from conformance.observation import Leaf, Observation, Run  # noqa: E402
-from conformance.operations import OPERATIONS  # noqa: E402
-from conformance.program import Program  # noqa: E402
-from conformance.programs import write_programs  # noqa: E402
-from conformance.worker.entry import observer as worker_observer  # noqa: E402
-from conformance.worker.observer import load_program  # noqa: E402
+from conformance.adapter import read_adapter
+from conformance.case import Case
+from conformance.load import load_folder, load_text
+from conformance.observation import Leaf, Observation, Run
+from conformance.operations import OPERATIONS
+from conformance.program import Program
+from conformance.programs import write_programs
+from conformance.runner import refused
+from conformance.worker import entry
+from conformance.worker.observer import load_program
 
 ROOT = Path(__file__).resolve().parents[1]
 ADAPTER = read_adapter(ROOT / "adapters" / "paddle")
+os.environ.update(ADAPTER.model.environment)  # before the import, as in the worker
+paddle = pytest.importorskip("paddle", reason="PaddlePaddle is not installed here")
 VARIANTS = ("reentrant", "hook")
 NumPy = Callable[..., Any]
 #: Paddle keeps options as float32: this one, like 0.25 and 0.75, loses nothing by it.
@@ -34,21 +37,21 @@ EPS = 0.0009765625
 
 
 def observer(variant: str) -> Any:
-    return worker_observer(str(ADAPTER.folder), "paddle", variant)
+    return entry.observer(str(ADAPTER.folder), "paddle", variant)
 
 
-def emitted(case: Case, variant: str, folder: Path) -> Program:
-    """The program of a case, written below a folder."""
-    chosen = ADAPTER.variant(variant)
-    program = write_programs(ADAPTER, [(case, chosen)], folder)[case.id, chosen.id]
-    assert isinstance(program, Program), program
-    return program
+def observe(program: Program) -> Observation:
+    return entry.observe(str(ADAPTER.folder), program)
 
 
 def published(identity: str) -> Case:
     """A case of the suite, by its id."""
-    family = identity.split("/", 1)[0]
-    return next(c for c in load_file(ROOT / "cases" / f"{family}.yaml") if c.id == identity)
+    return next(case for case in suite() if case.id == identity)
+
+
+@cache
+def suite() -> tuple[Case, ...]:
+    return load_folder(ROOT / "cases")
 
 
 # -- the numbers of each operation ---------------------------------------------------------------
@@ -197,7 +200,7 @@ SHARES = {"stop_gradient": 0.5}
 RANDOM_OR_RAISING = {"dropout", "uniform", "raise_if"}
 
 
-def written(statements: list[str], shapes: Mapping[str, tuple[int, ...]]) -> Case:
+def written(name: str, statements: list[str], shapes: Mapping[str, tuple[int, ...]]) -> Case:
     """A case that runs statements in a region and squares y."""
     inputs = [
         f"      {name}: {{shape: {list(shape)}, uniform: [0.5, 2.0], dtype: float64}}"
@@ -215,7 +218,7 @@ def written(statements: list[str], shapes: Mapping[str, tuple[int, ...]]) -> Cas
     lines = [
         "family: written",
         "cases:",
-        "  one:",
+        f"  {name}:",
         "    title: One operation",
         "    source: the test",
         "    why: The adapter spells it.",
@@ -249,6 +252,31 @@ def differences(function: NumPy, arrays: Mapping[str, Any], name: str) -> Any:
     return found
 
 
+CASES = [
+    written(f"operation-{i}", statements, shapes)
+    for i, (_, statements, shapes, _) in enumerate(NUMBERS)
+]
+Emit = Callable[[Case, str], Program]
+
+
+@pytest.fixture(scope="module")
+def emit(tmp_path_factory: pytest.TempPathFactory) -> Emit:
+    """Gives the program of a case on a variant. Those of `CASES` are written in one batch."""
+    folder = tmp_path_factory.mktemp("programs")
+    batch = [(case, ADAPTER.variant(name)) for case in CASES for name in VARIANTS]
+    ready = dict(write_programs(ADAPTER, batch, folder))
+
+    def one(case: Case, variant: str) -> Program:
+        chosen = ADAPTER.variant(variant)
+        if (case.id, chosen.id) not in ready:
+            ready.update(write_programs(ADAPTER, [(case, chosen)], folder))
+        program = ready[case.id, chosen.id]
+        assert isinstance(program, Program), program
+        return program
+
+    return one
+
+
 def test_every_operation_is_spelled_and_has_its_numbers_checked() -> None:
     spelled = set(ADAPTER.load("spelling").Spelling.operations)
     assert spelled == set(OPERATIONS) - {"is_unwrapped_by"}  # `wrapped` is lacking
@@ -257,20 +285,16 @@ def test_every_operation_is_spelled_and_has_its_numbers_checked() -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize(
-    ("operation", "statements", "shapes", "function"), NUMBERS, ids=[row[1][-1] for row in NUMBERS]
+    ("case", "row"), zip(CASES, NUMBERS, strict=True), ids=[row[1][-1] for row in NUMBERS]
 )
 def test_an_operation_and_its_gradients_are_numpys(
-    operation: str,
-    statements: list[str],
-    shapes: dict[str, tuple[int, ...]],
-    function: NumPy,
-    variant: str,
-    tmp_path: Path,
+    case: Case, row: tuple[str, list[str], dict[str, Any], NumPy], variant: str, emit: Emit
 ) -> None:
-    program = emitted(written(statements, shapes), variant, tmp_path)
+    operation, _, shapes, function = row
+    program = emit(case, variant)
     arrays = {name: t.numpy() for name, t in load_program(program).inputs().items()}
     read = {name: array for name, array in arrays.items() if name not in ("mean", "var")}
-    observation = observer(variant).observe(program)
+    observation = observe(program)
     for run in (observation.plain, observation.recomputed):
         assert run.error is None
         assert isinstance(run.outputs, Leaf)
@@ -286,30 +310,30 @@ def test_an_operation_and_its_gradients_are_numpys(
 
 
 def test_batch_norm_keeps_the_share_of_running_statistics_that_the_case_says(
-    tmp_path: Path,
+    emit: Emit,
 ) -> None:
-    row = next(row for row in NUMBERS if row[0] == "batch_norm")
-    program = emitted(written(row[1], row[2]), "hook", tmp_path)
+    case = next(c for c, row in zip(CASES, NUMBERS, strict=True) if row[0] == "batch_norm")
+    program = emit(case, "hook")
     x = load_program(program).inputs()["a"].numpy()
-    state = observer("hook").observe(program).plain.state
+    state = observe(program).plain.state
     np.testing.assert_allclose(state["mean"], 0.75 + 0.25 * x.mean((0, 2, 3)), rtol=1e-10)
     np.testing.assert_allclose(state["var"], 0.75 + 0.25 * x.var((0, 2, 3)), rtol=1e-10)
 
 
-def test_dropout_drops_its_share_and_scales_the_rest(tmp_path: Path) -> None:
-    program = emitted(written(["y = dropout(a, p=0.25)"], {"a": (100, 100)}), "hook", tmp_path)
+def test_dropout_drops_its_share_and_scales_the_rest(emit: Emit) -> None:
+    program = emit(written("dropout", ["y = dropout(a, p=0.25)"], {"a": (100, 100)}), "hook")
     x = load_program(program).inputs()["a"].numpy()
-    run = observer("hook").observe(program).plain
+    run = observe(program).plain
     (draw,) = run.draws
     kept = draw.array != 0
     np.testing.assert_allclose(draw.array[kept], x[kept] / 0.75, rtol=1e-12)
     assert abs(kept.mean() - 0.75) < 0.02
 
 
-def test_uniform_stays_within_its_bounds_and_fills_them(tmp_path: Path) -> None:
+def test_uniform_stays_within_its_bounds_and_fills_them(emit: Emit) -> None:
     body = ["u = uniform(shape=[100, 100], low=2.0, high=6.0)", "y = multiply(a, u)"]
-    program = emitted(written(body, {"a": (1,)}), "hook", tmp_path)
-    (draw,) = observer("hook").observe(program).plain.draws
+    program = emit(written("uniform", body, {"a": (1,)}), "hook")
+    (draw,) = observe(program).plain.draws
     assert draw.array.shape == (100, 100)
     assert 2 <= draw.array.min() < 2.01
     assert 5.99 < draw.array.max() <= 6
@@ -370,11 +394,11 @@ def counted(program: Program, run: Run) -> Counter[str]:
     + [("regions/nested-pair", "reentrant"), ("procedures/second-backward", "hook")],
 )
 def test_executions_are_those_that_the_profiler_counts(
-    identity: str, variant: str, tmp_path: Path
+    identity: str, variant: str, emit: Emit, tmp_path: Path
 ) -> None:
-    program = emitted(published(identity), variant, tmp_path)
+    program = emit(published(identity), variant)
     module = load_program(program)
-    observation: Observation = observer(variant).observe(program)
+    observation = observe(program)
     for path, run in (("plain", observation.plain), ("recomputed", observation.recomputed)):
         assert run.error is None
         seen = launches(lambda path=path: module.run(getattr(module, path)), tmp_path / "t.json")
@@ -384,11 +408,11 @@ def test_executions_are_those_that_the_profiler_counts(
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_an_inert_recompute_reruns_nothing_and_keeps_what_plain_keeps(
-    variant: str, tmp_path: Path
+    variant: str, emit: Emit
 ) -> None:
     case = published("memory/chain-whole")
-    program = emitted(case, variant, tmp_path)
-    honest = observer(variant).observe(program)
+    program = emit(case, variant)
+    honest = observe(program)
     module = load_program(program)
     module.recompute = lambda function, *arguments, use_reentrant: function(*arguments)
     inert = observer(variant).run(program, module, "recomputed", {})
@@ -399,11 +423,11 @@ def test_an_inert_recompute_reruns_nothing_and_keeps_what_plain_keeps(
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_retained_bytes_are_exact(variant: str, tmp_path: Path) -> None:
+def test_retained_bytes_are_exact(variant: str, emit: Emit) -> None:
     """Each sine keeps its argument; the region keeps x, which is an input, and so nothing."""
     body = ["h = matmul(a, w)", "s = sin(h)", "t = sin(s)", "y = sin(t)"]
-    program = emitted(written(body, {"a": (50, 20), "w": (20, 30)}), variant, tmp_path)
-    observation = observer(variant).observe(program)
+    program = emit(written("sines", body, {"a": (50, 20), "w": (20, 30)}), variant)
+    observation = observe(program)
     activation = 50 * 30 * 8
     assert observation.plain.retained == 4 * activation  # h, s, t, and y for its square
     assert observation.recomputed.retained == activation  # y
@@ -413,9 +437,9 @@ def test_retained_bytes_are_exact(variant: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_an_error_in_the_rerun_spoils_no_later_program(variant: str, tmp_path: Path) -> None:
+def test_an_error_in_the_rerun_spoils_no_later_program(variant: str, emit: Emit) -> None:
     watching = observer(variant)
-    program = emitted(published("errors/raised-in-region"), variant, tmp_path)
+    program = emit(published("errors/raised-in-region"), variant)
     module = load_program(program)
     calls = []
 
@@ -429,18 +453,53 @@ def test_an_error_in_the_rerun_spoils_no_later_program(variant: str, tmp_path: P
     run = watching.values(program, module, module.recomputed)
     assert run.error is not None
     assert run.error.phase == "backward"
-    after = watching.observe(emitted(published("basics/mlp-block"), variant, tmp_path))
+    after = observe(emit(published("basics/mlp-block"), variant))
     assert after.recomputed.error is None
     for name, gradient in after.plain.gradients.items():
         assert gradient is not None
         np.testing.assert_array_equal(after.recomputed.gradients[name], gradient)
 
 
-def test_a_good_run_without_gradients_is_not_good(tmp_path: Path) -> None:
+def test_a_good_run_without_gradients_is_not_good(emit: Emit) -> None:
     watching = observer("hook")
-    program = emitted(published("errors/raised-in-region"), "hook", tmp_path)
-    observation = watching.observe(program)
+    program = emit(published("errors/raised-in-region"), "hook")
+    observation = observe(program)
     assert observation.recomputed.good_run_after_error is True
     module = load_program(program)
     with paddle.no_grad():
         assert watching.good_run(program, module, module.recomputed) is False
+
+
+NESTED_ARGUMENT = """
+family: written
+cases:
+  nested-argument:
+    title: A tuple with a tuple in it
+    source: the test
+    why: A region of reentrant recompute takes tensors one by one, or in flat tuples.
+    inputs:
+      x: {shape: [2], full: 1.0}
+      y: {shape: [2], full: 2.0}
+      u: {shape: [2], full: 3.0}
+    program:
+      - recompute: block
+        takes: [[x, [y, u]]]
+        gives: a
+        body: [p = multiply(x, y), a = multiply(p, u)]
+    outputs: a
+    gradients: {of: sum(a)}
+"""
+
+
+@pytest.mark.parametrize(
+    ("variant", "case"),
+    [
+        ("reentrant", load_text(NESTED_ARGUMENT, "test")[0]),
+        ("reentrant", published("structure/dict-output")),
+        ("hook", published("regions/nested")),
+    ],
+    ids=["nested-inputs", "nested-outputs", "nested-regions"],
+)
+def test_what_the_adapter_calls_refused_is_refused(variant: str, case: Case, emit: Emit) -> None:
+    verdict = refused(case, ADAPTER.variant(variant), observe(emit(case, variant)))
+    assert verdict is not None
