@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from urllib.parse import quote
 
 from conformance.report.data import MARKS, DeviationView, Report, VariantView, grouped
 from conformance.report.page import SHORT, web_address
 
+#: What may stand in a URL without ending a link or a table's cell.
+_IN_URL = ":/?#@!$&'()*+,;=%~-._"
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~&@$-])")
 
 
@@ -60,7 +63,7 @@ def _deviations(title: str, deviations: tuple[DeviationView, ...]) -> Iterator[s
         verdict, known = deviation.verdict, deviation.verdict.known
         reason = escape(known.reason) if known else ""
         if known and web_address(known.url):
-            reason += f" <{web_address(known.url)}>"
+            reason += f" <{quote(web_address(known.url), safe=_IN_URL)}>"
         names = ", ".join(deviation.variants)
         words = (deviation.case, names, verdict.check, verdict.mark, verdict.message)
         yield f"| {' | '.join(escape(word) for word in words)} | {reason} |"

@@ -160,9 +160,9 @@ def _value_cell(
     more = f"recomputed: {summary(observed)}\nplain: {summary(plain)}"
     if known and of_its_own:
         more += f"\nexpected: {summary(expected)}"
-        from_plain = largest_difference(observed, plain)
-        if from_plain is not None:
-            more += f"\nlargest difference from plain: {from_plain:.1e}"
+    from_plain = largest_difference(observed, plain)
+    if from_plain is not None:
+        more += f"\nlargest difference from plain: {from_plain:.1e}"
     apart = largest_difference(observed, against)
     if apart is not None:
         text = "0" if apart == 0 else f"{apart:.1e}"
