@@ -76,8 +76,18 @@ def schema() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Recompute conformance cases",
-        **{key: value for key, value in made.items() if key != "title"},
+        **{key: _closed(value) for key, value in made.items() if key != "title"},
     }
+
+
+def _closed(part: Any) -> Any:
+    """A part of a schema in which a key that fits no pattern is an error, as it is to the model."""
+    if isinstance(part, list):
+        return [_closed(inner) for inner in part]
+    if not isinstance(part, dict):
+        return part
+    found = {key: _closed(value) for key, value in part.items()}
+    return found | ({"additionalProperties": False} if "patternProperties" in found else {})
 
 
 def load_folder(folder: Path) -> tuple[Case, ...]:
@@ -578,10 +588,10 @@ class _Builder:
         )
 
     def _check_names(self, tree: Tree, known: set[str], path: Path_, literals: bool = True) -> None:
-        for name in leaves(tree):
+        for name, place in _places(tree, path):
             if name not in known:
                 raise CaseError(
-                    f"unknown name {name!r}", where=self.at(*path), hint=nearest(name, known)
+                    f"unknown name {name!r}", where=self.at(*place), hint=nearest(name, known)
                 )
         if not literals and isinstance(tree, Literal):
             raise CaseError(
@@ -649,6 +659,16 @@ class _Builder:
 
 def _targets(node: Node) -> tuple[str, ...]:
     return node.targets if isinstance(node, Statement) else leaves(node.gives)
+
+
+def _places(tree: Tree, path: Path_) -> Iterator[tuple[str, Path_]]:
+    """The names in a tree, each with its path."""
+    if isinstance(tree, Ref):
+        yield tree.name, path
+    elif not isinstance(tree, Literal):
+        items = tree.items() if isinstance(tree, Mapping) else enumerate(tree)
+        for key, part in items:
+            yield from _places(part, (*path, key))
 
 
 def _replaced(text: str, words: Mapping[str, str]) -> str:

@@ -91,7 +91,10 @@ class RegionModel(Model):
     kwargs: dict[Name, Any] = Field(default={}, description="Arguments given by name.")
     gives: Any = Field(description="A name, or a nested list or mapping of names and literals.")
     body: list[NodeModel] = Field(min_length=1, description="Statements and inner regions.")
-    granularity: OneOf["function", "module", "operation"] = "function"
+    granularity: OneOf["function", "module", "operation"] = Field(
+        default="function",
+        description="A function given at the call, or a module or an operation configured once.",
+    )
     preserve_rng: bool = Field(
         default=True, description="Whether the rerun must draw what the forward drew."
     )
@@ -109,9 +112,9 @@ class CallModel(Model):
     """A further call of a region that was defined before."""
 
     call: RegionName = Field(description="The region's name.")
-    takes: Any = []
-    kwargs: dict[Name, Any] = {}
-    gives: Any
+    takes: Any = Field(default=[], description="As in the region's first call.")
+    kwargs: dict[Name, Any] = Field(default={}, description="As in the region's first call.")
+    gives: Any = Field(description="A name, or a nested list or mapping of names and literals.")
 
 
 class RepeatModel(Model):
@@ -210,7 +213,7 @@ class ExpectModel(Model):
 class CaseModel(Model):
     """One program and what is expected of it."""
 
-    title: str = Field(min_length=3)
+    title: str = Field(min_length=3, description="What is recomputed, in one line.")
     source: str = Field(min_length=3, description="The document, paper or report it comes from.")
     why: str = Field(min_length=3, description="One line on why the case exists.")
     seed: Annotated[int, Field(ge=0, le=MAX_INTEGER)] = Field(
@@ -219,21 +222,31 @@ class CaseModel(Model):
     axes: dict[Name, Annotated[list[Scalar], Field(min_length=1)]] = Field(
         default={}, description="Expands to one case per combination; `$name` stands for the value."
     )
-    inputs: dict[str, InputModel] = {}
-    parameters: dict[str, ArrayModel] = {}
+    inputs: dict[str, InputModel] = Field(
+        default={}, description="Tensors and values that the program is given."
+    )
+    parameters: dict[str, ArrayModel] = Field(
+        default={}, description="Tensors that training changes."
+    )
     state: dict[str, ArrayModel] = Field(default={}, description="Changed in place by operations.")
-    program: list[NodeModel] = Field(min_length=1)
+    program: list[NodeModel] = Field(min_length=1, description="Statements and regions, in order.")
     outputs: Any = Field(description="A name, or a nested list or mapping of names.")
-    gradients: GradientsModel | None = None
+    gradients: GradientsModel | None = Field(
+        default=None, description="Left out only where the procedure is `inference`."
+    )
     procedure: (
         OneOf["backward", "second_backward", "second_order", "inference"] | TrainProcedure
-    ) = "backward"
-    tolerance: ToleranceModel | None = None
+    ) = Field(default="backward", description="What is done with the program.")
+    tolerance: ToleranceModel | None = Field(
+        default=None, description="Where the dtype's is wrong."
+    )
     needs: list[Annotated[str, Field(json_schema_extra={"enum": sorted(CAPABILITIES)})]] = Field(
         default=[], description="Capabilities beyond those the text shows."
     )
-    error: ErrorModel | None = None
-    expect: ExpectModel = ExpectModel()
+    error: ErrorModel | None = Field(default=None, description="Where it must raise one.")
+    expect: ExpectModel = Field(
+        default_factory=ExpectModel, description="What a document printed, beside gradients."
+    )
 
 
 class CaseFileModel(Model):

@@ -1,0 +1,371 @@
+"""Malformed case files: where each error points, what it says, and that nothing is evaluated."""
+# ruff: noqa: E501 (a table reads best a row a line)
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from conformance.case import Literal, Ref, Tolerance
+from conformance.errors import CaseError
+from conformance.load import load_file, load_folder, load_text
+
+ROOT = Path(__file__).parent.parent
+GOOD = """\
+family: fam
+cases:
+  one:
+    title: A title
+    source: A source
+    why: A reason
+    inputs:
+      x: {shape: [2, 3], normal: 1.0}
+      flag: {value: true}
+    parameters:
+      w: {shape: [3, 3], normal: 1.0}
+    program:
+      - recompute: block
+        takes: x
+        gives: y
+        body:
+          - h = matmul(x, w)
+          - y = sin(h)
+      - z = exp(y)
+    outputs: z
+    gradients:
+      of: sum(z)
+"""
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """`old` in the good file becomes `new`; the error points at `at` and says `parts`.
+
+    `at` is a piece of the changed text that stands there once, where the error must point.
+    """
+
+    id: str
+    old: str
+    new: str
+    at: str
+    parts: tuple[str, ...]
+
+
+def _position(text: str, piece: str) -> tuple[int, int]:
+    assert text.count(piece) == 1, f"{piece!r} stands {text.count(piece)} times in\n{text}"
+    before = text[: text.index(piece)]
+    return before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+
+
+def _error(text: str) -> CaseError:
+    with pytest.raises(CaseError) as caught:
+        load_text(text, "f.yaml")
+    return caught.value
+
+
+OF = "      of: sum(z)\n"
+BODY = "          - h = matmul(x, w)\n"
+Z = "      - z = exp(y)\n"
+X = "{shape: [2, 3], normal: 1.0}"
+
+UNKNOWN_KEYS = [
+    Wrong("top", "family: fam", "famliy: fam", "famliy", ("unknown key 'famliy'", "'family'")),
+    Wrong("case", "    outputs: z", "    output: z", "output:", ("key 'output'", "'outputs'")),
+    Wrong("tensor", "{shape: [2, 3]", "{shap: [2, 3]", "shap:", ("key 'shap'", "'shape'")),
+    Wrong("value", "{value: true}", "{value: true, shap: 3}", "shap:", ("key 'shap'", "value")),
+    Wrong("parameter", "{shape: [3, 3]", "{sape: [3, 3]", "sape:", ("key 'sape'", "'shape'")),
+    Wrong("region", "takes: x", "takess: x", "takess:", ("key 'takess'", "'takes'")),
+    Wrong("region-word", "recompute: b", "recomput: b", "recomput:", ("'recomput'", "'recompute'")),
+    Wrong("call", Z, f"{Z}      - {{call: block, gvies: q}}\n", "gvies:", ("'gvies'", "'gives'")),
+    Wrong("repeat", Z, f"{Z}      - {{repeat: 2, bdy: []}}\n", "bdy:", ("'bdy'", "'body'")),
+    Wrong("gradients", OF, f"{OF}      wtr: [x]\n", "wtr:", ("key 'wtr'", "'wrt'")),
+    Wrong("expect", OF, f"{OF}    expect: {{execs: 1}}\n", "execs:", ("'execs'", "'executions'")),
+    Wrong(
+        "counts",
+        OF,
+        f"{OF}    expect: {{executions: {{block: {{forward: 1, reruns: 1}}}}}}\n",
+        "reruns:",
+        ("key 'reruns'", "'rerun'"),
+    ),
+    Wrong("error", OF, f"{OF}    error: {{typ: E}}\n", "typ:", ("key 'typ'", "'type'")),
+    Wrong(
+        "train",
+        OF,
+        f"{OF}    procedure: {{train: {{stps: 1, learning_rate: 1.0}}}}\n",
+        "stps:",
+        ("key 'stps'", "'steps'"),
+    ),
+    Wrong("tolerance", OF, f"{OF}    tolerance: {{rtl: 0}}\n", "rtl:", ("key 'rtl'", "'rtol'")),
+]
+
+SHAPES = [
+    Wrong("no-title", "    title: A title\n", "", "one:", ("key 'title' is missing",)),
+    Wrong("no-gives", "        gives: y\n", "", "recompute:", ("key 'gives' is missing",)),
+    Wrong("no-of", "      of: sum(z)", "      wrt: [x]", "gradients:", ("key 'of' is missing",)),
+    Wrong("no-family", "family: fam\n", "", "cases:", ("key 'family' is missing",)),
+    Wrong("title", "A title", "7", "7", ("found 7, expected a valid string",)),
+    Wrong("why", "A reason", "no", "no\n    inputs", ("found False, expected a valid string",)),
+    Wrong("inputs-list", f"      x: {X}\n      flag: {{value: true}}", "      - x", "inputs:", ("found a list, expected",)),
+    Wrong("tensor", X, "7", "7", ("found 7, expected",)),
+    Wrong("shape", "[2, 3]", "[2, many]", "many", ("found 'many', expected",)),
+    Wrong("negative", "[2, 3]", "[2, -3]", "-3", ("found -3, expected greater than or equal to 0",)),
+    Wrong("dtype", X, "{shape: [2], full: 1.0, dtype: flaot32}", "flaot32", ("found 'flaot32'", "did you mean 'float32'?")),
+    Wrong("infinite", X, "{shape: [2], full: .inf}", ".inf", ("found inf, expected a finite number",)),
+    Wrong("granularity", "takes: x", "takes: x\n        granularity: modul", "modul", ("found 'modul'", "did you mean 'module'?")),
+    Wrong("flag", "takes: x", "takes: x\n        preserve_rng: 3", "3\n        gives", ("found 3, expected",)),
+    Wrong("empty-body", "body:\n          - h = matmul(x, w)\n          - y = sin(h)", "body: []", "body:", ("found an empty list", "at least 1 item")),
+    Wrong("node", "- z = exp(y)", "- 7", "7", ("found 7, expected",)),
+    Wrong("procedure", OF, f"{OF}    procedure: backwards\n", "backwards", ("found 'backwards'", "did you mean 'backward'?")),
+    Wrong("steps", OF, f"{OF}    procedure: {{train: {{steps: 0, learning_rate: 1.0}}}}\n", "0, learning", ("found 0, expected greater than or equal to 1",)),
+    Wrong("tolerance", OF, f"{OF}    tolerance: {{rtol: 0.5, atol: 0}}\n", "0.5", ("found 0.5, expected less than or equal to 0.1",)),
+    Wrong("seed", OF, f"{OF}    seed: -1\n", "-1", ("found -1, expected greater",)),
+    Wrong("family", "fam\n", "Fam\n", "Fam", ("found family 'Fam', expected lower-case",)),
+    Wrong("name", "  one:", "  One:", "One", ("found case name 'One', expected lower-case",)),
+    Wrong("two-fills", X, "{shape: [2], full: 1.0, normal: 2.0}", "x:", ("filled in 2 ways, expected exactly one",)),
+    Wrong("no-fill", X, "{shape: [2]}", "x:", ("filled in 0 ways, expected exactly one", "normal")),
+    Wrong("no-shape", X, "{full: 1.0}", "x:", ("'x' has no shape",)),
+    Wrong("ragged", X, "{values: [[1, 2], [3]]}", "values:", ("lists of equal lengths",)),
+    Wrong("values-shape", X, "{shape: [3], values: [1, 2]}", "values:", ("shape (2,), expected [3]",)),
+    Wrong("values-text", X, "{values: [1, two]}", "two", ("found 'two', expected a finite number",)),
+    Wrong("int-gradient", X, "{shape: [2], integers: [0, 3], gradient: true}", "x:", ("int32 has no gradient",)),
+]  # fmt: skip
+
+NAMES = [
+    Wrong("operation", "sin(h)", "sine(h)", "sine", ("unknown operation 'sine'", "did you mean 'sin'?")),
+    Wrong("renamed", "sin(h)", "mul(h, h)", "mul(h", ("unknown operation 'mul'", "did you mean 'multiply'?")),
+    Wrong("argument", "sin(h)", "sin(hh)", "hh", ("unknown name 'hh'", "did you mean 'h'?")),
+    Wrong("argument-named-as-operation", "sin(h)", "sin(sin)", "sin)", ("unknown name 'sin'",)),
+    Wrong("list-argument", "sin(h)", "concat([h, k])", "k]", ("unknown name 'k'",)),
+    Wrong("too-few", "matmul(x, w)", "matmul(x)", "matmul", ("matmul takes 2 argument(s), found 1", "matmul(a, b)")),
+    Wrong("too-many", "sin(h)", "sin(h, h)", "sin", ("sin takes 1 argument(s), found 2", "sin(x)")),
+    Wrong("results", "y = sin(h)", "y, k = sin(h)", "y, k", ("sin gives 1 result(s), found 2 name(s)",)),
+    Wrong("sections", "y = sin(h)", "y, k = split(h, sections=3)", "y, k", ("split gives 3 result(s), found 2",)),
+    Wrong("same-result", "y = sin(h)", "y, y = split(h, sections=2)", "y, y", ("two results have the same name",)),
+    Wrong("option", "sin(h)", "softmax(h, axes=1)", "axes", ("softmax has no option 'axes'", "did you mean 'axis'?")),
+    Wrong("option-of-none", "sin(h)", "sin(h, p=1)", "p=1", ("sin has no option 'p'", "it has none")),
+    Wrong("option-type", "sin(h)", "softmax(h, axis=1.5)", "1.5", ("axis of softmax is 1.5, expected int",)),
+    Wrong("option-bool", "sin(h)", "sum(h, keepdims=1)", "1)", ("keepdims of sum is 1, expected bool",)),
+    Wrong("option-name", "sin(h)", "dropout(h, p=h)", "h)\n", ("p of dropout is h, expected float",)),
+    Wrong("option-infinite", "sin(h)", "dropout(h, p=1e999)", "1e999", ("p of dropout is", "expected float")),
+    Wrong("option-dtype", "sin(h)", "astype(h, dtype='half')", "'half'", ("dtype of astype is 'half'",)),
+    Wrong("option-twice", "sin(h)", "softmax(h, axis=1, axis=0)", "axis=0", ("given twice",)),
+    Wrong("option-missing", "sin(h)", "reshape(h)", "reshape", ("reshape needs its option 'shape'",)),
+    Wrong("option-words", "sin(h)", "conv2d(h, w, padding='some')", "'some'", ("'valid', 'same'",)),
+    Wrong("nested-call", "sin(h)", "sin(cos(h))", "cos(h)", ("found 'cos(h)', expected a name or a number",)),
+    Wrong("not-a-call", "y = sin(h)", "y = h", "h\n      - z", ("right-hand side", "not a call")),
+    Wrong("syntax", "sin(h)", "sin(h", "(h\n", ("not a statement", "never closed")),
+    Wrong("umlaut-column", "y = sin(h)", "ä = sin(hh)", "hh", ("unknown name 'hh'",)),
+    Wrong("takes", "takes: x", "takes: [x, v]", "v]", ("unknown name 'v'",)),
+    Wrong("takes-literal", "takes: x", "takes: [x, 2]", "2]", ("found 2, expected a name", "{value: 2}")),
+    Wrong("takes-alone", "takes: x", "takes: v", "v\n", ("unknown name 'v'",)),
+    Wrong("kwargs-literal", "takes: x", "takes: x\n        kwargs: {k: 2}", "2}", ("found 2, expected a name",)),
+    Wrong("kwargs-keyword", "takes: x", "takes: x\n        kwargs: {if: w}", "if:", ("found 'if', expected a name",)),
+    Wrong("gives", "gives: y", "gives: [y, {aux: q}]", "q}", ("unknown name 'q'",)),
+    Wrong("gives-tree", "gives: y", "gives: [y, 2020-01-01]", "2020", ("expected a name, a list or a mapping",)),
+    Wrong("gives-text", "gives: y", "gives: a b", "a b", ("found 'a b', expected a name",)),
+    Wrong("gives-infinite", "gives: y", "gives: [y, .nan]", ".nan", ("found nan, expected a name",)),
+    Wrong("outputs", "outputs: z", "outputs: zz", "zz", ("unknown name 'zz'", "did you mean 'z'?")),
+    Wrong("body-stays-inside", "outputs: z", "outputs: [z, h]", "h]", ("unknown name 'h'",)),
+    Wrong("keyword", "      x: {", "      def: {", "def", ("found 'def', expected a name",)),
+    Wrong("not-a-name", "      x: {", "      x-1: {", "x-1", ("found 'x-1', expected a name",)),
+    Wrong("program's-own", "      x: {", "      rng: {", "rng", ("the name 'rng' is taken already",)),
+    Wrong("twice", "      w: {", "      x: {", "x: {shape: [3, 3]", ("the name 'x' is taken already",)),
+    Wrong("region-taken", "recompute: block", "recompute: x", "x\n        takes", ("the name 'x' is taken already",)),
+    Wrong("region-keyword", "recompute: block", "recompute: if", "if", ("found 'if', expected a name",)),
+    Wrong("region-unnumbered", "recompute: block", "recompute: b{i}", "b{i}", ("found 'b{i}', expected a name",)),
+    Wrong("region-named-twice", Z, Z + "      - {recompute: block, takes: y, gives: q, body: [q = sin(y)]}\n", "block, takes", ("the name 'block' is taken already", "number the name")),
+    Wrong("region-made", "- z = exp(y)", "- block = exp(y)", "block = exp", ("the name 'block' is taken already",)),
+    Wrong("made-in-region", "- h = matmul(x, w)", "- block = matmul(x, w)", "block = ", ("the name 'block' is taken",)),
+    Wrong("captured-and-remade", "y = sin(h)", "w = sin(h)\n          - y = sin(w)", "recompute:", ("'w' is captured and made anew in region 'block'", "take it as an argument")),
+    Wrong("captured-then-remade", "- z = exp(y)", "- w = exp(y)\n      - z = exp(w)", "w = exp", ("'w' is made anew, and region 'block' has captured it",)),
+    Wrong("called-too-early", "    program:\n", "    program:\n      - {call: block, takes: x, gives: q}\n", "block, takes", ("no region 'block' before this call",)),
+    Wrong("called-unknown", Z, Z + "      - {call: blok, takes: y, gives: q}\n", "blok", ("no region 'blok'", "did you mean 'block'?")),
+    Wrong("called-otherwise", Z, Z + "      - {call: block, takes: [y, y], gives: q}\n", "{call:", ("takes 1 positional argument(s)",)),
+    Wrong("unwrapped", Z, Z + "      - q = is_unwrapped_by(blok)\n", "blok", ("no region 'blok' before this", "'block'")),
+    Wrong("capability", OF, f"{OF}    needs: [kwarg]\n", "kwarg", ("unknown capability 'kwarg'", "did you mean 'kwargs'?")),
+    Wrong("loss-unknown", "sum(z)", "sum(zz)", "sum(zz)", ("'zz' is not among the outputs", "did you mean 'z'?")),
+    Wrong("loss-not-an-output", "sum(z)", "sum(y)", "sum(y)", ("'y' is not among the outputs",)),
+    Wrong("loss-form", "sum(z)", "max(z)", "max(z)", ("found 'max(z)', expected sum(name), mean(name) or a name",)),
+    Wrong("wrt", OF, f"{OF}      wrt: [w, v]\n", "v]", ("'v' asks for no gradient",)),
+    Wrong("no-gradients", "    gradients:\n      of: sum(z)\n", "", "one:", ("procedure 'backward' needs `gradients`",)),
+    Wrong("inference", OF, f"{OF}    procedure: inference\n", "gradients:", ("inference has no gradients",)),
+    Wrong("printed-name", OF, f"{OF}      expect: {{v: 1}}\n", "v: 1", ("no gradient of 'v' is asked for",)),
+    Wrong("printed-shape", OF, f"{OF}      expect: {{x: [1, 2, 3]}}\n", "x: [1", ("printed gradient of 'x' is of shape (3,), expected (2, 3)",)),
+    Wrong("printed-scalar", OF, f"{OF}      expect: {{x: 1}}\n", "x: 1", ("of shape (), expected (2, 3)",)),
+    Wrong("printed-ragged", OF, f"{OF}      expect: {{x: [[1, 2, 3], [1, 2]]}}\n", "x: [[", ("expected (2, 3)",)),
+    Wrong("printed-text", OF, f"{OF}      expect: {{x: [[1, 2, one], [1, 2, 3]]}}\n", "one]", ("found 'one', expected a finite number",)),
+    Wrong("executions", OF, f"{OF}    expect: {{executions: {{blok: {{forward: 1, rerun: 1}}}}}}\n", "blok", ("no region is named 'blok'", "did you mean 'block'?")),
+    Wrong("exception", OF, f"{OF}    error: {{type: ValueEror}}\n", "ValueEror", ("unknown exception 'ValueEror'", "did you mean 'ValueError'?")),
+    Wrong("then", OF, f"{OF}    error: {{type: ValueError, then: {{flg: 1}}}}\n", "flg", ("'flg' is not an input with a value", "did you mean 'flag'?")),
+    Wrong("then-tensor", OF, f"{OF}    error: {{type: ValueError, then: {{x: 1}}}}\n", "x: 1", ("'x' is not an input with a value",)),
+    Wrong("axis", "A reason", "Of $deph\n    axes: {depth: [1, 2]}", "Of", ("unknown axis '$deph'", "did you mean 'depth'?")),
+    Wrong("no-axes", "[2, 3]", "[$n, 3]", "$n", ("unknown axis '$n'", "the case has no axes")),
+    Wrong("axes-form", OF, f"{OF}    axes: {{depth: 3}}\n", "3}\n", ("found 3, expected a list of the values of axis 'depth'",)),
+    Wrong("axes-empty", OF, f"{OF}    axes: {{depth: []}}\n", "depth", ("found an empty list",)),
+    Wrong("axes-text", OF, f'{OF}    axes: {{depth: ["a b"]}}\n', "a b", ("found 'a b', expected a word or a number",)),
+    Wrong("no-region", "- recompute: block\n        takes: x\n        gives: y\n        body:\n          - h = matmul(x, w)\n          - y = sin(h)", "- y = sin(x)", "program:", ("no region is recomputed",)),
+]  # fmt: skip
+
+FILES = [
+    Wrong("duplicate-key", "    why: A reason", "    why: A reason\n    why: Another", "why: Another", ("key 'why' is given twice",)),
+    Wrong("duplicate-case", OF, f"{OF}  one: {{}}\n", "one: {}", ("key 'one' is given twice",)),
+    Wrong("number-as-key", "      x: {", "      1: {", "1: {", ("found '1' as a key, expected text", '"1"')),
+    Wrong("word-as-key", "      x: {", "      on: {", "on: {", ("found 'on' as a key, expected text", '"on"')),
+    Wrong("list-as-key", "      x: {", "      ? [a]\n      : {", "[a]", ("found a list or mapping as a key",)),
+    Wrong("not-yaml", "A title", "[A title", ": A source", ("not YAML",)),
+    Wrong("tab", "  one:", "\tone:", "\tone:", ("not YAML",)),
+    Wrong("no-cases", GOOD[GOOD.index("cases:") :], "cases: []\n", "cases:", ("found an empty list, expected a mapping of cases",)),
+    Wrong("a-list", GOOD, "- 1\n", "- 1", ("found a list, expected a mapping",)),
+    Wrong("a-date", "A title", "2020-99-99", "2020-99-99", ("not YAML: found '2020-99-99'",)),
+]  # fmt: skip
+
+ALL = [*UNKNOWN_KEYS, *SHAPES, *NAMES, *FILES]
+
+
+def test_the_good_file_is_good() -> None:
+    (case,) = load_text(GOOD, "f.yaml")
+    assert case.id == "fam/one"
+    assert case.wrt == ("x", "w")
+    assert case.regions()[0].captured() == ("w",)
+    assert case.tolerance == Tolerance(1e-4, 1e-5)
+
+
+@pytest.mark.parametrize("wrong", ALL, ids=[f"{i}-{w.id}" for i, w in enumerate(ALL)])
+def test_error_points_at_what_is_wrong(wrong: Wrong) -> None:
+    assert GOOD.count(wrong.old) >= 1
+    text = GOOD.replace(wrong.old, wrong.new, 1)
+    error = _error(text)
+    assert error.where == "f.yaml:{}:{}".format(*_position(text, wrong.at)), str(error)
+    for part in wrong.parts:
+        assert part in str(error)
+
+
+def test_case_in_two_files(tmp_path: Path) -> None:
+    for name in ("a.yaml", "b.yaml"):
+        (tmp_path / name).write_text(GOOD, "utf-8")
+    with pytest.raises(
+        CaseError, match=r"b\.yaml:3:3: case 'fam/one' stands in two files, first at"
+    ):
+        load_folder(tmp_path)
+
+
+def test_folder_and_file_that_are_not_there(tmp_path: Path) -> None:
+    with pytest.raises(CaseError, match="no case files"):
+        load_folder(tmp_path)
+    with pytest.raises(CaseError, match="cannot be read"):
+        load_file(tmp_path / "none.yaml")
+    (tmp_path / "latin.yaml").write_bytes(b"family: \xff\n")
+    with pytest.raises(CaseError, match="cannot be read"):
+        load_file(tmp_path / "latin.yaml")
+
+
+# -- what must load -------------------------------------------------------------------------------
+
+
+def test_axes_expand_in_order() -> None:
+    text = GOOD.replace("[2, 3]", "[$n, 3]").replace("normal: 1.0}", "normal: 1.0, dtype: $d}")
+    text = text.replace(OF, OF + "    axes: {n: [1, 2], d: [float32, float64]}\n")
+    cases = load_text(text, "f.yaml")
+    assert [c.id for c in cases] == [
+        f"fam/one[n={n},d={d}]" for n in (1, 2) for d in ("float32", "float64")
+    ]
+    assert [c.arrays[0].shape for c in cases] == [(1, 3), (1, 3), (2, 3), (2, 3)]
+    assert [c.tolerance.rtol for c in cases] == [1e-4, 1e-9, 1e-4, 1e-9]
+
+
+def test_repeat_numbers_names() -> None:
+    region = GOOD[GOOD.index("      - recompute") : GOOD.index("      - z")]
+    inner = region.replace("block", "block{i}").replace("\n      ", "\n          ")
+    text = GOOD.replace(region, f"      - repeat: [2, 5]\n        body:\n    {inner.rstrip()}\n")
+    (case,) = load_text(text, "f.yaml")
+    assert [r.name for r in case.regions()] == ["block2", "block5"]
+
+
+def test_trees() -> None:
+    text = GOOD.replace("gives: y", "gives: [y, {aux: [h, null], n: 7}]").replace(
+        "outputs: z", "outputs: {z: z, more: [y, [h]]}"
+    )
+    (case,) = load_text(text, "f.yaml")
+    aux = {"aux": (Ref("h"), Literal(None)), "n": Literal(7)}
+    assert case.regions()[0].gives == (Ref("y"), aux)
+    assert case.outputs == {"z": Ref("z"), "more": (Ref("y"), (Ref("h"),))}
+
+
+# -- malice ---------------------------------------------------------------------------------------
+
+
+def _bomb(levels: int) -> str:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    for n in range(1, levels):
+        lines.append(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]")
+    return "\n".join(lines)
+
+
+def _merge_bomb(levels: int) -> str:
+    lines = ["a0: &a0 {k: 1}"]
+    for n in range(1, levels):
+        lines.append(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 10)}]}}")
+    return "\n".join(lines)
+
+
+def _chain(levels: int) -> str:
+    return "\n".join(["a0: &a0 [1]", *(f"a{n}: &a{n} [*a{n - 1}]" for n in range(1, levels))])
+
+
+MALICE = {
+    "python-tag": "family: !!python/object/apply:os.system ['touch {mark}']\ncases: {}\n",
+    "python-name": "family: !!python/name:os.system\ncases: {}\n",
+    "alias-bomb": _bomb(12),
+    "merge-bomb": _merge_bomb(12),
+    "alias-chain": _chain(3000),
+    "cycle": "family: &a [*a]\ncases: {}\n",
+    "cycle-of-two": "family: &a {b: &b [*a]}\ncases: {}\n",
+    "deep-list": "family: " + "[" * 100_000,
+    "deep-balanced": "family: " + "[" * 500 + "]" * 500,
+    "deep-block": "\n".join(" " * n + "a:" for n in range(400)),
+    "huge-int": f"family: {'9' * 100_000}\ncases: {{}}\n",
+    "huge-hex": f"family: 0x{'f' * 100_000}\ncases: {{}}\n",
+    "huge-sexagesimal": f"family: {'59:' * 30_000}1\ncases: {{}}\n",
+    "huge-repeat": GOOD.replace(Z, f"{Z}      - {{repeat: 1000000000, body: [q = sin(y)]}}\n"),
+    "nested-repeat": GOOD.replace(
+        Z,
+        Z
+        + "      - {repeat: 1000, body: [{repeat: 1000, body: [{repeat: 1000, "
+        + "body: [q = sin(y)]}]}]}\n",
+    ),
+    "many-tensors": GOOD.replace("w: {", "w{i}: {repeat: 1000000000, "),
+    "many-cases": GOOD.replace(
+        OF, f"{OF}    axes: {{{', '.join(f'{a}: [1, 2, 3, 4, 5]' for a in 'abcdefghijkl')}}}\n"
+    ),
+    "huge-shape": GOOD.replace("[2, 3]", "[100000, 100000, 100000]"),
+    "many-arguments": GOOD.replace("sin(h)", f"concat([{'h, ' * 5_000}h])"),
+    "huge-seed": GOOD.replace(OF, f"{OF}    seed: {'9' * 90}\n"),
+    "huge-fill": GOOD.replace(X, f"{{values: [{'9' * 99}{'9' * 99}]}}"),
+    "huge-printed": GOOD.replace(OF, f"{OF}      expect: {{x: 1e999}}\n"),
+    "import": GOOD.replace("sin(h)", "__import__('os').system('touch {mark}')"),
+    "lambda": GOOD.replace("sin(h)", "(lambda: open('{mark}', 'w'))()"),
+    "in-option": GOOD.replace("sin(h)", "softmax(h, axis=open('{mark}', 'w'))"),
+    "in-argument": GOOD.replace("sin(h)", "sin(open('{mark}', 'w'))"),
+    "format": GOOD.replace("sin(h)", "sin(f\"{open('{mark}', 'w')}\")"),
+    "two-statements": GOOD.replace("y = sin(h)", "y = sin(h); import os"),
+    "walrus": GOOD.replace("sin(h)", "sin((h := w))"),
+    "star": GOOD.replace("sin(h)", "sin(*h)"),
+    "power": GOOD.replace("sin(h)", "softmax(h, axis=9**9**9**9)"),
+    "deep-statement": GOOD.replace("sin(h)", f"sin({'(' * 100_000}"),
+    "deep-unary": GOOD.replace("sin(h)", f"sin({'-' * 1_900}1)"),
+    "long-statement": GOOD.replace("sin(h)", f"sin({'-' * 1_000_000}1)"),
+    "nul": GOOD.replace("- y = sin(h)", '- "y = sin(h\\0)"'),
+    "surrogate": GOOD.replace("- y = sin(h)", '- "y = sin(\\ud800)"'),
+}
+
+
+@pytest.mark.parametrize("text", MALICE.values(), ids=MALICE)
+def test_malice_is_refused_quickly(text: str, tmp_path: Path) -> None:
+    mark = tmp_path / "evaluated"
+    start = time.perf_counter()
+    _error(text.replace("{mark}", str(mark)))
+    assert time.perf_counter() - start < 3
+    assert not mark.exists()
