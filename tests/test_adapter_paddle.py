@@ -485,7 +485,9 @@ cases:
       - recompute: block
         takes: [[x, [y, u]]]
         gives: a
-        body: [p = multiply(x, y), a = multiply(p, u)]
+        body:
+          - p = multiply(x, y)
+          - a = multiply(p, u)
     outputs: a
     gradients: {of: sum(a)}
 """
