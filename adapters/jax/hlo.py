@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from conformance.program import Program, Site
 
+RERUN = "rematted_computation"
 _HEAD = re.compile(r"^(?:ENTRY )?%?(?P<name>[\w.\-]+) \(.*\) -> .* \{$")
 _LINE = re.compile(r"^\s+(?:ROOT )?%?(?P<name>[\w.\-]+) = (?P<rest>.*)$")
 _OPCODE = re.compile(r"(?P<opcode>[a-z][\w\-]*)\((?P<operands>.*)$")
@@ -146,12 +147,13 @@ def _until_closed(text: str) -> tuple[str, str]:
 def distinct(text: str, program: Program) -> Counter[tuple[Site, str]]:
     """How many distinct values a module computes for each statement with each primitive.
 
-    Work for gradients is left out, and so is what only goes on into the same primitive: one primitive
-    may become many instructions. Raises `ValueError` where the text is not a module's.
+    A value that the compiler left both in forward and in a rerun counts twice. Work for gradients is
+    left out, and so is what only goes on into the same primitive: one primitive may become many
+    instructions. Raises `ValueError` where the text is not a module's.
     """
     module = parse(text)
     numbers: dict[object, int] = {}
-    made: dict[tuple[Site, str], set[int]] = {}
+    made: dict[tuple[Site, str], set[tuple[int, bool]]] = {}
     used: dict[tuple[Site, str], set[int]] = {}
 
     def number(key: object) -> int:
@@ -181,13 +183,13 @@ def distinct(text: str, program: Program) -> Counter[tuple[Site, str]]:
             site = None if quiet else _site(module, program, one)
             if site is not None:
                 key = (site, one.op_name.rsplit("/", 1)[-1])
-                made.setdefault(key, set()).add(last)
+                made.setdefault(key, set()).add((last, RERUN in one.op_name))
                 used.setdefault(key, set()).update(operands)
         return last
 
     entry = [number(("argument", place)) for place in range(_arity(module, module.entry))]
     evaluate(module.entry, entry, False)
-    return Counter({key: len(found - used[key]) for key, found in made.items()})
+    return Counter({key: sum(n not in used[key] for n, _ in found) for key, found in made.items()})
 
 
 def _arity(module: Module, name: str) -> int:
@@ -196,7 +198,7 @@ def _arity(module: Module, name: str) -> int:
 
 def _site(module: Module, program: Program, one: Instruction) -> Site | None:
     """The statement of an instruction that is not work for gradients."""
-    work = "transpose(" in one.op_name and "rematted_computation" not in one.op_name
+    work = "transpose(" in one.op_name and RERUN not in one.op_name
     if work or one.opcode in ("fusion", "call", "parameter", "get-tuple-element", "tuple"):
         return None
     for file, line in module.lines(one.stack_frame):

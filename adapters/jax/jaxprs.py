@@ -138,6 +138,11 @@ class Walk:
                 results = self._evaluate(inner, consts, operands, place, names, own)
             elif name in IDENTITIES:
                 results = operands
+            elif name == "convert_element_type" and self._is_number(operands[0]):
+                number = np.asarray(
+                    self._made[operands[0].number][1]
+                )  # done while tracing, at times
+                results = [self._constant(number.astype(equation.params["new_dtype"]))]
             else:
                 results = self._apply(equation, operands, place)
                 if place is not None:
@@ -178,13 +183,17 @@ class Walk:
 
     def _operand_form(self, operand: Value, place: Place | None) -> object:
         """An operand as a form knows it: a scalar constant, the same place's work, or just there."""
-        made = self._made[operand.number]
-        if made[0] is None and np.shape(made[1]) == ():
+        if self._is_number(operand):
             return operand.number
         if place is None or operand.place != place:
             return "given"
         signature = self.known.get(place.site)  # a former execution may be in the same place
         return "given" if signature and operand.form in signature.results else operand.form
+
+    def _is_number(self, value: Value) -> bool:
+        """Whether a value is a constant without axes, and no key."""
+        primitive, constant, _, _ = self._made[value.number]
+        return primitive is None and np.shape(constant) == () and not _is_key(constant)
 
     def _escape(self, value: Value) -> None:
         if value.place is not None:
@@ -194,12 +203,7 @@ class Walk:
         return [self._constant(constant) for constant in closed.consts]
 
     def _constant(self, constant: Any) -> Value:
-        plain = constant
-        if isinstance(constant, jax.Array) and jax.dtypes.issubdtype(
-            constant.dtype, jax.dtypes.prng_key
-        ):
-            plain = jax.random.key_data(constant)
-        array = np.asarray(plain)
+        array = np.asarray(jax.random.key_data(constant) if _is_key(constant) else constant)
         number = self._number(("constant", str(array.dtype), array.shape, array.tobytes()))
         self._made.setdefault(number, (None, constant, (), 0))
         return Value(number, None, number)
@@ -238,6 +242,10 @@ class Walk:
                 several = primitive.multiple_results
                 self._values[number] = results[index] if several else results
         return self._values[number]
+
+
+def _is_key(value: Any) -> bool:
+    return isinstance(value, jax.Array) and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)
 
 
 def signatures(walk: Walk, events: Sequence[Event]) -> Mapping[Site, Signature]:
@@ -311,22 +319,3 @@ def _most(counts: Mapping[tuple[Site, int], int]) -> Counter[Site]:
     for (site, _), number in counts.items():
         found[site] = max(found[site], number)
     return found
-
-
-def distinct(events: Sequence[Event], known: Mapping[Site, Signature]) -> Counter[tuple[Site, str]]:
-    """How many distinct values each statement computes with the primitives that make its results.
-
-    Work for gradients is left out, and so is what only goes on into the same primitive.
-    """
-    made: dict[tuple[Site, str], set[int]] = {}
-    used: dict[tuple[Site, str], set[int]] = {}
-    for event in events:
-        site = event.place.site
-        signature = known.get(site)
-        if signature is None or (event.transposed and not event.rerun):
-            continue
-        if event.primitive in signature.primitives:
-            key = (site, event.primitive)
-            made.setdefault(key, set()).update(value.number for value in event.results)
-            used.setdefault(key, set()).update(value.number for value in event.operands)
-    return Counter({key: len(numbers - used[key]) for key, numbers in made.items()})

@@ -43,7 +43,9 @@ class Observer(Base):
             "retained memory": "arrays alive when backward starts",
         }
         if variant == "jit":
-            self.methods["executions"] = "optimised HLO against the jaxpr, by program line"
+            self.methods["executions"] = "optimised HLO against plain's, values by program line"
+        #: What the optimised modules of the plain run compute: the control of the recomputed one.
+        self._control: Counter[tuple[str, str, str]] = Counter()
 
     def warm_up(self) -> None:
         jax.block_until_ready(jax.grad(lambda x: jnp.sin(x).sum())(jnp.ones(2)))
@@ -107,12 +109,15 @@ class Observer(Base):
         rerun, shown = counts.rerun, list(known)
         if self.variant == "jit":
             held = _held(program, module, forward)
-            distinct = jaxprs.distinct(events, known)
+            if forward.__name__ == "plain":
+                self._control = held
             rerun = Counter()
             for site, signature in known.items():
-                more = max(held[site, p] - distinct[site, p] for p in signature.primitives)
+                keys = [(site.region, site.label, name) for name in signature.primitives]
+                more = max(held[key] - self._control[key] for key in keys)
                 rerun[site] = max(0, min(counts.rerun[site], more))
-            shown = [s for s, k in known.items() if any(held[s, p] for p in k.primitives)]
+                if not any(held[key] for key in keys):
+                    shown.remove(site)
         draws = tuple(
             Draw(site.region, site.label, "rerun" if again else "forward", np.array(walk.value(n)))
             for site, again, n in counts.drawn
@@ -130,13 +135,13 @@ def _forward(module: ModuleType, forward: Callable[..., Any]) -> Any:
 
 def _held(
     program: Program, module: ModuleType, forward: Callable[..., Any]
-) -> Counter[tuple[Site, str]]:
-    """Distinct values per statement and primitive in all optimised modules that a run executes.
+) -> Counter[tuple[str, str, str]]:
+    """Distinct values by region, statement and primitive in the optimised modules that a run executes.
 
-    Where they are more than the program has, values are computed again; where an optimisation has
-    taken a rerun and its forward for one, they are not.
+    Where they are more than in those of the plain run, values are computed again; where the compiler
+    has taken a rerun and its forward for one, they are not.
     """
-    found: Counter[tuple[Site, str]] = Counter()
+    found: Counter[tuple[str, str, str]] = Counter()
     original = jax.jit
 
     def jit(function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -149,7 +154,8 @@ def _held(
             if not ready:
                 ready.append(jitted.lower(*arguments).compile())
                 ready.append(hlo.distinct(ready[0].as_text(), program))
-            found.update(ready[1])
+            for (site, primitive), number in ready[1].items():
+                found[site.region, site.label, primitive] += number
             return ready[0](*arguments)
 
         return call
