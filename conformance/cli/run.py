@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Annotated
 
 import pytest
@@ -51,10 +52,12 @@ def run(
       conformance run --adapter jax -n 2 --junitxml reports/jax.xml
     """
     places = find_places(cases, adapters_folder, reports)
+    # One for each set of adapters: several may run side by side.
+    cache = places.reports / ".pytest_cache" / "-".join(Path(name).name for name in adapter)
     arguments = [
         *("-p", "conformance", "-c", os.devnull, "--rootdir", str(places.cases.parent)),
         *("-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"),
-        *("-o", f"cache_dir={places.reports / '.pytest_cache'}"),
+        *("-o", f"cache_dir={cache}"),
         *(
             "--noconftest",
             "--no-header",
