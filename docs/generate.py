@@ -1,0 +1,303 @@
+"""The parts of the documentation that are made from the code.
+
+Run from a checkout: `python docs/generate.py`. Between `<!-- generated: NAME -->` and
+`<!-- end -->`, each page gets anew what the function of that name below returns. The suite's tests
+fail where that would change a page.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import BaseModel
+
+from conformance.adapter import (
+    DISCIPLINES,
+    AdapterModel,
+    Refusal,
+    VariantModel,
+    all_adapters,
+    find_adapter,
+)
+from conformance.capabilities import CAPABILITIES
+from conformance.case import Case, Procedure
+from conformance.checks import CHECKS
+from conformance.compare.model import CrossStatus
+from conformance.known import EntryModel
+from conformance.load import TOLERANCES, load_folder
+from conformance.operations import OPERATIONS, Operation
+from conformance.report.data import MARKS
+from conformance.spec import (
+    ArrayModel,
+    CaseModel,
+    ErrorModel,
+    GradientsModel,
+    RegionModel,
+)
+
+DOCS = Path(__file__).resolve().parent
+ROOT = DOCS.parent
+_PART = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+#: The cases whose reruns are shown under every discipline.
+WORKED = ("structure/unused-output", "regions/nested")
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A Markdown table."""
+    head = tuple(head)
+    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    lines += [f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+# -- cases -----------------------------------------------------------------------------------------
+
+
+def operations() -> str:
+    rows = ((f"`{o.signature()}`", o.definition, o.shape, _needs(o)) for o in OPERATIONS.values())
+    return table(("operation", "meaning", "shapes", "its gradient reads"), rows)
+
+
+def _needs(operation: Operation) -> str:
+    found = []
+    for argument, alternatives in operation.needs.items():
+        words = ", or ".join(
+            " and ".join(f"`{w}`" for w in sorted(s)) or "nothing" for s in alternatives
+        )
+        found.append(words if len(operation.needs) == 1 else f"{argument}: {words}")
+    return "; ".join(found) or "has none"
+
+
+def capabilities() -> str:
+    return table(("capability", "meaning"), ((f"`{k}`", v) for k, v in CAPABILITIES.items()))
+
+
+def tolerances() -> str:
+    rows = ((f"`{name}`", f"{t.rtol:g}", f"{t.atol:g}") for name, t in TOLERANCES.items())
+    return table(("dtype", "rtol", "atol"), rows)
+
+
+def _keys(model: type[BaseModel], more: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The keys of a model: each with its default and its description, or what `more` says."""
+    rows = []
+    for name, field in model.model_fields.items():
+        default = field.get_default(call_default_factory=True)
+        switch_or_number = isinstance(default, bool | int | float)
+        shown = "required" if field.is_required() else ""
+        if switch_or_number or isinstance(default, str):
+            shown = f"`{str(default).lower()}`" if default != "" else ""
+        meaning = field.description or more.get(name, "")
+        if not meaning:
+            raise LookupError(f"nothing says what {model.__name__}.{name} is")
+        rows.append((f"`{name}`", shown, meaning))
+    return table(("key", "default", "meaning"), rows)
+
+
+def case_keys() -> str:
+    return _keys(CaseModel)
+
+
+def array_keys() -> str:
+    return _keys(ArrayModel)
+
+
+def region_keys() -> str:
+    return _keys(RegionModel)
+
+
+def gradient_keys() -> str:
+    return _keys(GradientsModel)
+
+
+def error_keys() -> str:
+    return _keys(ErrorModel)
+
+
+def procedures() -> str:
+    """The paragraph of `Procedure` as a list."""
+    text = " ".join(inspect.cleandoc(Procedure.__doc__ or "").split("\n\n", 1)[1].split())
+    parts = re.findall(r"`(\w+)`: (.*?)(?= `\w+`: |$)", text)
+    return "".join(f"- `{name}`: {meaning}\n" for name, meaning in parts)
+
+
+# -- adapters --------------------------------------------------------------------------------------
+
+
+def adapter_keys() -> str:
+    return _keys(
+        AdapterModel,
+        {
+            "name": "How commands name it; also the name of its results file.",
+            "title": "The framework's name.",
+            "variants": "By name, see below.",
+        },
+    )
+
+
+def variant_keys() -> str:
+    return _keys(
+        VariantModel, {"discipline": f"One of {', '.join(f'`{d}`' for d in DISCIPLINES)}."}
+    )
+
+
+def refusal_keys() -> str:
+    return _keys(Refusal)
+
+
+def known_keys() -> str:
+    return _keys(
+        EntryModel,
+        {
+            "check": "The check's name.",
+            "reason": "A person's words: why it deviates. A run refuses an entry without.",
+            "url": "The upstream report, where there is one.",
+        },
+    )
+
+
+def variants() -> str:
+    rows = []
+    for adapter in all_adapters(ROOT / "adapters"):
+        for variant in adapter.variants:
+            model = variant.model
+            exact = "values and gradients" if model.exact_gradients else "values"
+            rows.append(
+                (
+                    f"`{variant.id}`",
+                    f"`{model.title}`" if "(" in model.title else model.title,
+                    model.discipline,
+                    exact if model.exact else "nothing",
+                )
+            )
+    return table(("variant", "what it runs", "discipline", "equals plain bit for bit"), rows)
+
+
+# -- checks ----------------------------------------------------------------------------------------
+
+
+def checks() -> str:
+    rows = (
+        (f"[{c.name}](#{c.name.replace(' ', '-')})", c.asks, c.level.value) for c in CHECKS.values()
+    )
+    return table(("check", "asks", "level"), rows)
+
+
+def check_pages() -> str:
+    """Each check's own docstring."""
+    parts = []
+    for check in CHECKS.values():
+        module = inspect.getmodule(check.judge)
+        assert module is not None
+        parts.append(
+            f"### {check.name}\n\nLevel: {check.level.value}.\n\n{_paragraphs(module.__doc__ or '')}\n"
+        )
+    return "\n".join(parts)
+
+
+def _paragraphs(text: str) -> str:
+    paragraphs = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
+def disciplines() -> str:
+    rows = ((f"`{name}`", _sentence(words)) for name, words in DISCIPLINES.items())
+    return table(("discipline", "what runs again in backward"), rows)
+
+
+def marks() -> str:
+    return table(("mark", "meaning"), ((f"`{name}`", words) for name, words in MARKS.items()))
+
+
+def cross_statuses() -> str:
+    text = " ".join((CrossStatus.__doc__ or "").split("\n\n", 1)[1].split())
+    parts = re.findall(r"`(\w+)`: (.*?)\.(?= `\w+`: |$)", text)
+    assert [name for name, _ in parts] == [status.value for status in CrossStatus]
+    return table(("verdict", "meaning"), ((f"`{name}`", words) for name, words in parts))
+
+
+def worked() -> str:
+    """How often statements run again under each discipline, as the reference says."""
+    expected = find_adapter("reference", ROOT / "adapters").load("expected")
+    cases = {case.id: case for case in load_folder(ROOT / "cases")}
+    return "\n".join(_worked(cases[name], expected.expect) for name in WORKED)
+
+
+def _worked(case: Case, expect: Callable[..., Any]) -> str:
+    counts = {name: expect(case, name).executions for name in DISCIPLINES}
+    statements = {(region, s.label): s for region, s in case.statements()}
+    rows = []
+    for region, label, phase in counts["whole"]:
+        if phase != "rerun" or not region:
+            continue
+        statement = statements.get((region, label))
+        what = f"`{label}`, a {statement.op}" if statement else "**as a whole**"
+        allowed = (str(found[region, label, phase]) for found in counts.values())
+        rows.append((f"`{region}`", what, *allowed))
+    order = list(dict.fromkeys(row[0] for row in rows))
+    rows.sort(key=lambda row: (order.index(row[0]), "whole" not in row[1]))
+    return f"`{case.id}`:\n\n" + table(("region", "statement", *DISCIPLINES), rows)
+
+
+PARTS: Mapping[str, Callable[[], str]] = {
+    function.__name__.replace("_", "-"): function
+    for function in (
+        operations,
+        capabilities,
+        tolerances,
+        case_keys,
+        array_keys,
+        region_keys,
+        gradient_keys,
+        error_keys,
+        procedures,
+        adapter_keys,
+        variant_keys,
+        refusal_keys,
+        known_keys,
+        variants,
+        checks,
+        check_pages,
+        disciplines,
+        marks,
+        cross_statuses,
+        worked,
+    )
+}
+
+
+def renewed(text: str) -> str:
+    """A page's text with its generated parts made anew. Raises `KeyError` for an unknown part."""
+    return _PART.sub(lambda found: f"{found[1]}\n{PARTS[found[2]]()}\n{found[3]}", text)
+
+
+def pages() -> tuple[Path, ...]:
+    """Every page of the documentation."""
+    listed = (*DOCS.glob("*.md"), ROOT / "CONTRIBUTING.md", ROOT / "README.md")
+    return (*sorted(listed), ROOT / "reports" / "README.md")
+
+
+def main() -> None:
+    """Write the pages whose generated parts have changed."""
+    for page in pages():
+        text = page.read_text("utf-8")
+        if renewed(text) != text:
+            page.write_text(renewed(text), "utf-8")
+            sys.stdout.write(f"{page.relative_to(ROOT)}\n")
+
+
+if __name__ == "__main__":
+    main()
