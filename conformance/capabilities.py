@@ -7,7 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from conformance.case import Again, Array, Case, Literal, Ref, Region, Tree, Value, leaves, walk
+from conformance.case import (
+    Again,
+    Case,
+    Literal,
+    Node,
+    Ref,
+    Region,
+    Statement,
+    Tree,
+    Value,
+    leaves,
+    walk,
+)
 from conformance.operations import OPERATIONS, RANDOM
 
 CAPABILITIES: Mapping[str, str] = {
@@ -107,9 +119,7 @@ def _single(region: Region) -> bool:
     return len(first.targets) == 1 and region.gives == Ref(first.targets[0])
 
 
-def _made(node: object) -> tuple[str, ...]:
-    from conformance.case import Statement
-
+def _made(node: Node) -> tuple[str, ...]:
     return node.targets if isinstance(node, Statement) else ()
 
 
@@ -125,8 +135,3 @@ def _has_literal(tree: Tree) -> bool:
     if isinstance(tree, Ref):
         return False
     return any(_has_literal(part) for part in (tree if isinstance(tree, tuple) else tree.values()))
-
-
-def asks_gradient(case: Case) -> tuple[Array, ...]:
-    """The tensors that the program starts from and that ask for a gradient."""
-    return tuple(array for array in case.arrays if array.gradient)
