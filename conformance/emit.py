@@ -16,11 +16,13 @@ the programs with ruff, takes the marks out again and keeps which line is which.
 from __future__ import annotations
 
 import ast
+import io
 import re
 import subprocess
 import sys
 import tempfile
 import textwrap
+import tokenize
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -41,13 +43,15 @@ from conformance.case import (
     Tree,
     Value,
     leaves,
+    node_makes,
+    walk,
 )
 from conformance.errors import AdapterError
 from conformance.operations import OPERATIONS
 from conformance.program import Site
 
 #: A comment of this form does not count towards the width of a line when ruff formats.
-_MARK = re.compile(r"[ ]*# pylint: s(\d+)$")
+_MARK = re.compile(r"# pylint: s(\d+)$")
 LINE_LENGTH = 88
 
 
@@ -112,8 +116,11 @@ class Spelling(ABC):
     def write(self) -> Code:
         """The whole program."""
         code, case = self.code, self.case
-        code(f'"""{case.title}.\n\nCase {case.id}, variant {self.variant.id}.\n')
-        code(f'Source: {case.source}\n"""\n')
+        self.refuse_clashes()
+        code(f'"""{in_docstring(case.title)}.')
+        code()
+        code(f"Case {in_docstring(case.id)}, variant {self.variant.id}.\n")
+        code(f'Source: {in_docstring(case.source)}\n"""\n')
         for line in self.imports:
             code(line)
         code("\n")
@@ -123,6 +130,20 @@ class Spelling(ABC):
         self.write_run()
         self.write_main()
         return code
+
+    def refuse_clashes(self) -> None:
+        """Raise `AdapterError` where a name of the case would hide one that the program imports."""
+        tree = ast.parse("\n".join(self.imports))
+        names = [node for node in ast.walk(tree) if isinstance(node, ast.alias)]
+        imported = {(n.asname or n.name).partition(".")[0] for n in names}
+        made = {name for node in walk(self.case.program) for name in node_makes(node)}
+        clashes = imported & (made | set(self.case.names()))
+        if clashes:
+            raise AdapterError(
+                f"case {self.case.id} names a value {min(clashes)!r}, which is an import here",
+                where=self.case.where,
+                hint="give the value another name",
+            )
 
     def write_inputs(self) -> None:
         """`inputs()`: every draw comes from one NumPy generator, in the order of the case."""
@@ -143,7 +164,7 @@ class Spelling(ABC):
 
     def write_forward(self, path: str) -> None:
         """`plain` or `recomputed`."""
-        self.path = path
+        self.path, self._temporary = path, 0
         with self.code.indent(f"def {path}({', '.join(self.case.names())}):"):
             self.write_nodes(self.case.program, "")
             self.code(f"return {self.tree(self.case.outputs)}")
@@ -343,6 +364,12 @@ FORWARD = Site("phase", "run", "", "forward")
 BACKWARD = Site("phase", "run", "", "backward")
 
 
+def in_docstring(text: str) -> str:
+    """A text from a case as it may stand in a docstring: one line, and no way out of it."""
+    line = " ".join(text.split()).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+
+
 def function(region: str) -> str:
     """The Python name of a region's function."""
     return region.replace("-", "_")
@@ -421,13 +448,14 @@ def _ruff(*arguments: str) -> None:
 
 def _unmarked(text: str, sites: Sequence[Site]) -> Text:
     marks: dict[int, Site] = {}
-    plain: list[str] = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        found = _MARK.search(line)
+    plain = text.splitlines()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        # A mark is a comment: the same words in a docstring are a case's title.
+        found = _MARK.search(token.string) if token.type == tokenize.COMMENT else None
         if found:
-            marks[number] = sites[int(found[1])]
-            line = line[: found.start()]
-        plain.append(line)
+            row, column = token.start
+            marks[row] = sites[int(found[1])]
+            plain[row - 1] = plain[row - 1][: column + found.start()].rstrip()
     text = "\n".join(plain) + "\n"
     lines: dict[int, Site] = {}
     for node in ast.walk(ast.parse(text)):

@@ -72,8 +72,10 @@ def explain(error: ValidationError, raw: object) -> Explanation:
     if kind == "literal_error":
         words = re.findall(r"'([^']+)'", str(first.get("ctx", {}).get("expected", "")))
         hint = nearest(str(found), words)
-    rule = first["msg"].removeprefix("Input ").removeprefix("should be ")
-    return Explanation(f"found {described(found)}, expected {rule}", hint, path, loc[-1] == "[key]")
+    said = f"found {described(found)}: {first['msg']}"
+    if first["msg"].startswith("Input should be "):
+        said = f"found {described(found)}, expected {first['msg'].removeprefix('Input should be ')}"
+    return Explanation(said, hint, path, loc[-1] == "[key]")
 
 
 def _steps(loc: Sequence[int | str], raw: object) -> Iterator[tuple[int | str, bool]]:
