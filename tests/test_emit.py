@@ -1,0 +1,312 @@
+"""Emitted programs, of every adapter, variant and case: formatted, complete, and the same each time."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+import yaml
+
+from conformance.adapter import Adapter, Variant, all_adapters
+from conformance.capabilities import required_by
+from conformance.case import Again, Case
+from conformance.emit import LINE_LENGTH, Text
+from conformance.load import load_folder, load_text
+from conformance.program import Site
+from conformance.programs import EmitFailure, program_path, texts
+
+from .test_load import GOOD
+
+ROOT = Path(__file__).parent.parent
+CASES = load_folder(ROOT / "cases")
+ADAPTERS = {adapter.name: adapter for adapter in all_adapters(ROOT / "adapters")}
+FUNCTIONS = ("inputs", "plain", "recomputed", "run", "main")
+PATHS = ("plain", "recomputed")
+#: Where one call does forward and backward, no line of `run` starts the backward pass.
+ONE_CALL = {"mindspore/graph-function", "mindspore/graph-cell", "mindspore/graph-primitive"}
+#: Where a region is an operation, which has no function: each of its calls is a line of its own.
+NO_FUNCTION = {"mindspore/graph-primitive"}
+Written = dict[tuple[str, str], tuple[Case, Variant, Text]]
+
+
+def _written(adapter: Adapter, cases: tuple[Case, ...]) -> Written:
+    pairs = [
+        (case, variant)
+        for variant in adapter.variants
+        for case in cases
+        if not required_by(case) & set(variant.model.lacks)
+    ]
+    made, found = texts(adapter, pairs), Written()
+    for case, variant in pairs:
+        key = (case.id, variant.id)
+        text = made[key]
+        assert not isinstance(text, EmitFailure), f"{key}: {text.message}\n{text.traceback}"
+        found[key] = case, variant, text
+    return found
+
+
+@pytest.fixture(scope="module", params=ADAPTERS)
+def written(request: pytest.FixtureRequest) -> Written:
+    return _written(ADAPTERS[request.param], CASES)
+
+
+@cache
+def _tree(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
+def _ruff(folder: Path, *arguments: str) -> str:
+    line = f"--config=line-length={LINE_LENGTH}"
+    command = [sys.executable, "-m", "ruff", *arguments, "--isolated", "--no-cache", line]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    return done.stdout + done.stderr if done.returncode else ""
+
+
+def _write(written: Written, folder: Path) -> None:
+    for key, (_, _, text) in written.items():
+        file = folder / program_path(*key)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text.text, "utf-8")
+
+
+def test_ruff_has_nothing_to_say(written: Written, tmp_path: Path) -> None:
+    _write(written, tmp_path)
+    assert _ruff(tmp_path, "check", "--output-format=concise") == ""
+    assert _ruff(tmp_path, "format", "--check") == ""
+
+
+def test_programs_have_the_functions(written: Written) -> None:
+    for key, (_, _, text) in written.items():
+        made = [n.name for n in _tree(text.text).body if isinstance(n, ast.FunctionDef)]
+        found = [name for name in made if name in FUNCTIONS]
+        assert found == list(FUNCTIONS), key
+        assert "pylint" not in text.text, key
+
+
+# -- sites ----------------------------------------------------------------------------------------
+
+
+def _reached(tree: ast.Module, start: str) -> list[ast.stmt]:
+    """The definitions of a module that a function of it uses, itself first."""
+    made = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+    found: dict[str, ast.stmt] = {}
+    waiting = [start]
+    while waiting:
+        name = waiting.pop()
+        if name in made and name not in found:
+            found[name] = made[name]
+            waiting += [n.id for n in ast.walk(made[name]) if isinstance(n, ast.Name)]
+    return list(found.values())
+
+
+def _marked(text: Text, nodes: list[ast.stmt]) -> Iterator[tuple[ast.stmt, Site]]:
+    """The statements and definitions in `nodes` that have a site."""
+    for top in nodes:
+        for node in ast.walk(top):
+            if isinstance(node, ast.stmt) and node.lineno in text.lines:
+                site = text.lines[node.lineno]
+                if isinstance(node, ast.FunctionDef) == (site.kind == "region"):
+                    yield node, site
+
+
+def _mentions(source: str, name: str) -> bool:
+    return re.search(rf"\b{re.escape(name)}\b", source) is not None
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_each_statement_has_one_site(written: Written, path: str) -> None:
+    """In what `plain` reaches, and in what `recomputed` reaches: they may share definitions."""
+    for key, (case, variant, text) in written.items():
+        tree = _tree(text.text)
+        wanted = Counter((region, s.label, s.op) for region, s in case.statements())
+        if variant.id in NO_FUNCTION:
+            calls = Counter(node.region for node in case.program if isinstance(node, Again))
+            wanted += Counter({site: calls[site[0]] for site in wanted})
+        found: Counter[tuple[str, str, str]] = Counter()
+        for node, site in _marked(text, _reached(tree, path)):
+            if site.kind != "statement":
+                continue
+            found[site.region, site.label, site.op] += 1
+            assert not hasattr(node, "body"), f"{key}: line {node.lineno} holds more than {site}"
+            source = ast.get_source_segment(text.text, node) or ""
+            assert _mentions(source, site.label), f"{key}: {source!r} does not make {site.label}"
+            lines = range(node.lineno, (node.end_lineno or 0) + 1)
+            assert all(text.lines[n] is site for n in lines), f"{key}: {source!r}"
+        assert found == wanted, key
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_each_region_has_a_site(written: Written, path: str) -> None:
+    for key, (case, variant, text) in written.items():
+        tree = _tree(text.text)
+        found = Counter(
+            s.region for _, s in _marked(text, _reached(tree, path)) if s.kind == "region"
+        )
+        wanted = Counter(r.name for r in case.regions())
+        assert found == (Counter() if variant.id in NO_FUNCTION else wanted), key
+
+
+def test_run_has_its_phases(written: Written) -> None:
+    for key, (case, variant, text) in written.items():
+        phases = [
+            (s.path, s.label)
+            for _, s in _marked(text, _tree(text.text).body[:])
+            if s.kind == "phase"
+        ]
+        both = case.loss is not None and variant.id not in ONE_CALL
+        wanted = {("run", "forward")} | ({("run", "backward")} if both else set())
+        assert set(phases) == wanted, key
+        forwards = phases.count(("run", "forward"))
+        assert forwards == 1 or (variant.id in ONE_CALL and forwards), key
+        (run,) = (n for n in _tree(text.text).body if getattr(n, "name", "") == "run")
+        inside = range(run.lineno, (run.end_lineno or 0) + 1)
+        assert all(n in inside for n, site in text.lines.items() if site.kind == "phase"), key
+
+
+# -- the same each time, and the same on both paths -----------------------------------------------
+
+
+def test_emission_is_deterministic(written: Written) -> None:
+    (adapter,) = {v.adapter for _, v, _ in written.values()}
+    again = _written(ADAPTERS[adapter], tuple(reversed(CASES)))
+    assert {k: w[2] for k, w in again.items()} == {k: w[2] for k, w in written.items()}
+
+
+RECOMPUTE = ("tape.recompute", "checkpoint", "jax.checkpoint", "tf.recompute_grad", "recompute")
+OPTIONS = ("use_reentrant", "preserve_rng", "preserve_rng_state", "merge_adjacent")
+
+
+class _Direct(ast.NodeTransformer):
+    """`recomputed` with every region called directly."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, ast.expr] = {}
+        self.removed = 0
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST | None:
+        value, target = node.value, node.targets[0]
+        if self._recompute(value) and self._makes(value) and isinstance(target, ast.Name):
+            assert isinstance(value, ast.Call)
+            self.names[target.id] = value.args[0]
+            self.removed += 1
+            return None
+        return self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id in self.names:
+            node.func = self.names[node.func.id]
+        elif self._recompute(node) and not self._makes(node):
+            self.removed += 1
+            kept = [k for k in node.keywords if k.arg not in OPTIONS]
+            return ast.Call(node.args[0], node.args[1:], kept)
+        elif self._recompute(node) and ast.unparse(node.func) == "jax.checkpoint":
+            self.removed += 1
+            return node.args[0]
+        return node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        """`f.__wrapped__ is g` is `True` in `plain`, as the operation says."""
+        return ast.Constant(True) if "__wrapped__" in ast.unparse(node) else node
+
+    @staticmethod
+    def _recompute(node: ast.expr) -> bool:
+        return isinstance(node, ast.Call) and ast.unparse(node.func) in RECOMPUTE
+
+    @staticmethod
+    def _makes(node: ast.expr) -> bool:
+        """Whether the call returns a callable, and calls nothing itself."""
+        assert isinstance(node, ast.Call)
+        return ast.unparse(node.func) not in ("checkpoint", "recompute")
+
+
+@pytest.mark.parametrize("name", ["reference", "torch", "jax", "tf", "paddle"])
+def test_recomputed_differs_in_calls_of_regions_alone(name: str) -> None:
+    for key, (case, _, text) in _written(ADAPTERS[name], CASES).items():
+        if any(region.block == "invalid" for region in case.regions()):
+            continue
+        made = {n.name: n for n in ast.parse(text.text).body if isinstance(n, ast.FunctionDef)}
+        direct = _Direct()
+        recomputed = direct.visit(made["recomputed"])
+        recomputed.name = "plain"
+        assert _numbered(ast.unparse(recomputed)) == _numbered(ast.unparse(made["plain"])), key
+        assert direct.removed >= 1, key
+
+
+def _numbered(text: str) -> str:
+    """A text with its temporaries numbered from 1."""
+    numbers: dict[str, str] = {}
+    return re.sub(r"result\d+", lambda m: numbers.setdefault(m[0], f"r{len(numbers)}"), text)
+
+
+# -- hostile words --------------------------------------------------------------------------------
+
+HOSTILE = {
+    "quotes": '""" + __import__("os").system("touch {mark}") + """',
+    "many-quotes": 'a """"""" b """" c "" d "',
+    "apostrophes": "''' + 1 + '''",
+    "backslash-quotes": '\\""" \\\\""" \\',
+    "backslash-at-end": "abc\\",
+    "escapes": "\\N{BULLET} \\x00 \\u12 \\",
+    "lines": 'a\n"""\nimport os\n"""\r\nb\x0bc\x0cd\u2028e\x85f',
+    "nul": "a\0b",
+    "direction": "a\u202eb",
+    "mark": "a  # pylint: s0",
+    "marks": "a  # pylint: s999999\n  # pylint: s0\nb  # pylint: s0",
+    "noqa": "# noqa # fmt: off # type: ignore # ruff: noqa",
+    "braces": "{x} {0} {} %s",
+    "long": "word " * 100,
+    "unbroken": "w" * 300,
+}
+
+
+def _hostile(id: str, words: str) -> Case:
+    document = yaml.safe_load(GOOD)
+    case = document["cases"].pop("one")
+    document["cases"][id] = case | {"title": words, "source": words, "why": words}
+    case["inputs"]["flag"]["value"] = words
+    case["program"][0] |= {"takes": [{words: "x"}], "gives": {words: "y", "more": ["h"]}}
+    document["cases"][id]["outputs"] = {words: ["z"]}
+    (loaded,) = load_text(yaml.safe_dump(document), "hostile.yaml")
+    assert loaded.title == words
+    return loaded
+
+
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_hostile_words_stay_words(name: str, tmp_path: Path) -> None:
+    mark = tmp_path / "evaluated"
+    hostile = {i: w.replace("{mark}", str(mark)) for i, w in HOSTILE.items()}
+    cases = tuple(_hostile(id, words) for id, words in {"harmless": "words", **hostile}.items())
+    written = _written(ADAPTERS[name], cases)
+    assert len({key for key, _ in written}) == len(cases)
+    allowed = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign)
+    for key, (_, variant, text) in written.items():
+        tree = ast.parse(text.text)
+        docstring, *body, last = tree.body
+        words = ast.get_docstring(tree) or ""
+        assert words.count("\n") == 3, key
+        assert all(isinstance(node, allowed) for node in body), key
+        assert isinstance(last, ast.If), key
+        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        assert not names & {"__import__", "os"}, key
+        harmless = written["fam/harmless", variant.id][2]
+        assert set(text.lines.values()) == set(harmless.lines.values()), key
+        assert min(text.lines) > (docstring.end_lineno or 0), key
+    _write(written, tmp_path)
+    assert _ruff(tmp_path, "format", "--check") == ""
+    assert not mark.exists()
+
+
+def test_a_name_that_hides_an_import_is_refused() -> None:
+    (case,) = load_text(GOOD.replace("h = ", "torch = ").replace("sin(h)", "sin(torch)"), "f.yaml")
+    variant = ADAPTERS["torch"].variants[0]
+    (failure,) = texts(ADAPTERS["torch"], [(case, variant)]).values()
+    assert isinstance(failure, EmitFailure)
+    assert "names a value 'torch', which is an import here" in failure.message
