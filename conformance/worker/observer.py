@@ -178,7 +178,7 @@ class Observer(ABC):
             with Trace(program, on_phase=on_phase).active():
                 module.run(forward)
                 self.settle()
-            if len(readings) != 2 or None in before or None in readings:
+            if len(before) != 2 or len(readings) != 2 or None in before or None in readings:
                 return None
             grown = [after - at for after, at in zip(readings, before, strict=True)]  # type: ignore[operator]
             found = grown[0] - grown[1]
