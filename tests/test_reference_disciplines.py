@@ -301,6 +301,8 @@ ROWS = [
     ),
     _row("a pair in one", PAIR, "a2 b2 ra2 rb2 o1", "a2 b1 ra2 rb1 o1", "a2 b1", tanh="out"),
     _row("a pair in one, flattened", PAIR, None, None, "a1 b1", tanh="out", region="flat"),
+    _row("a pair, results at hand", PAIR, None, None, "a1 b0", tanh="out", region="out flat"),
+    _row("a pair, all at hand", PAIR, None, None, "a0 b0", tanh="out", region="out inner flat"),
     _row(
         "one inside, one after",
         "o(x):\n  ra(x):\n    a = tanh(x)\n  b = tanh(a)\nz = sin(b)",

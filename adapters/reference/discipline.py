@@ -61,7 +61,7 @@ class World:
 
     @property
     def region(self) -> frozenset[str]:
-        """What the variant says of regions as a whole: `out`, `flat`, `after`."""
+        """What the variant says of regions as a whole: `out`, `inner`, `flat`, `after`."""
         return frozenset(self.saves.get("region", "").replace(",", " ").split())
 
 
@@ -236,6 +236,8 @@ def _solved(flow: Any, world: World, unit: Unit) -> list[Unit]:
     at_hand: set[int] = set()
     if "out" in world.region:
         last = [c for c in unit.calls if not set(_consumers(flow, c)) & set(unit.calls)]
+        if "inner" in world.region:
+            last += [c for c in flow.calls() if set(unit.calls) & set(c.chain[:-1])]
         at_hand = {n for call in last for n in call.gives}
     wanted = [n for u in nearest for n in u.reads]
     reruns: set[Any] = set()

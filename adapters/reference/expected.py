@@ -31,11 +31,11 @@ def expect(
 
     `saves` says for an operation what its gradient keeps in this variant (words out of its
     arguments, `out`, `mask`); for `region`, the word `out` says that what a region gives is at hand
-    in backward, `flat` that nested regions are run again as one, and `after` that a value is saved
-    when its operation has run, so that early stop comes after it. `draws` are the random numbers
-    that the program drew; without them the values of a program that draws are unknown, and so are
-    the gradients of one that draws anew in its rerun (`preserve_rng: false`). Raises `ValueError`
-    where the draws do not fit the program.
+    in backward, `inner` with it that what regions inside it give is too, `flat` that nested regions
+    are run again as one, and `after` that a value is saved when its operation has run, so that early
+    stop comes after it. `draws` are the random numbers that the program drew; without them the
+    values of a program that draws are unknown, and so are the gradients of one that draws anew in
+    its rerun (`preserve_rng: false`). Raises `ValueError` where the draws do not fit the program.
     """
     if case.error is not None:
         return Expected(None, None, None, None, None, None, {}, None, case.error.type)
