@@ -14,6 +14,7 @@ from conformance.case import (
     Again,
     Array,
     Case,
+    Literal,
     Node,
     Ref,
     Region,
@@ -416,8 +417,30 @@ class Spelling(Base):
             code(f"outputs = network({', '.join(given)})")
             place = self.loss_place()
             value = place if loss.reduction == "none" else f"ops.{loss.reduction}({place})"
-            code(f"return {value}, outputs")
+            if self._stops():
+                code(f"loss = {value}")
+            if self._stops():
+                code("# has_aux knows tensors and tuples alone")
+                code(f"outputs = {self._stopped(self.case.outputs, 'outputs')}")
+            code(f"return {'loss' if self._stops() else value}, outputs")
         code()
+
+    def _stops(self) -> bool:
+        """Whether gradients through the outputs are stopped by hand: in graph mode `has_aux` does
+        it for tensors and tuples, and raises at dicts and at what is no tensor."""
+        return self.graph and _has_others(self.case.outputs)
+
+    def _stopped(self, tree: Tree, place: str) -> str:
+        """The outputs, at an expression, with gradients stopped leaf by leaf."""
+        if isinstance(tree, Ref):
+            return f"ops.stop_gradient({place})"
+        if isinstance(tree, Literal):
+            return repr(tree.value)
+        if isinstance(tree, Mapping):
+            pairs = (f"{k!r}: {self._stopped(t, f'{place}[{k!r}]')}" for k, t in tree.items())
+            return f"{{{', '.join(pairs)}}}"
+        parts = [self._stopped(t, f"{place}[{i}]") for i, t in enumerate(tree)]
+        return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
 
     def _write_gradients(self) -> None:
         code, case, kind = self.code, self.case, self.case.procedure.kind
@@ -451,12 +474,16 @@ class Spelling(Base):
         with code.indent(f"def compute_total({', '.join(passed)}):"):
             self._write_gradient_function("compute")
             self._write_differentiated("compute", "loss", "outputs", inner=True)
-            code(f"gradients = {self._gradients()}")
-            total = " + ".join(f'ops.sum(gradients["{name}"])' for name in self.case.wrt)
-            code(f"return {total}, (loss, outputs, gradients)")
+            places = self._gradient_places()
+            firsts = [places[name] for name in self.case.wrt]
+            total = " + ".join(f"ops.sum({first})" for first in firsts)
+            one = "," if len(firsts) == 1 else ""
+            code(f"return {total}, (loss, outputs, ({', '.join(firsts)}{one}))")
         code()
         self._write_gradient_function("compute_total")
-        self._write_differentiated("compute_total", "total", "(loss, outputs, gradients)")
+        self._write_differentiated("compute_total", "total", "(loss, outputs, first)")
+        firsts = [f'"{name}": first[{i}]' for i, name in enumerate(self.case.wrt)]
+        code(f"gradients = {{{', '.join(firsts)}}}")
         code(f"again = {self._gradients()}")
 
     def _write_gradient_function(self, name: str) -> None:
@@ -465,7 +492,8 @@ class Spelling(Base):
         positions = [self._passed().index(n) for n in self._sources()]
         position = f"grad_position={_tuple(positions)}" if positions else "grad_position=None"
         weights = "weights=weights" if self._weights() else ""
-        words = ", ".join(filter(None, [name, position, weights, "has_aux=True"]))
+        aux = "" if name == "compute" and self._stops() else "has_aux=True"
+        words = ", ".join(filter(None, [name, position, weights, aux]))
         self.code(f"differentiate_{name} = ms.value_and_grad({words})")
 
     def _write_differentiated(
@@ -495,15 +523,27 @@ class Spelling(Base):
 
     def _gradients(self) -> str:
         """A dict of the gradients asked for."""
+        places = self._gradient_places()
+        return "{" + ", ".join(f'"{name}": {places[name]}' for name in self.case.wrt) + "}"
+
+    def _gradient_places(self) -> dict[str, str]:
+        """The expression of each gradient by name."""
         sources, weights = self._sources(), self._weights()
         places = {n: f"of_weights[{i}]" for i, n in enumerate(weights)}
         # In graph mode a single position gives the gradient itself, not a tuple of one.
         alone = self.graph and len(sources) == 1
         places |= {n: "of_inputs" if alone else f"of_inputs[{i}]" for i, n in enumerate(sources)}
-        return "{" + ", ".join(f'"{name}": {places[name]}' for name in self.case.wrt) + "}"
+        return places
 
     def _chosen(self, arrays: tuple[Array, ...]) -> str:
         return "{" + ", ".join(f'"{a.name}": values["{a.name}"]' for a in arrays) + "}"
+
+
+def _has_others(tree: Tree) -> bool:
+    """Whether a tree has dicts, or leaves that are not tensors."""
+    if isinstance(tree, tuple):
+        return any(_has_others(part) for part in tree)
+    return not isinstance(tree, Ref)
 
 
 def _tuple(numbers: Sequence[int]) -> str:

@@ -1,0 +1,99 @@
+"""Which values the statements of a program hand to each other, told by a run in PyNative mode."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+from mindspore import Tensor
+
+from conformance.program import Program, Site
+from conformance.worker.trace import Trace
+
+
+@dataclass(frozen=True)
+class Step:
+    """One execution of a statement: what it reads and gives, as numbers of tensors, and the calls of
+    regions around it (name and number of the call), the outermost first."""
+
+    site: Site
+    reads: tuple[int, ...]
+    gives: tuple[int, ...]
+    regions: tuple[tuple[str, int], ...]
+
+
+class Flow(Trace):
+    """Follows a program and keeps its steps, in order. Tensors are numbered as they appear."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program, on_statement=self._done)
+        self.steps: list[Step] = []
+        self.starts: dict[int, tuple[str, int]] = {}  # tensors that the program starts from
+        self._tensors: list[Tensor] = []  # kept, so that no `id` comes twice
+        self._numbers: dict[int, int] = {}
+        self._frames: list[FrameType] = []
+        self._begun: dict[Site, tuple[tuple[int, ...], tuple[tuple[str, int], ...]]] = {}
+        self._assignments = {
+            node.lineno: node
+            for node in ast.walk(ast.parse(program.text))
+            if isinstance(node, ast.Assign)
+        }
+
+    def number(self, tensor: Tensor) -> int:
+        """The number of a tensor; the same object always has the same one."""
+        if id(tensor) not in self._numbers:
+            self._numbers[id(tensor)] = len(self._tensors)
+            self._tensors.append(tensor)
+        return self._numbers[id(tensor)]
+
+    def start(self, tensor: Tensor, name: str) -> None:
+        """Name a tensor that the program starts from."""
+        self.starts[self.number(tensor)] = name, 0
+
+    def _step(self, frame: FrameType, event: str, argument: object) -> Any:
+        site = self.program.lines.get(frame.f_lineno) if event == "line" else None
+        if site is not None and site.kind == "statement" and site is not self._pending.get(frame):
+            read = self._read(frame) if frame.f_lineno in self._assignments else ()
+            found = super()._step(frame, event, argument)
+            self._begun[site] = tuple(read), tuple(reversed(list(self._around(frame))))
+            return found
+        return super()._step(frame, event, argument)
+
+    def _read(self, frame: FrameType) -> tuple[int, ...]:
+        """The tensors that the statement at a frame's line reads, in the order written."""
+        found: list[int] = []
+        for node in ast.walk(self._assignments[frame.f_lineno].value):
+            value: object = None
+            if isinstance(node, ast.Name):
+                value = frame.f_locals.get(node.id)
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                value = getattr(frame.f_locals.get(node.value.id), node.attr, None)
+            if isinstance(value, Tensor):
+                found.append(self.number(value))
+        return tuple(found)
+
+    def _around(self, frame: FrameType | None) -> Iterator[tuple[str, int]]:
+        while frame is not None:
+            if frame.f_code.co_filename == self.program.file:
+                site = self.program.lines.get(frame.f_code.co_firstlineno)
+                if site is not None and site.kind == "region":
+                    if frame not in self._frames:
+                        self._frames.append(frame)
+                    yield site.region, self._frames.index(frame)
+            frame = frame.f_back
+
+    def _done(self, site: Site, phase: str, names: Mapping[str, Any]) -> None:
+        reads, regions = self._begun[site]
+        if site.region and site.region not in (name for name, _ in regions):
+            regions = (*regions, (site.region, -1 - len(self.steps)))  # an operation, and no cell
+        line = next(
+            n for n, s in self.program.lines.items() if s is site and n in self._assignments
+        )
+        target = self._assignments[line].targets[0]
+        parts = target.elts if isinstance(target, ast.Tuple) else [target]
+        values = [names.get(part.id) for part in parts if isinstance(part, ast.Name)]
+        gives = tuple(self.number(v) for v in values if isinstance(v, Tensor))
+        self.steps.append(Step(site, reads, gives, regions))

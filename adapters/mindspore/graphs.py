@@ -1,0 +1,264 @@
+"""What MindSpore's compiler says of a graph, and which of its nodes a statement has become.
+
+The compiler writes the graph after each of its passes; the last one of the frontend (`validate`)
+has every operation with what it reads. An operation that is recomputed has an attribute
+`recompute_id`, and so has its copy in backward, which is marked `duplicated`. (Program lines are
+there too, but operations that are called through the same function of MindSpore share them, and a
+copy has none. So statements are found by what they read.)
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from conformance.observation import Execution, Phase
+
+#: A value: the node's number and which of its results, or a parameter's name and 0.
+Ref = tuple[int | str, int]
+Key = tuple[str, str, Phase]
+
+_NODE = re.compile(r"^  %(\d+)\(.*?\) = (?:PrimFunc_)?([\w:]+)\((.*)$")
+_ARGUMENT = re.compile(r"(%para\d+_)args(\d+)")
+_OPERAND = re.compile(r"%para\d+_([\w.\-]+)|%(\d+)")
+_ATTRIBUTES = re.compile(r"\) (?:primitive_attrs|cnode_attrs|cnode_primal_attrs): \{")
+_INDEX = re.compile(r"I64\((\d+)\)")
+_ID = re.compile(r"recompute_id: I64\((\d+)\)")
+_SCOPE = "# Fullname with scope: (Gradients/"
+#: Nodes that hand values on and run no kernel.
+_PASSING = frozenset({"Load", "Depend", "MakeTuple", "MakeList", "UpdateState"})
+#: What an operation of a case becomes: the nodes of each possible form.
+FORMS: Mapping[str, tuple[Counter[str], ...]] = {
+    op: tuple(Counter(form.split()) for form in forms)
+    for op, forms in {
+        "add": ["Add"],
+        "subtract": ["Sub"],
+        "multiply": ["Mul", "Muls"],
+        "divide": ["Div", "Reciprocal Muls", "Reciprocal"],
+        "negative": ["Neg"],
+        "matmul": ["MatMulExt", "MatMul", "BatchMatMul"],
+        "linear": ["Dense"],
+        "conv2d": ["Conv2D"],
+        "max_pool2d": ["MaxPool"],
+        "avg_pool2d": ["ExpandDims AvgPool3D Squeeze", "AvgPool"],
+        "batch_norm": ["BatchNorm"],
+        "layer_norm": ["LayerNorm"],
+        "embedding": ["Gather"],
+        "relu": ["ReLU"],
+        "gelu": ["Div Erf Add Mul Mul"],
+        "tanh": ["Tanh"],
+        "sigmoid": ["Sigmoid"],
+        "sin": ["Sin"],
+        "cos": ["Cos"],
+        "exp": ["Exp"],
+        "log": ["Log"],
+        "softmax": ["Softmax"],
+        "dropout": ["Dropout"],
+        "sum": ["SumExt", "ReduceSum"],
+        "mean": ["ReduceMean", "MeanExt"],
+        "reshape": ["Reshape"],
+        "permute_dims": ["Transpose"],
+        "concat": ["Concat"],
+        "split": ["Split"],
+        "astype": ["Cast"],
+        "uniform": ["UniformReal", "UniformReal Add", "UniformReal Mul Add"],
+    }.items()
+}
+#: Operations that hand their argument on.
+HANDING_ON = frozenset({"stop_gradient", "raise_if"})
+HANDED_ON = "handed on"
+
+
+@dataclass
+class Node:
+    """A node of a graph: what it does, the values it reads, and whether it belongs to a gradient."""
+
+    operation: str
+    reads: tuple[Ref, ...]
+    recompute_id: str
+    copy: bool
+    gradient: bool = False
+
+
+def read_nodes(text: str) -> dict[int, Node]:
+    """The nodes of a graph as the compiler writes it, by number, in order."""
+    found: dict[int, Node] = {}
+    handed: dict[int, tuple[Ref, ...]] = {}  # what the nodes hand on that run nothing
+    current: Node | None = None
+
+    def behind(ref: Ref) -> tuple[Ref, ...]:
+        return handed.get(ref[0], (ref,)) if isinstance(ref[0], int) else (ref,)
+
+    for line in text.splitlines():
+        header = _NODE.match(line)
+        if not header:
+            if current is not None and _SCOPE in line:
+                current.gradient = True
+            continue
+        current = None
+        number, operation = int(header[1]), header[2]
+        given = _ATTRIBUTES.split(header[3])[0]
+        direct: list[Ref] = [
+            (int(node), 0) if node else (name, 0) for name, node in _OPERAND.findall(given)
+        ]
+        if operation == "Depend":
+            direct = direct[:1]  # the second only says what comes first
+        reads = tuple(ref for operand in direct for ref in behind(operand))
+        if operation == "TupleGetItem" and direct[0][0] in found:
+            index = _INDEX.search(given)
+            handed[number] = ((direct[0][0], int(index[1]) if index else 0),)
+        elif operation == "TupleGetItem":
+            index = _INDEX.search(given)
+            handed[number] = reads[int(index[1]) :][:1] if index else reads
+        elif operation in _PASSING:
+            handed[number] = reads
+        else:
+            number_of = _ID.search(line)
+            copy = "duplicated: Bool(1)" in line
+            current = Node(operation, reads, number_of[1] if number_of else "", copy)
+            found[number] = current
+    return found
+
+
+def executions(
+    graphs: Iterable[str], flow: Any, inputs: Sequence[str], calls: int
+) -> tuple[Execution, ...]:
+    """How often regions and statements run in graphs that are called so often in all.
+
+    `flow` (see flow.py) says what each statement reads, `inputs` are the names of the program's
+    inputs in order. A statement runs as often as the node that gives its value, a region as often
+    as the statement in it that runs most. A statement that hands its argument on has nothing to
+    run: forward it counts once for each call, and never again.
+    """
+    found: Counter[Key] = Counter()
+    texts = list(graphs)
+    for text in texts:
+        nodes = read_nodes(_ARGUMENT.sub(lambda m: m[1] + inputs[int(m[2])], text))
+        for key, count in _counted(nodes, flow).items():
+            found[key] += count * calls // len(texts)
+    return tuple(Execution(*key, count) for key, count in found.items())
+
+
+def _counted(nodes: dict[int, Node], flow: Any) -> Counter[Key]:
+    """Counts of one graph that runs once."""
+    copies = Counter(node.recompute_id for node in nodes.values() if node.copy)
+    known = {node.recompute_id for node in nodes.values() if not node.copy} - {""}
+    if not copies.keys() <= known:
+        raise RuntimeError("the graph has copies of operations that are not in it")
+    found: Counter[Key] = Counter()
+    busiest: dict[tuple[str, int], list[int]] = {}
+    for step, value in matched(nodes, flow):
+        forward, again = int(value is not None), 0
+        if isinstance(value, int) and nodes[value].recompute_id:
+            again = copies[nodes[value].recompute_id]
+        found[step.site.region, step.site.label, "forward"] += forward
+        found[step.site.region, step.site.label, "rerun"] += again
+        for call in step.regions:
+            most = busiest.setdefault(call, [0, 0])
+            most[:] = max(most[0], forward), max(most[1], again)
+    for (name, _), (forward, again) in busiest.items():
+        found[name, "", "forward"] += forward
+        found[name, "", "rerun"] += again
+    return found
+
+
+def matched(nodes: dict[int, Node], flow: Any) -> list[tuple[Any, int | str | None]]:
+    """Each step with the number of the node that gives its value, `HANDED_ON` where it has none of
+    its own, `None` where it is not in the graph.
+
+    Raises `RuntimeError` where a step is missing and a node that might be it is left over.
+    """
+    forward = {n: node for n, node in nodes.items() if not node.copy and not node.gradient}
+    values: dict[int, Ref] = dict(flow.starts)
+    cones: dict[
+        int, frozenset[int]
+    ] = {}  # all nodes of a statement by the one that gives its value
+    found: list[tuple[Any, int | str | None]] = []
+    for step in flow.steps:
+        known = all(number in values for number in step.reads)
+        sources = frozenset(values[number] for number in step.reads if number in values)
+        value: int | str | None = None
+        if known and step.site.op in HANDING_ON:
+            value = HANDED_ON
+            values |= dict.fromkeys(step.gives, values[step.reads[0]])
+        elif known:
+            value = _find(forward, step.site.op, sources, frozenset(values.values()), cones)
+            if isinstance(value, int):
+                values |= {number: (value, i) for i, number in enumerate(step.gives)}
+        found.append((step, value))
+    missing = {step.site.op for step, value in found if value is None}
+    used = {number for cone in cones.values() for number in cone}
+    might = {name for op in missing for form in FORMS[op] for name in form}
+    left = {node.operation for number, node in forward.items() if number not in used}
+    if might & left:
+        raise RuntimeError(f"no node found for {sorted(missing)}, but {sorted(might & left)} left")
+    return found
+
+
+def _find(
+    nodes: Mapping[int, Node],
+    op: str,
+    sources: frozenset[Ref],
+    known: frozenset[Ref],
+    cones: dict[int, frozenset[int]],
+) -> int | None:
+    """The node that computes an operation from its sources, with its helpers; noted in `cones`."""
+    for form in FORMS[op]:
+        for number in nodes:
+            cone, read = _cone(nodes, number, known)
+            if read != sources or Counter(nodes[n].operation for n in cone) != form:
+                continue
+            if number not in cones:
+                cones[number] = frozenset(cone)
+                return number
+    for number, done in cones.items():  # the same operation on the same values is computed once
+        others = known - {(number, index) for index in range(len(known))}
+        same = _cone(nodes, number, others)[1] == sources
+        if same and Counter(nodes[n].operation for n in done) in FORMS[op]:
+            return number
+    return None
+
+
+def _cone(
+    nodes: Mapping[int, Node], number: int, known: frozenset[Ref]
+) -> tuple[set[int], set[Ref]]:
+    """The nodes from which a node is computed back to known values, and those values."""
+    cone: set[int] = {number}
+    read: set[Ref] = set()
+    todo = list(nodes[number].reads)
+    while todo:
+        ref = todo.pop()
+        if ref in known or ref[0] not in nodes:
+            read.add(ref)
+        elif ref[0] not in cone:
+            assert isinstance(ref[0], int)
+            cone.add(ref[0])
+            todo += nodes[ref[0]].reads
+    return cone, read
+
+
+class Graphs:
+    """The folder into which the compiler writes. It must be named before MindSpore is imported."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What tells the compiler to write its graphs."""
+        return {"MS_DEV_SAVE_GRAPHS": "1", "MS_DEV_SAVE_GRAPHS_PATH": str(self.folder)}
+
+    def clear(self) -> None:
+        """Forget the graphs written so far."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def read(self, file: str) -> list[str]:
+        """The graphs of a program that were compiled since the last `clear`."""
+        found = sorted(self.folder.rglob("*_validate_*.ir"))
+        texts = [path.read_text("utf-8") for path in found]
+        return [text for text in texts if f"# In file {file}:" in text]

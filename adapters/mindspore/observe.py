@@ -1,0 +1,216 @@
+"""How MindSpore is observed: its CPU profiler in PyNative mode, its compiler's graphs in graph mode.
+
+In PyNative mode each kernel's start lies between two events of the program's lines. In graph mode
+Python does not run the program; the compiled graph names the program line of every node.
+"""
+
+from __future__ import annotations
+
+import bisect
+import os
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from conformance.adapter import load_file
+from conformance.observation import Draw, Leaf, Phase, Run
+from conformance.operations import RANDOM
+from conformance.program import Program, Site
+from conformance.worker.observer import Observer as Base
+from conformance.worker.trace import Trace
+from conformance.worker.trace import executions as traced
+
+_here = Path(__file__).parent
+graphs: Any = load_file(_here / "graphs.py", "conformance_adapter_mindspore_graphs")
+GRAPHS = graphs.Graphs(Path("graphs").resolve())
+os.environ.update(GRAPHS.environment)
+
+import mindspore as ms  # noqa: E402, the compiler reads its environment when it is imported
+from mindspore import Tensor, ops  # noqa: E402
+
+with suppress(SystemError):  # under NumPy 2 the first operation fails, and only the first
+    Tensor(np.ones(1, np.float32)) * 0.1
+
+flows: Any = load_file(_here / "flow.py", "conformance_adapter_mindspore_flow")
+profiler: Any = load_file(_here / "profiler.py", "conformance_adapter_mindspore_profiler")
+
+
+class Lines(Trace):
+    """Follows a program and notes when which statement runs; kernels are awaited in between."""
+
+    def __init__(self, program: Program, **callbacks: Any) -> None:
+        super().__init__(program, **callbacks)
+        self._times: list[int] = []
+        self._running: list[tuple[Site, Phase, int] | None] = []
+
+    def _enter(self, frame: FrameType, event: str, argument: object) -> Any:
+        found = super()._enter(frame, event, argument)
+        if found is not None:
+            self._note(frame)
+        return found
+
+    def _step(self, frame: FrameType, event: str, argument: object) -> Any:
+        profiler.synchronize()
+        found = super()._step(frame, event, argument)
+        profiler.synchronize()  # what a callback has read is no part of the program
+        after = frame.f_back if event == "return" else frame
+        self._note(None if event == "exception" else after)
+        return found
+
+    def _note(self, frame: FrameType | None) -> None:
+        """From now on, what runs belongs to the innermost statement of these frames."""
+        site = None
+        while frame is not None and site is None:
+            if frame.f_code.co_filename == self.program.file:
+                site = self.program.lines.get(frame.f_lineno)
+            frame = frame.f_back
+        running = None
+        if site is not None and site.kind == "statement":
+            running = site, self.phase, self.begun[site, self.phase]
+        self._times.append(time.time_ns())
+        self._running.append(running)
+
+    def statements(self, kernels: list[Any]) -> Counter[tuple[Site, Phase]]:
+        """Executions of each statement: those that ran all kernels that its first one did.
+
+        A statement that early stop leaves may have run them or not.
+        """
+        seen: dict[tuple[Site, Phase, int], Counter[str]] = defaultdict(Counter)
+        for kernel in kernels:
+            running = self._running[bisect.bisect_right(self._times, kernel.start) - 1]
+            if running is not None and self._times[0] <= kernel.start:
+                seen[running][kernel.name] += 1
+        found: Counter[tuple[Site, Phase]] = Counter()
+        for (site, phase), begun in self.begun.items():
+            whole = seen.get((site, "forward", 1), Counter())
+            if not whole:  # no kernel runs for it: the line itself is all there is
+                found[site, phase] = self.completed[site, phase]
+                continue
+            for number in range(1, begun + 1):
+                found[site, phase] += whole <= seen.get((site, phase, number), Counter())
+        return found
+
+
+class Observer(Base):
+    """Observes MindSpore on the CPU, in the mode of the variant."""
+
+    def __init__(self, variant: str) -> None:
+        super().__init__(variant)
+        self.graph = variant.startswith("graph-")
+        self._measures = False
+        self.methods = {
+            "executions": "nodes of the compiled graph, matched by what they read"
+            if self.graph
+            else "CPU profiler, kernels by program line",
+            "randomness": "gradients under one seed"
+            if self.graph
+            else "values of the program's lines",
+            "retained memory": "CPU profiler, allocated bytes of the memory pool",
+        }
+
+    def warm_up(self) -> None:
+        ms.set_context(mode=ms.PYNATIVE_MODE)
+        profiler.touch()
+        with profiler.recorded_kernels() as kernels:
+            pass
+        if [kernel.name for kernel in kernels] != ["Exp"]:
+            raise RuntimeError(f"the CPU profiler recorded {kernels}, but one Exp ran")
+        if not self.graph:
+            self._measures = self._measures_exactly()
+
+    def _measures_exactly(self) -> bool:
+        """Whether the profiler shows a tensor of 1 MiB as that, and shows it gone."""
+        source = Tensor(np.ones(2**18), ms.float32)
+        ops.exp(source).asnumpy()
+        before = profiler.allocated()
+        held = ops.exp(source)
+        during = profiler.allocated()
+        del held
+        return bool(during - before == 2**20 and profiler.allocated() == before)
+
+    def leaf(self, value: object) -> Leaf | None:
+        if not isinstance(value, Tensor):
+            return None
+        dtype = str(value.dtype).lower()
+        array = value.astype(ms.float32).asnumpy() if dtype == "bfloat16" else value.asnumpy()
+        return Leaf(np.array(array), dtype)
+
+    def nbytes(self, value: object) -> int:
+        """Bytes in the memory pool; what came from NumPy lies outside of it."""
+        return value.nbytes if isinstance(value, Tensor) else 0
+
+    def settle(self) -> None:
+        profiler.synchronize()
+        super().settle()
+
+    def held(self) -> int | None:
+        return int(profiler.allocated())
+
+    def unobserved(self, program: Program) -> Mapping[str, str]:
+        if self.graph:
+            found = {
+                "retained memory": "forward and backward are one graph, no moment lies between"
+            }
+            if "# has_aux knows" in program.text:
+                found["structure"] = "the gradient function hands out no dict and no None"
+            return found
+        if not self._measures:
+            return {"retained memory": "the CPU profiler does not tell the bytes allocated"}
+        return {}
+
+    def count(
+        self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run
+    ) -> Run:
+        return (self._count_graph if self.graph else self._count_lines)(
+            program, module, forward, run
+        )
+
+    def _count_lines(
+        self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run
+    ) -> Run:
+        draws: list[Draw] = []
+
+        def drawn(site: Site, phase: Phase, names: Mapping[str, Any]) -> None:
+            leaf = self.leaf(names.get(site.label)) if site.op in RANDOM else None
+            if leaf is not None:
+                draws.append(Draw(site.region, site.label, phase, leaf.array))
+
+        trace = Lines(program, on_statement=drawn)
+        with profiler.recorded_kernels() as kernels, trace.active():
+            module.run(forward)
+        found = traced(trace.entered, trace.statements(kernels))
+        return replace(run, executions=found, draws=tuple(draws) if program.random else None)
+
+    def _count_graph(
+        self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run
+    ) -> Run:
+        calls: list[str] = []
+        GRAPHS.clear()
+        with Trace(program, on_phase=lambda label, _: calls.append(label)).active():
+            module.run(forward)
+        written = GRAPHS.read(program.file)
+        GRAPHS.clear()
+        flow, inputs = self._flow(program, module)
+        found = graphs.executions(written, flow, inputs, calls.count("forward"))
+        return replace(run, executions=found)
+
+    def _flow(self, program: Program, module: ModuleType) -> tuple[Any, list[str]]:
+        """What the statements of the plain network hand to each other, and its inputs."""
+        ms.set_context(mode=ms.PYNATIVE_MODE)
+        values = module.inputs()
+        network = module.plain(**{k: v for k, v in values.items() if isinstance(v, ms.Parameter)})
+        given = {k: v for k, v in values.items() if not isinstance(v, ms.Parameter)}
+        flow = flows.Flow(program)
+        for name, value in values.items():
+            if isinstance(value, Tensor):
+                flow.start(value, value.name if isinstance(value, ms.Parameter) else name)
+        with flow.active():
+            network(*given.values())
+        return flow, list(given)
