@@ -47,7 +47,7 @@ from conformance.case import (
     walk,
 )
 from conformance.errors import AdapterError
-from conformance.operations import OPERATIONS
+from conformance.operations import OPERATIONS, RANDOM
 from conformance.program import Site
 
 #: A comment of this form does not count towards the width of a line when ruff formats.
@@ -321,10 +321,53 @@ class Spelling(ABC):
     def tensor(self, array: Array, source: str) -> str:
         """The expression that makes a tensor from a NumPy expression of the array's elements."""
 
-    @abstractmethod
+    #: The line that seeds the framework's implicit generator; `{seed}` stands for the number.
+    seeding: str = ""
+    #: The head of the `with` in which gradients are off; empty where nothing has to be written.
+    without_gradients: str = ""
+
     def write_run(self) -> None:
-        """`run(forward)`, for the case's procedure. Mark the line that runs the forward pass with
-        `FORWARD` and the one that starts the backward pass with `BACKWARD`."""
+        """`run(forward)`, for the case's procedure.
+
+        The line that runs the forward pass is marked with `FORWARD`, and the one that starts the
+        backward pass with `BACKWARD`.
+        """
+        with self.code.indent(self.run_signature()):
+            if self.case.is_random(RANDOM):
+                self.code(self.seeding.format(seed=self.case.seed))
+            self.code(f"values = {self.inputs_call()}")
+            if self.case.procedure.kind == "inference":
+                self.write_inference()
+            elif self.case.procedure.kind == "train":
+                self.write_training()
+            else:
+                self.write_gradients()
+        self.code("\n")
+
+    def write_inference(self) -> None:
+        """The forward pass with gradients off, and what `run` returns."""
+        if self.without_gradients:
+            with self.code.indent(self.without_gradients):
+                self.code("outputs = forward(**values)", FORWARD)
+        else:
+            self.code("outputs = forward(**values)", FORWARD)
+        self.code(f'return {{"outputs": outputs{self.state_entry()}}}')
+
+    def write_gradients(self) -> None:
+        """Forward, backward (once, twice, or of the second order), and what `run` returns."""
+        raise NotImplementedError
+
+    def write_training(self) -> None:
+        """Steps of SGD, and what `run` returns."""
+        raise NotImplementedError
+
+    def chosen(self, arrays: Iterable[Array]) -> str:
+        """A dict of some of the program's tensors by name, out of `values`."""
+        return "{" + ", ".join(f'"{a.name}": values["{a.name}"]' for a in arrays) + "}"
+
+    def state_entry(self) -> str:
+        """The entry of the state in what `run` returns; empty where the case has none."""
+        return f', "state": {self.chosen(self.case.state)}' if self.case.state else ""
 
     def run_signature(self) -> str:
         """The head of `run`: with `**changes` where a good run follows an expected error."""

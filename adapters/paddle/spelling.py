@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from conformance.case import Again, Array, Region
 from conformance.emit import BACKWARD, FORWARD, Call, Writer, function
 from conformance.emit import Spelling as Base
-from conformance.operations import RANDOM
 
 
 def _axis(call: Call) -> str:
@@ -50,6 +49,8 @@ class Spelling(Base):
         "import paddle.nn.functional as F",
         "from paddle.distributed.fleet.utils import recompute",
     )
+    seeding = "paddle.seed({seed})"
+    without_gradients = "with paddle.no_grad():"
     operations: Mapping[str, Writer] = {
         "add": "{a} + {b}",
         "subtract": "{a} - {b}",
@@ -117,29 +118,13 @@ class Spelling(Base):
 
     # -- run -----------------------------------------------------------------------------------
 
-    def write_run(self) -> None:
-        case, code, kind = self.case, self.code, self.case.procedure.kind
-        with code.indent(self.run_signature()):
-            if case.is_random(RANDOM):
-                code(f"paddle.seed({case.seed})")
-            code(f"values = {self.inputs_call()}")
-            if kind == "inference":
-                with code.indent("with paddle.no_grad():"):
-                    code("outputs = forward(**values)", FORWARD)
-                code('return {"outputs": outputs}')
-            elif kind == "train":
-                self._write_train()
-            else:
-                self._write_backward()
-        code("\n")
-
     def _write_forward(self) -> None:
         loss, place = self.case.loss, self.loss_place()
         assert loss is not None
         self.code("outputs = forward(**values)", FORWARD)
         self.code(f"loss = {place}" + ("" if loss.reduction == "none" else f".{loss.reduction}()"))
 
-    def _write_backward(self) -> None:
+    def write_gradients(self) -> None:
         code, kind = self.code, self.case.procedure.kind
         wanted = ", ".join(f'"{name}"' for name in self.case.wrt)
         self._write_forward()
@@ -165,11 +150,9 @@ class Spelling(Base):
             code(f"gradients = {self._gradients()}")
         if kind != "backward":
             results.append('"again": again')
-        if self.case.state:
-            results.append(f'"state": {self._chosen(self.case.state)}')
-        code(f"return {{{', '.join(results)}}}")
+        code(f"return {{{', '.join(results)}{self.state_entry()}}}")
 
-    def _write_train(self) -> None:
+    def write_training(self) -> None:
         code, case = self.code, self.case
         trained = ", ".join(f'values["{p.name}"]' for p in case.parameters if p.gradient)
         rate = case.procedure.learning_rate
@@ -187,8 +170,8 @@ class Spelling(Base):
                 "outputs": outputs,
                 "losses": losses,
                 "gradients": {self._gradients()},
-                "parameters": {self._chosen(case.parameters)},
-                "state": {self._chosen(case.state)},
+                "parameters": {self.chosen(case.parameters)},
+                "state": {self.chosen(case.state)},
             }}
             """
         )
@@ -200,6 +183,3 @@ class Spelling(Base):
 
     def _gradients(self) -> str:
         return "{" + ", ".join(f'"{n}": values["{n}"].grad' for n in self.case.wrt) + "}"
-
-    def _chosen(self, arrays: Sequence[Array]) -> str:
-        return "{" + ", ".join(f'"{a.name}": values["{a.name}"]' for a in arrays) + "}"

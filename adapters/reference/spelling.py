@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from conformance.case import Array, Ref, Region, Statement
 from conformance.emit import BACKWARD, FORWARD, Call, Writer, function
 from conformance.emit import Spelling as Base
-from conformance.operations import OPERATIONS, RANDOM
+from conformance.operations import OPERATIONS
 
 
 def _written(call: Call) -> str:
@@ -24,6 +24,8 @@ class Spelling(Base):
     """Writes one case for `float64`."""
 
     imports = ("import numpy as np", "import tape")
+    seeding = "tape.seed({seed})"
+    without_gradients = "with tape.no_gradient():"
     operations: Mapping[str, Writer] = dict.fromkeys(OPERATIONS, _written)
 
     def expression(self, statement: Statement) -> str:
@@ -54,22 +56,6 @@ class Spelling(Base):
 
     # -- run -----------------------------------------------------------------------------------
 
-    def write_run(self) -> None:
-        case, code, kind = self.case, self.code, self.case.procedure.kind
-        with code.indent(self.run_signature()):
-            if case.is_random(RANDOM):
-                code(f"tape.seed({case.seed})")
-            code(f"values = {self.inputs_call()}")
-            if kind == "inference":
-                with code.indent("with tape.no_gradient():"):
-                    code("outputs = forward(**values)", FORWARD)
-                code(f'return {{"outputs": outputs{self._state()}}}')
-            elif kind == "train":
-                self._write_train()
-            else:
-                self._write_backward()
-        code("\n")
-
     def _write_forward(self) -> None:
         assert self.case.loss is not None
         self.code("outputs = forward(**values)", FORWARD)
@@ -79,13 +65,7 @@ class Spelling(Base):
     def _names(self, names: tuple[str, ...]) -> str:
         return "[" + ", ".join(f'"{name}"' for name in names) + "]"
 
-    def _state(self) -> str:
-        if not self.case.state:
-            return ""
-        listed = ", ".join(f'"{a.name}": values["{a.name}"]' for a in self.case.state)
-        return f', "state": {{{listed}}}'
-
-    def _write_backward(self) -> None:
+    def write_gradients(self) -> None:
         code, kind = self.code, self.case.procedure.kind
         self._write_forward()
         code(f"names = {self._names(self.case.wrt)}")
@@ -103,10 +83,10 @@ class Spelling(Base):
             again = ', "again": dict(zip(names, second, strict=True))'
         code(
             'return {"outputs": outputs, "losses": [loss], '
-            f'"gradients": dict(zip(names, first, strict=True)){again}{self._state()}}}'
+            f'"gradients": dict(zip(names, first, strict=True)){again}{self.state_entry()}}}'
         )
 
-    def _write_train(self) -> None:
+    def write_training(self) -> None:
         code, case = self.code, self.case
         trained = tuple(p.name for p in case.parameters if p.gradient)
         wrt = (*case.wrt, *(name for name in trained if name not in case.wrt))
@@ -127,5 +107,5 @@ class Spelling(Base):
         listed = ", ".join(f'"{p.name}": values["{p.name}"]' for p in case.parameters)
         code(
             f'return {{"outputs": outputs, "losses": losses, "gradients": {chosen}, '
-            f'"parameters": {{{listed}}}{self._state()}}}'
+            f'"parameters": {{{listed}}}{self.state_entry()}}}'
         )

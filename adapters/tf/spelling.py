@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from conformance.case import Again, Array, Region, Statement, Value, leaves, walk
 from conformance.emit import BACKWARD, FORWARD, Call, Writer, function
 from conformance.emit import Spelling as Base
-from conformance.operations import RANDOM
 from conformance.program import Site
 
 #: Functions that a program carries along where it uses the operation: images are NCHW in a case,
@@ -80,6 +79,7 @@ class Spelling(Base):
     """Writes one case for `eager` or `function`."""
 
     imports = ("import numpy as np", "import tensorflow as tf")
+    seeding = "tf.random.set_seed({seed})"
     operations: Mapping[str, Writer] = {
         "add": "{a} + {b}",
         "subtract": "{a} - {b}",
@@ -184,31 +184,26 @@ class Spelling(Base):
 
     # -- run -----------------------------------------------------------------------------------
 
-    def write_run(self) -> None:
-        case, code, kind = self.case, self.code, self.case.procedure.kind
-        with code.indent(self.run_signature()):
-            if case.is_random(RANDOM):
-                code(f"tf.random.set_seed({case.seed})")
-            code(f"values = {self.inputs_call()}")
-            if kind == "inference":
-                self._write_inference()
-            elif self.variant.name == "function":
-                self._write_function()
-            else:
-                self._write_eager()
-        code("\n")
+    def write_training(self) -> None:
+        self.write_gradients()
 
-    def _write_inference(self) -> None:
-        code = self.code
+    def write_gradients(self) -> None:
         if self.variant.name == "function":
-            code()
-            with code.indent("@tf.function(autograph=False)\ndef step(values):"):
-                code("outputs = forward(**values)", FORWARD)
-                code("return outputs")
-            code()
-            code("outputs = step(values)")
+            self._write_function()
         else:
+            self._write_eager()
+
+    def write_inference(self) -> None:
+        if self.variant.name != "function":
+            super().write_inference()
+            return
+        code = self.code
+        code()
+        with code.indent("@tf.function(autograph=False)\ndef step(values):"):
             code("outputs = forward(**values)", FORWARD)
+            code("return outputs")
+        code()
+        code("outputs = step(values)")
         code('return {"outputs": outputs}')
 
     def _write_eager(self) -> None:
@@ -336,10 +331,7 @@ class Spelling(Base):
         if kind in ("second_backward", "second_order"):
             results.append('"again": again')
         if kind == "train":
-            results.append(f'"parameters": {self._chosen(case.parameters)}')
+            results.append(f'"parameters": {self.chosen(case.parameters)}')
         if case.state:
-            results.append(f'"state": {self._chosen(case.state)}')
+            results.append(f'"state": {self.chosen(case.state)}')
         self.code(f"return {{{', '.join(results)}}}")
-
-    def _chosen(self, arrays: tuple[Array, ...]) -> str:
-        return "{" + ", ".join(f'"{a.name}": values["{a.name}"]' for a in arrays) + "}"

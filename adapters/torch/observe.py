@@ -11,15 +11,16 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.checkpoint import checkpoint
+
 from conformance.observation import Array, Draw, Leaf, Phase, Run
 from conformance.operations import RANDOM
 from conformance.program import Program, Site
 from conformance.worker.observer import Observer as Base
 from conformance.worker.trace import Trace, executions
-from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
-from torch.utils.checkpoint import checkpoint
 
 
 class Dispatched(TorchDispatchMode):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from conformance.case import Again, Array, Region
-from conformance.emit import BACKWARD, FORWARD, Call, Spelling as Base, Writer, function
+from conformance.emit import BACKWARD, FORWARD, Call, Writer, function
+from conformance.emit import Spelling as Base
 
 
 def _axis(call: Call) -> str:
@@ -44,6 +45,8 @@ class Spelling(Base):
         "import torch.nn.functional as F",
         "from torch.utils.checkpoint import checkpoint",
     )
+    seeding = "torch.manual_seed({seed})"
+    without_gradients = "with torch.no_grad():"
     operations: Mapping[str, Writer] = {
         "add": "{a} + {b}",
         "subtract": "{a} - {b}",
@@ -93,10 +96,16 @@ class Spelling(Base):
 
     def write_inputs(self) -> None:
         if any(statement.op == "raise_if" for _, statement in self.case.statements()):
-            with self.code.indent("def raise_if(x, flag):"):
-                with self.code.indent("if flag:"):
-                    self.code('raise ValueError("raise_if")')
-                self.code("return x")
+            self.code(
+                """
+                def raise_if(x, flag):
+                    if flag:
+                        raise ValueError("raise_if")
+                    return x
+
+
+                """
+            )
             self.code("\n")
         super().write_inputs()
 
@@ -115,26 +124,6 @@ class Spelling(Base):
 
     # -- run -----------------------------------------------------------------------------------
 
-    def write_run(self) -> None:
-        case, code, kind = self.case, self.code, self.case.procedure.kind
-        with code.indent(self.run_signature()):
-            if self.random():
-                code(f"torch.manual_seed({case.seed})")
-            code(f"values = {self.inputs_call()}")
-            if kind == "inference":
-                with code.indent("with torch.no_grad():"):
-                    code("outputs = forward(**values)", FORWARD)
-                code('return {"outputs": outputs}')
-            elif kind == "train":
-                self._write_train()
-            else:
-                self._write_backward()
-        code("\n")
-
-    def random(self) -> bool:
-        """Whether the program draws from torch's generator."""
-        return any(s.op in ("dropout", "uniform") for _, s in self.case.statements())
-
     def _write_forward(self) -> None:
         self.code("outputs = forward(**values)", FORWARD)
         self.code(f"loss = {self._loss()}")
@@ -144,10 +133,15 @@ class Spelling(Base):
         assert loss is not None
         return place if loss.reduction == "none" else f"{place}.{loss.reduction}()"
 
-    def _gradients(self, key: str = "grad") -> str:
-        return "{" + ", ".join(f'"{n}": values["{n}"].{key}' for n in self.case.wrt) + "}"
+    def _write_clearing(self) -> None:
+        every = "for value in values.values():"
+        with self.code.indent(every), self.code.indent("if isinstance(value, torch.Tensor):"):
+            self.code("value.grad = None")
 
-    def _write_backward(self) -> None:
+    def _gradients(self) -> str:
+        return "{" + ", ".join(f'"{n}": values["{n}"].grad' for n in self.case.wrt) + "}"
+
+    def write_gradients(self) -> None:
         code, kind = self.code, self.case.procedure.kind
         self._write_forward()
         results = ['"outputs": outputs', '"losses": [loss]', '"gradients": gradients']
@@ -163,29 +157,23 @@ class Spelling(Base):
         elif kind == "second_backward":
             code("loss.backward(retain_graph=True)", BACKWARD)
             code(f"gradients = {self._gradients()}")
-            with code.indent("for value in values.values():"):
-                with code.indent("if isinstance(value, torch.Tensor):"):
-                    code("value.grad = None")
+            self._write_clearing()
             code("loss.backward()", BACKWARD)
             code(f"again = {self._gradients()}")
             results.append('"again": again')
         else:
             code("loss.backward()", BACKWARD)
             code(f"gradients = {self._gradients()}")
-        if self.case.state:
-            results.append(f'"state": {self._chosen(self.case.state)}')
-        code(f"return {{{', '.join(results)}}}")
+        code(f"return {{{', '.join(results)}{self.state_entry()}}}")
 
-    def _write_train(self) -> None:
+    def write_training(self) -> None:
         code, case = self.code, self.case
         trained = [p.name for p in case.parameters if p.gradient]
         listed = ", ".join(f'values["{name}"]' for name in trained)
         code(f"optimizer = torch.optim.SGD([{listed}], lr={case.procedure.learning_rate})")
         code("losses = []")
         with code.indent(f"for _ in range({case.procedure.steps}):"):
-            with code.indent("for value in values.values():"):
-                with code.indent("if isinstance(value, torch.Tensor):"):
-                    code("value.grad = None")
+            self._write_clearing()
             self._write_forward()
             code("loss.backward()", BACKWARD)
             code("optimizer.step()")
@@ -196,13 +184,8 @@ class Spelling(Base):
                 "outputs": outputs,
                 "losses": losses,
                 "gradients": {self._gradients()},
-                "parameters": {self._chosen(case.parameters)},
-                "state": {self._chosen(case.state)},
+                "parameters": {self.chosen(case.parameters)},
+                "state": {self.chosen(case.state)},
             }}
             """
         )
-
-    def _chosen(self, arrays: tuple[Array, ...]) -> str:
-        return "{" + ", ".join(f'"{a.name}": values["{a.name}"]' for a in arrays) + "}"
-
-
