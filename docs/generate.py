@@ -7,10 +7,11 @@ fail where that would change a page.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -29,6 +30,7 @@ from conformance.capabilities import CAPABILITIES
 from conformance.case import Case, Procedure
 from conformance.checks import CHECKS
 from conformance.compare.model import CrossStatus
+from conformance.emit import Spelling
 from conformance.known import EntryModel
 from conformance.load import TOLERANCES, load_folder
 from conformance.operations import OPERATIONS, Operation
@@ -40,6 +42,7 @@ from conformance.spec import (
     GradientsModel,
     RegionModel,
 )
+from conformance.worker.observer import Observer
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
@@ -169,6 +172,73 @@ def known_keys() -> str:
     )
 
 
+def spelling_methods() -> str:
+    return _methods(Spelling, "spelling.py")
+
+
+def observer_methods() -> str:
+    return _methods(Observer, "observe.py")
+
+
+def _methods(base: type, file: str) -> str:
+    """The methods of a base class that adapters write, and which of the shipped ones do."""
+    writers: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "adapters").glob(f"*/{file}")):
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.ClassDef) and node.name == base.__name__:
+                for inner in node.body:
+                    if isinstance(inner, ast.FunctionDef):
+                        writers.setdefault(inner.name, []).append(path.parent.name)
+    must: frozenset[str] = getattr(base, "__abstractmethods__", frozenset())
+    rows = []
+    for name, method in sorted(vars(base).items(), key=lambda pair: pair[0] not in must):
+        if not inspect.isfunction(method) or name.startswith("_") or name not in writers:
+            continue
+        names = ", ".join(n for n in inspect.signature(method).parameters if n != "self")
+        by = "required" if name in must else ", ".join(writers[name])
+        rows.append((f"`{name}({names})`", by, _paragraphs(method.__doc__ or "")))
+    return table(("method", "written by", "what it does"), rows)
+
+
+def methods() -> str:
+    """What each adapter's observer says of itself, word for word."""
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    for path in sorted((ROOT / "adapters").glob("*/observe.py")):
+        for check, words in _said(ast.parse(path.read_text("utf-8"))):
+            found.setdefault((path.parent.name, check), {}).setdefault(words)
+    rows = ((adapter, check, "; or: ".join(words)) for (adapter, check), words in found.items())
+    return table(("adapter", "check", "seen by"), rows)
+
+
+def _said(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """Checks and texts in the dicts, and items, that are assigned to `methods`."""
+    for node in ast.walk(tree):
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        for target in targets:
+            if isinstance(target, ast.Subscript):
+                pairs, target = [(target.slice, getattr(node, "value", None))], target.value
+            elif isinstance(value := getattr(node, "value", None), ast.Dict):
+                pairs = list(zip(value.keys, value.values, strict=True))  # type: ignore[arg-type]
+            else:
+                continue
+            if getattr(target, "attr", getattr(target, "id", "")) != "methods":
+                continue
+            for key, words in pairs:
+                assert isinstance(key, ast.Constant)
+                for text in _texts(words):
+                    yield key.value, text  # type: ignore[misc]
+
+
+def _texts(node: ast.AST | None) -> Iterator[str]:
+    if isinstance(node, ast.IfExp):
+        yield from _texts(node.body)
+        yield from _texts(node.orelse)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    else:
+        raise LookupError("a method that is not written down as a text")
+
+
 def variants() -> str:
     rows = []
     for adapter in all_adapters(ROOT / "adapters"):
@@ -268,6 +338,9 @@ PARTS: Mapping[str, Callable[[], str]] = {
         variant_keys,
         refusal_keys,
         known_keys,
+        spelling_methods,
+        observer_methods,
+        methods,
         variants,
         checks,
         check_pages,

@@ -1,0 +1,183 @@
+"""The documentation: links lead somewhere, commands exist, examples work, generated parts are fresh."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+import yaml
+
+from conformance.adapter import load_file, read_adapter
+from conformance.cli.app import app
+from conformance.load import load_folder, load_text
+from conformance.programs import EmitFailure, texts
+
+ROOT = Path(__file__).parent.parent
+GENERATE: Any = load_file(ROOT / "docs" / "generate.py", "conformance_docs_generate")
+PAGES = {str(page.relative_to(ROOT)): page for page in GENERATE.pages()}
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+#: What pytest takes itself, of what the pages name.
+PYTESTS = {"-k", "-x", "-n", "--lf", "--junitxml"}
+pages = pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """The fenced blocks of a page in a language."""
+    return [text for found, text in FENCE.findall(page.read_text("utf-8")) if found == language]
+
+
+def files(page: Path) -> dict[str, str]:
+    """The files that a page gives whole: blocks that begin with a comment that is a path."""
+    found = {}
+    for _, text in FENCE.findall(page.read_text("utf-8")):
+        head, _, rest = text.partition("\n")
+        if re.fullmatch(r"# [\w./-]+/[\w.-]+\.(py|yaml|txt)", head):
+            found[head[2:]] = rest
+    return found
+
+
+def prose(page: Path) -> str:
+    """A page without its fenced blocks."""
+    return FENCE.sub("", page.read_text("utf-8"))
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that a forge gives a page's headings."""
+    headings = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title).lower().replace(" ", "-") for title in headings}
+
+
+@pages
+def test_generated_parts_are_fresh(page: Path) -> None:
+    text = page.read_text("utf-8")
+    assert GENERATE.renewed(text) == text, "run: python docs/generate.py"
+
+
+def test_every_generated_part_is_shown() -> None:
+    texts = [page.read_text("utf-8") for page in PAGES.values()]
+    shown = {n for text in texts for n in re.findall(r"<!-- generated: (\S+) -->", text)}
+    assert shown == set(GENERATE.PARTS)
+
+
+@pages
+def test_links_lead_somewhere(page: Path) -> None:
+    lost = []
+    for target in LINK.findall(prose(page)):
+        if target.startswith(("https://", "http://")):
+            continue
+        path, _, anchor = target.partition("#")
+        other = (page.parent / path).resolve() if path else page
+        if not other.exists() or (anchor and anchor not in anchors(other)):
+            lost.append(target)
+    assert not lost
+
+
+@pages
+def test_paths_exist(page: Path) -> None:
+    """Every path of the repository that stands in the prose as code."""
+    named = re.findall(r"`((?:conformance|adapters|cases|tests|docs)/[\w./-]+)`", prose(page))
+    assert not [path for path in named if not (ROOT / path).exists()]
+
+
+def commands(page: Path) -> Iterator[list[str]]:
+    """The commands of ours that a page shows, in consoles and in the prose, as words."""
+    shown = [line for text in blocks(page, "console") for line in text.splitlines()]
+    lines = [line[2:] for line in shown if line.startswith("$ ")]
+    lines += re.findall(r"`((?:conformance|pytest|tox) [^`]+)`", prose(page))
+    for line in lines:
+        lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;")
+        lexer.whitespace_split = True
+        words: list[str] = []
+        for word in (*lexer, ";"):
+            if word and word[0] not in "|&;>":
+                words.append(word)
+                continue
+            if words and Path(words[0]).name in ("conformance", "pytest", "tox"):
+                yield [Path(words[0]).name, *words[1:]]
+            words = []
+
+
+@pages
+def test_commands_exist(page: Path, pytestconfig: pytest.Config) -> None:
+    group: Any = typer.main.get_command(app)
+    for program, *words in commands(page):
+        named = {w for w in words if re.match("--?[a-z]", w)} - {"--help"}
+        if program == "pytest":
+            assert all(hasattr(pytestconfig.option, w[2:].replace("-", "_")) for w in named), words
+        elif program == "conformance":
+            name = words[0]
+            if name.startswith("--"):
+                assert name == "--help"
+                continue
+            assert name in group.commands, f"no command {name}"
+            known = {o for p in group.commands[name].params for o in (*p.opts, *p.secondary_opts)}
+            known |= PYTESTS if name == "run" else set()
+            assert not named - known, words
+
+
+@pages
+def test_tox_environments_exist(page: Path) -> None:
+    ini = (ROOT / "tox.ini").read_text("utf-8")
+    given = re.findall(r"\[testenv:\{?([\w,]+)\}?\]", ini)
+    known = {name for group in given for name in group.split(",")}
+    for program, *words in commands(page):
+        if program == "tox" and "-e" in words:
+            asked = words[words.index("-e") + 1]
+            assert set(asked.split(",")) <= known or asked == "<name>"
+
+
+@pages
+def test_python_blocks_compile(page: Path) -> None:
+    for text in blocks(page, "python"):
+        compile(text, str(page), "exec")
+
+
+@pages
+def test_yaml_blocks_are_yaml(page: Path) -> None:
+    for text in blocks(page, "yaml"):
+        yaml.safe_load(re.sub(r"^ *\.\.\.$", "", text, flags=re.MULTILINE))
+
+
+def test_the_example_case_is_read_as_the_page_says() -> None:
+    page = ROOT / "docs" / "cases.md"
+    given = files(page)["my_cases/gated.yaml"]
+    (case,) = load_text(given, "gated.yaml")
+    (failing,) = load_text(given.replace("gives: [a, b]", "gives: [a, {gate: b}]"), "gated.yaml")
+    assert failing.regions()[0].gives != case.regions()[0].gives
+    torch = read_adapter(ROOT / "adapters" / "torch")
+    variant = torch.variant("non-reentrant")
+    text = texts(torch, [(case, variant)])[case.id, variant.id]
+    assert not isinstance(text, EmitFailure)
+    shown = next(b for b in blocks(page, "console") if "conformance emit" in b)
+    for line in shown.splitlines():
+        if line.startswith("    "):
+            assert f"{line}\n" in text.text
+
+
+def test_the_example_adapter_writes_programs(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "adapters.md"
+    for path, text in files(page).items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text, "utf-8")
+    adapter = read_adapter(tmp_path / "autograd_adapter")
+    (variant,) = adapter.variants
+    named = ("structure/two-outputs", "basics/arithmetic", "captures/captured-parameter")
+    cases = [case for case in load_folder(ROOT / "cases") if case.id in named]
+    assert len(cases) == len(named)
+    written = texts(adapter, [(case, variant) for case in cases])
+    for text in written.values():
+        assert not isinstance(text, EmitFailure)
+    shown = next(b for b in blocks(page, "console") if "conformance emit" in b)
+    program = written["structure/two-outputs", variant.id]
+    assert not isinstance(program, EmitFailure)
+    for line in shown.splitlines():
+        if line.startswith("    "):
+            assert f"{line}\n" in program.text
+    assert "15 of them" in page.read_text("utf-8")
+    assert len(adapter.load("spelling").Spelling.operations) == 15
