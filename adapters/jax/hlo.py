@@ -144,16 +144,26 @@ def _until_closed(text: str) -> tuple[str, str]:
     return text, ""
 
 
-def distinct(text: str, program: Program) -> Counter[tuple[Site, str]]:
-    """How many distinct values a module computes for each statement with each primitive.
+@dataclass(frozen=True)
+class Computed:
+    """What a module computes for each statement with each primitive: how many instructions do it, and
+    how many distinct values they have. What a fusion repeats for itself is an instruction more, and a
+    value that is computed behind a barrier is a value more.
+    """
 
-    A value that the compiler left both in forward and in a rerun counts twice. Work for gradients is
-    left out, and so is what only goes on into the same primitive: one primitive may become many
-    instructions. Raises `ValueError` where the text is not a module's.
+    instructions: Counter[tuple[Site, str]]
+    values: Counter[tuple[Site, str]]
+
+
+def computed(text: str, program: Program) -> Computed:
+    """What the module computes for the program's statements.
+
+    Work for gradients is left out, and so is what only goes on into the same primitive: one primitive
+    may become many instructions. Raises `ValueError` where the text is not a module's.
     """
     module = parse(text)
     numbers: dict[object, int] = {}
-    made: dict[tuple[Site, str], set[tuple[int, bool]]] = {}
+    made: dict[tuple[Site, str], list[int]] = {}
     used: dict[tuple[Site, str], set[int]] = {}
 
     def number(key: object) -> int:
@@ -183,13 +193,17 @@ def distinct(text: str, program: Program) -> Counter[tuple[Site, str]]:
             site = None if quiet else _site(module, program, one)
             if site is not None:
                 key = (site, one.op_name.rsplit("/", 1)[-1])
-                made.setdefault(key, set()).add((last, RERUN in one.op_name))
+                made.setdefault(key, []).append(last)
                 used.setdefault(key, set()).update(operands)
         return last
 
     entry = [number(("argument", place)) for place in range(_arity(module, module.entry))]
     evaluate(module.entry, entry, False)
-    return Counter({key: sum(n not in used[key] for n, _ in found) for key, found in made.items()})
+    ends = {key: [n for n in found if n not in used[key]] for key, found in made.items()}
+    return Computed(
+        Counter({key: len(found) for key, found in ends.items()}),
+        Counter({key: len(set(found)) for key, found in ends.items()}),
+    )
 
 
 def _arity(module: Module, name: str) -> int:

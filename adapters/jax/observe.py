@@ -26,6 +26,9 @@ _here = Path(__file__).parent
 jaxprs: Any = load_file(_here / "jaxprs.py", "conformance_adapter_jax_jaxprs")
 hlo: Any = load_file(_here / "hlo.py", "conformance_adapter_jax_hlo")
 
+#: By region, statement and primitive.
+Held = Counter[tuple[str, str, str]]
+
 
 class Observer(Base):
     """Observes JAX on the CPU: `eager` or `jit`.
@@ -45,7 +48,7 @@ class Observer(Base):
         if variant == "jit":
             self.methods["executions"] = "optimised HLO against plain's, values by program line"
         #: What the optimised modules of the plain run compute: the control of the recomputed one.
-        self._control: Counter[tuple[str, str, str]] = Counter()
+        self._control: tuple[Held, Held] = (Counter(), Counter())
 
     def warm_up(self) -> None:
         jax.block_until_ready(jax.grad(lambda x: jnp.sin(x).sum())(jnp.ones(2)))
@@ -114,9 +117,9 @@ class Observer(Base):
             rerun = Counter()
             for site, signature in known.items():
                 keys = [(site.region, site.label, name) for name in signature.primitives]
-                more = max(held[key] - self._control[key] for key in keys)
-                rerun[site] = max(0, min(counts.rerun[site], more))
-                if not any(held[key] for key in keys):
+                more = (h[k] - c[k] for h, c in zip(held, self._control, strict=True) for k in keys)
+                rerun[site] = max(0, min(counts.rerun[site], max(more)))
+                if not any(held[0][key] for key in keys):
                     shown.remove(site)
         draws = tuple(
             Draw(site.region, site.label, "rerun" if again else "forward", np.array(walk.value(n)))
@@ -133,15 +136,14 @@ def _forward(module: ModuleType, forward: Callable[..., Any]) -> Any:
     return forward(**given, **{name: jax.random.key(0) for name in others})
 
 
-def _held(
-    program: Program, module: ModuleType, forward: Callable[..., Any]
-) -> Counter[tuple[str, str, str]]:
-    """Distinct values by region, statement and primitive in the optimised modules that a run executes.
+def _held(program: Program, module: ModuleType, forward: Callable[..., Any]) -> tuple[Held, Held]:
+    """Instructions, and their distinct values, in the optimised modules that a run executes.
 
-    Where they are more than in those of the plain run, values are computed again; where the compiler
-    has taken a rerun and its forward for one, they are not.
+    Where either are more than in those of the plain run, values are computed again. Where the compiler
+    has taken a rerun and its forward for one, they are not, and both are as in the plain run.
     """
-    found: Counter[tuple[str, str, str]] = Counter()
+    instructions: Held = Counter()
+    values: Held = Counter()
     original = jax.jit
 
     def jit(function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -153,16 +155,20 @@ def _held(
         def call(*arguments: Any) -> Any:
             if not ready:
                 ready.append(jitted.lower(*arguments).compile())
-                ready.append(hlo.distinct(ready[0].as_text(), program))
-            for (site, primitive), number in ready[1].items():
-                found[site.region, site.label, primitive] += number
+                ready.append(hlo.computed(ready[0].as_text(), program))
+            for into, found in (
+                (instructions, ready[1].instructions),
+                (values, ready[1].values),
+            ):
+                for (site, primitive), number in found.items():
+                    into[site.region, site.label, primitive] += number
             return ready[0](*arguments)
 
         return call
 
     with mock.patch.object(jax, "jit", jit):
         module.run(forward)
-    return found
+    return instructions, values
 
 
 def _executions(

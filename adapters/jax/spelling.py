@@ -75,7 +75,7 @@ def _conv2d(call: Call) -> str:
 
 def _uniform(call: Call) -> str:
     low, high = call.options["low"], call.options["high"]
-    words = [call.arguments["key"], str(call.options["shape"])]
+    words = [call.arguments["key"], str(call.options["shape"]), "jnp.float32"]
     if (low, high) != (0, 1):
         words += [f"minval={low}", f"maxval={high}"]
     return f"jax.random.uniform({', '.join(words)})"

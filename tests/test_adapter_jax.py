@@ -1,0 +1,263 @@
+"""The JAX adapter: what it reads out of jaxprs and of optimised modules, and its bytes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax", reason="JAX is not installed here")
+
+from conformance.adapter import read_adapter  # noqa: E402
+from conformance.case import Case  # noqa: E402
+from conformance.load import load_file, load_text  # noqa: E402
+from conformance.observation import Leaf, Observation, Run  # noqa: E402
+from conformance.operations import OPERATIONS  # noqa: E402
+from conformance.program import Program  # noqa: E402
+from conformance.programs import write_programs  # noqa: E402
+from conformance.worker.entry import observer as worker_observer  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[1]
+ADAPTER = read_adapter(ROOT / "adapters" / "jax")
+REFERENCE = read_adapter(ROOT / "adapters" / "reference").load("expected")
+VARIANTS = ("eager", "jit")
+ACTIVATION = 2048 * 64 * 4  # bytes of one activation of the memory family
+
+
+def emitted(case: Case, variant: str, folder: Path) -> Program:
+    """The program of a case, written below a folder."""
+    chosen = ADAPTER.variant(variant)
+    program = write_programs(ADAPTER, [(case, chosen)], folder)[case.id, chosen.id]
+    assert isinstance(program, Program), program
+    return program
+
+
+def observed(case: Case, variant: str, folder: Path) -> Observation:
+    observer = worker_observer(str(ADAPTER.folder), "jax", variant)
+    seen: Observation = observer.observe(emitted(case, variant, folder))
+    return seen
+
+
+def published(identity: str) -> Case:
+    """A case of the suite, by its id."""
+    family = identity.split("/", 1)[0]
+    return next(c for c in load_file(ROOT / "cases" / f"{family}.yaml") if c.id == identity)
+
+
+def written(*body: str, **shapes: tuple[int, ...]) -> Case:
+    """A case that runs statements in a region and squares y; its arrays are float64."""
+    inputs = "\n".join(
+        f"      {name}: {{shape: {list(shape)}, uniform: [0.5, 2.0], dtype: float64}}"
+        for name, shape in shapes.items()
+    )
+    taken = list(shapes)
+    state = ""
+    if any("embedding" in line for line in body):
+        inputs += "\n      i: {shape: [2, 5], integers: [0, 3]}"
+        taken.append("i")
+    if any("batch_norm" in line for line in body):
+        of = "{shape: [3], full: 1.0, dtype: float64}"
+        state = f"\n    state:\n      mean: {of}\n      var: {of}"
+    lines = "\n".join(f"          - '{line}'" for line in body)
+    (case,) = load_text(
+        f"""family: written
+cases:
+  one:
+    title: Some operations
+    source: the test
+    why: The adapter spells them.
+    inputs:
+{inputs}{state}
+    program:
+      - recompute: block
+        takes: [{", ".join(taken)}]
+        gives: y
+        body:
+{lines}
+      - z = multiply(y, y)
+    outputs: z
+    gradients: {{of: sum(z)}}
+""",
+        "test",
+    )
+    return case
+
+
+def reruns(run: Run) -> dict[str, int]:
+    """Reruns by `region.statement`, of those that ran again."""
+    assert run.executions is not None
+    return {
+        f"{e.region}.{e.statement}": e.count
+        for e in run.executions
+        if e.phase == "rerun" and e.count
+    }
+
+
+# -- the numbers of each operation ---------------------------------------------------------------
+
+IMAGE, MATRIX = (2, 3, 5, 4), (3, 4)
+BODIES: list[tuple[tuple[str, ...], dict[str, tuple[int, ...]]]] = [
+    (("p = add(a, b)", "q = subtract(b, p)", "y = divide(q, a)"), {"a": MATRIX, "b": (4,)}),
+    (("p = multiply(a, b)", "y = negative(p)"), {"a": MATRIX, "b": (3, 1)}),
+    (("y = divide(2.0, a)",), {"a": MATRIX}),
+    (("y = matmul(a, b)",), {"a": (2, 3, 4), "b": (4, 5)}),
+    (("y = linear(a, w, b)",), {"a": (2, 3, 4), "w": (5, 4), "b": (5,)}),
+    (("y = conv2d(a, w, stride=2)",), {"a": IMAGE, "w": (4, 3, 2, 2)}),
+    (('y = conv2d(a, w, padding="same")',), {"a": IMAGE, "w": (4, 3, 2, 2)}),
+    (("y = max_pool2d(a, size=2)",), {"a": IMAGE}),
+    (("y = avg_pool2d(a, size=2)",), {"a": IMAGE}),
+    (
+        ("y = batch_norm(a, gamma, beta, mean, var, momentum=0.25, eps=0.001)",),
+        {"a": IMAGE, "gamma": (3,), "beta": (3,)},
+    ),
+    (
+        ("y = layer_norm(a, gamma, beta, eps=0.001)",),
+        {"a": MATRIX, "gamma": (4,), "beta": (4,)},
+    ),
+    (("y = embedding(i, a)",), {"a": MATRIX}),
+    (("b = subtract(a, 1.2)", "y = relu(b)"), {"a": MATRIX}),
+    *(
+        ((f"y = {op}(a)",), {"a": MATRIX})
+        for op in ("gelu", "tanh", "sigmoid", "sin", "cos", "exp", "log", "softmax", "sum", "mean")
+    ),
+    (("y = softmax(a, axis=0)",), {"a": MATRIX}),
+    (("p = sum(a, axis=0)", "q = mean(a, axis=1, keepdims=True)", "y = add(p, q)"), {"a": MATRIX}),
+    (
+        ("p = reshape(a, shape=[-1, 2, 3])", "y = permute_dims(p, axes=[2, 0, 1])"),
+        {"a": (2, 3, 4)},
+    ),
+    (("y = concat([a, b, a], axis=1)",), {"a": MATRIX, "b": (3, 2)}),
+    (("p, q = split(a, sections=2, axis=1)", "y = divide(p, q)"), {"a": MATRIX}),
+    (('b = astype(a, dtype="float32")', 'y = astype(b, dtype="float64")'), {"a": MATRIX}),
+    (("b = stop_gradient(a)", "y = multiply(a, b)"), {"a": MATRIX}),
+    (("y = dropout(a, p=0.25)",), {"a": (20, 20)}),
+    (("u = uniform(shape=[3, 4], low=2.0, high=6.0)", "y = multiply(a, u)"), {"a": MATRIX}),
+]
+ELSEWHERE = {"raise_if", "is_unwrapped_by"}
+
+
+def test_every_operation_is_spelled_and_has_its_numbers_checked() -> None:
+    spelled = set(ADAPTER.load("spelling").Spelling.operations) | {"is_unwrapped_by"}
+    assert spelled == set(OPERATIONS)
+    text = " ".join(line for body, _ in BODIES for line in body)
+    assert {op for op in OPERATIONS if f" {op}(" in text} | ELSEWHERE == spelled
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(("body", "shapes"), BODIES, ids=[b[0][-1] for b in BODIES])
+def test_an_operation_and_its_gradients_are_the_references(
+    body: tuple[str, ...], shapes: dict[str, tuple[int, ...]], variant: str, tmp_path: Path
+) -> None:
+    case = written(*body, **shapes)
+    seen = observed(case, variant, tmp_path)
+    expected = REFERENCE.expect(case, "minimal", draws=seen.recomputed.draws)
+    tolerance = 1e-6 if "astype" in body[0] or "uniform" in body[0] else 1e-10
+    for run in (seen.plain, seen.recomputed):
+        assert run.error is None
+        assert isinstance(run.outputs, Leaf)
+        np.testing.assert_allclose(run.outputs.array, expected.outputs.array, rtol=tolerance)
+        for name in shapes:
+            np.testing.assert_allclose(
+                run.gradients[name], expected.gradients[name], rtol=tolerance, atol=1e-9
+            )
+        for name, array in expected.state.items():
+            np.testing.assert_allclose(run.state[name], array, rtol=1e-10)
+
+
+# -- executions ----------------------------------------------------------------------------------
+
+
+def test_the_derivative_of_a_sine_is_no_rerun_of_it(tmp_path: Path) -> None:
+    case = written("h = matmul(a, w)", "g = gelu(h)", "y = sin(g)", a=(3, 4), w=(4, 4))
+    seen = observed(case, "eager", tmp_path)
+    assert reruns(seen.plain) == {}
+    assert reruns(seen.recomputed) == {"block.": 1, "block.h": 1, "block.g": 1}
+
+
+def test_calls_of_one_region_count_each(tmp_path: Path) -> None:
+    seen = observed(published("documents/tensorflow-four-calls"), "eager", tmp_path)
+    assert seen.recomputed.executions is not None
+    counts = {(e.statement, e.phase): e.count for e in seen.recomputed.executions if e.region}
+    # the last product is read by no gradient
+    assert counts["z", "forward"] == 4
+
+
+def test_an_inert_checkpoint_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = published("memory/chain-whole")
+    good = observed(case, "eager", tmp_path).recomputed
+    assert reruns(good)["network."] == 1
+    assert good.retained == 0
+    monkeypatch.setattr(jax, "checkpoint", lambda function: function)
+    seen = observed(case, "eager", tmp_path)
+    assert reruns(seen.recomputed) == {}
+    assert seen.recomputed.retained == seen.plain.retained
+    assert (seen.plain.retained or 0) >= 12 * ACTIVATION
+
+
+def test_bytes_between_forward_and_backward_are_exact(tmp_path: Path) -> None:
+    # Each of the 8 layers keeps its input: h0, and the results of the first 7.
+    seen = observed(published("memory/chain-each"), "eager", tmp_path)
+    assert seen.recomputed.retained == 8 * ACTIVATION
+    leaves = _residual_bytes(emitted(published("memory/chain-each"), "eager", tmp_path))
+    assert leaves == seen.recomputed.retained
+
+
+def _residual_bytes(program: Program) -> int:
+    """Bytes of the distinct buffers that `jax.vjp` of the recomputed forward holds, inputs aside."""
+    space: dict[str, Any] = {"__name__": "written"}
+    exec(compile(program.text, program.file, "exec"), space)
+    values = space["inputs"]()
+    wanted = {name: values[name] for name in ("w1", "w8")}
+    _, vjp = jax.vjp(lambda wanted: space["recomputed"](**values | wanted), wanted)
+    given = {value.unsafe_buffer_pointer() for value in values.values()}
+    held = {leaf.unsafe_buffer_pointer(): leaf.nbytes for leaf in jax.tree.leaves(vjp)}
+    return sum(size for pointer, size in held.items() if pointer not in given)
+
+
+def test_a_rerun_that_the_compiler_merged_is_none_and_one_behind_a_barrier_is_one(
+    tmp_path: Path,
+) -> None:
+    case = published("captures/captured-parameter")
+    assert "block.h" not in reruns(observed(case, "jit", tmp_path).recomputed)
+    # The barriers stay only in a process of their own: XLA reads its flags once.
+    program = emitted(case, "jit", tmp_path)
+    code = f"""
+import sys
+sys.path[:0] = [{str(ROOT)!r}]
+from conformance.program import Program, Site
+from conformance.worker.entry import observe
+program = {program!r}
+found = observe({str(ADAPTER.folder)!r}, program).recomputed.executions
+print([e.count for e in found if (e.statement, e.phase) == ("h", "rerun")])
+"""
+    flags = "--xla_disable_hlo_passes=cse_barrier_expander"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip().endswith("[1]")
+
+
+# -- draws ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_draws_are_the_arrays_that_the_program_puts_out(variant: str, tmp_path: Path) -> None:
+    seen = observed(published("randomness/two-dropouts"), variant, tmp_path).recomputed
+    assert seen.draws is not None
+    assert isinstance(seen.outputs, tuple)
+    for place, label in ((1, "d1"), (2, "d2")):
+        leaf = seen.outputs[place]
+        assert isinstance(leaf, Leaf)
+        drawn = [d for d in seen.draws if d.statement == label]
+        assert {d.phase for d in drawn} == {"forward", "rerun"}
+        for draw in drawn:
+            np.testing.assert_allclose(draw.array, leaf.array, rtol=1e-6)
