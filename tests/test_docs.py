@@ -14,6 +14,7 @@ import yaml
 
 from conformance.adapter import load_file, read_adapter
 from conformance.cli.app import app
+from conformance.errors import CaseError
 from conformance.load import load_folder, load_text
 from conformance.programs import EmitFailure, texts
 
@@ -158,6 +159,15 @@ def test_the_example_case_is_read_as_the_page_says() -> None:
     for line in shown.splitlines():
         if line.startswith("    "):
             assert f"{line}\n" in text.text
+
+
+def test_the_broken_example_case_is_refused_as_the_page_says() -> None:
+    page = ROOT / "docs" / "cases.md"
+    name = "my_cases/gated.yaml"
+    given = f"# {name}\n{files(page)[name]}".replace("h2 = matmul(", "h2 = matmull(")
+    with pytest.raises(CaseError) as caught:
+        load_text(given, name)
+    assert f"error: {caught.value}\n" in page.read_text("utf-8")
 
 
 def test_the_example_adapter_writes_programs(tmp_path: Path) -> None:
