@@ -26,6 +26,7 @@ from tensorflow.tsl.profiler.protobuf import xplane_pb2
 from conformance.observation import Array, Draw, Leaf, Phase, Run
 from conformance.operations import RANDOM
 from conformance.program import Program, Site
+from conformance.worker.observer import Counts
 from conformance.worker.observer import Observer as Base
 from conformance.worker.trace import Trace, executions
 
@@ -350,7 +351,7 @@ class Observer(Base):
         self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run
     ) -> Run:
         if self.variant == "eager":
-            return self._count_eager(program, module, forward, run)
+            return super().count(program, module, forward, run)
         trace = Trace(program)
         operations = Operations(trace)
 
@@ -369,22 +370,11 @@ class Observer(Base):
             run = replace(run, draws=chosen)
         return run
 
-    def _count_eager(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run
-    ) -> Run:
-        draws: list[Draw] = []
-
-        def drawn(site: Site, phase: Phase, names: Mapping[str, Any]) -> None:
-            leaf = self.leaf(names.get(site.label)) if site.op in RANDOM else None
-            if leaf is not None:
-                draws.append(Draw(site.region, site.label, phase, leaf.array))
-
-        trace = Trace(program, on_statement=drawn)
+    @contextmanager
+    def counting(self, trace: Trace) -> Iterator[Callable[[], Counts]]:
         operations = Operations(trace)
-        with trace.active(), operations.active():
-            module.run(forward)
-        found = executions(trace.entered, operations.eager_statements())
-        return replace(run, executions=found, draws=tuple(draws) if program.random else None)
+        with operations.active():
+            yield operations.eager_statements
 
     def _draws_in_graph(
         self, program: Program, module: ModuleType, forward: Callable[..., Any]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gc
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -16,11 +16,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
 
-from conformance.observation import Array, Draw, Leaf, Phase, Run
-from conformance.operations import RANDOM
+from conformance.observation import Array, Leaf, Phase
 from conformance.program import Program, Site
+from conformance.worker.observer import Counts
 from conformance.worker.observer import Observer as Base
-from conformance.worker.trace import Trace, executions
+from conformance.worker.trace import Trace
 
 
 class Dispatched(TorchDispatchMode):
@@ -123,21 +123,10 @@ class Observer(Base):
     def held(self) -> int | None:
         return None if self._live is None else self._live.nbytes()
 
-    def count(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run
-    ) -> Run:
-        draws: list[Draw] = []
-
-        def drawn(site: Site, phase: Phase, names: Mapping[str, Any]) -> None:
-            leaf = self.leaf(names.get(site.label)) if site.op in RANDOM else None
-            if leaf is not None:
-                draws.append(Draw(site.region, site.label, phase, leaf.array))
-
-        trace = Trace(program, on_statement=drawn)
-        with trace.active(), Dispatched(trace) as mode:
-            module.run(forward)
-        found = executions(trace.entered, mode.statements())
-        return replace(run, executions=found, draws=tuple(draws) if program.random else None)
+    @contextmanager
+    def counting(self, trace: Trace) -> Iterator[Callable[[], Counts]]:
+        with Dispatched(trace) as mode:
+            yield mode.statements
 
     def retained(
         self, program: Program, module: ModuleType, forward: Callable[..., Any]

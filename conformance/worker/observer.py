@@ -11,7 +11,8 @@ import ctypes
 import gc
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from types import FrameType, ModuleType
 from typing import Any
@@ -24,6 +25,8 @@ from conformance.operations import RANDOM
 from conformance.program import Program, Site
 from conformance.worker.trace import Trace, executions
 
+#: Executions by statement and phase.
+Counts = Mapping[tuple[Site, Phase], int]
 BACKWARD_PROCEDURES = ("backward", "second_backward", "second_order", "train")
 
 
@@ -133,7 +136,7 @@ class Observer(ABC):
     def count(
         self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run
     ) -> Run:
-        """`run` with executions and draws. The default follows the program's lines."""
+        """`run` with executions and draws, by following the program's lines."""
         draws: list[Draw] = []
 
         def drawn(site: Site, phase: Phase, names: Mapping[str, Any]) -> None:
@@ -142,11 +145,20 @@ class Observer(ABC):
                 draws.append(Draw(site.region, site.label, phase, np.array(leaf.array)))
 
         trace = Trace(program, on_statement=drawn)
-        with trace.active():
+        with trace.active(), self.counting(trace) as statements:
             module.run(forward)
             self.settle()
-        found = executions(trace.entered, trace.completed)
+        found = executions(trace.entered, statements())
         return replace(run, executions=found, draws=tuple(draws) if program.random else None)
+
+    @contextmanager
+    def counting(self, trace: Trace) -> Iterator[Callable[[], Counts]]:
+        """Count executions of statements inside the `with`; what it gives tells them afterwards.
+
+        The default counts the lines that ran to their end. A framework that can tell which
+        operations really reached a kernel overrides it.
+        """
+        yield lambda: trace.completed
 
     def retained(
         self, program: Program, module: ModuleType, forward: Callable[..., Any]
