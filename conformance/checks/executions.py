@@ -7,6 +7,8 @@ is `inert`: recompute did nothing. Operations are judged where the observer can 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from conformance.case import Case
 from conformance.checks.evidence import Check, Evidence
 from conformance.observation import Allowed, Phase, Run
@@ -41,7 +43,7 @@ def _judge(evidence: Evidence) -> Verdict:
         if key[2] == "rerun" and count:
             return CHECK.verdict(Status.BROKEN, f"{_name(key)} ran again in the plain run")
     wrong: list[tuple[Key, int, Allowed]] = []
-    for key, allowed in _told_apart(evidence, seen).items():
+    for key, allowed in _told_apart(evidence, [*seen, *control]).items():
         count = seen.get(key, 0)
         if count not in allowed:
             wrong.append((key, count, allowed))
@@ -70,8 +72,11 @@ def _judge(evidence: Evidence) -> Verdict:
     )
 
 
-def _told_apart(evidence: Evidence, seen: dict[Key, int]) -> dict[Key, Allowed]:
-    """The expectations that the observer could see: all regions, and the statements it knows."""
+def _told_apart(evidence: Evidence, seen: Sequence[Key]) -> dict[Key, Allowed]:
+    """The expectations that the observer could see: all regions, and the statements it knows.
+
+    It knows those that it saw in either run.
+    """
     known = {(region, statement) for region, statement, _ in seen if statement}
     return {
         key: allowed

@@ -49,9 +49,10 @@ def _both(evidence: Evidence) -> Verdict:
         evidence.recomputed.gradients,
         evidence.expected.gradients,
     )
-    if first.status is not Status.PASS or not evidence.plain.again:
+    kind = evidence.case.procedure.kind
+    if first.status is not Status.PASS or kind not in ("second_backward", "second_order"):
         return first
-    order = evidence.case.procedure.kind == "second_order"
+    order = kind == "second_order"
     what = "second-order gradient" if order else "gradient of the second backward"
     again = evidence.recomputed.again
     second = _compare(evidence, what, evidence.plain.again, again, evidence.expected.again)

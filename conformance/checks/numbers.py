@@ -23,6 +23,7 @@ def difference(observed: Array, expected: Array, tolerance: Tolerance | None) ->
                 expected.astype(np.float64),
                 rtol=tolerance.rtol,
                 atol=tolerance.atol,
+                equal_nan=True,
             )
     if bool(np.all(agree)):
         return ""

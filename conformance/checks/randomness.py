@@ -88,8 +88,8 @@ def _by_gradients(evidence: Evidence) -> tuple[set[tuple[str, str]], bool]:
     plain = dict(quantities(evidence.plain))
     if evidence.case.procedure.kind != "train":
         for name, array in quantities(evidence.recomputed):
-            if difference(array, plain[name], tolerance):
-                return set(), False  # other draws in forward: the value check says so
+            if name not in plain or difference(array, plain[name], tolerance):
+                return set(), False  # other outputs: the value check says so
     for name, gradient in evidence.recomputed.gradients.items():
         control = evidence.plain.gradients.get(name)
         if gradient is None or control is None:

@@ -20,13 +20,14 @@ def _applies(case: Case) -> bool:
 def _judge(evidence: Evidence) -> Verdict:
     start = {a.name: a.fill.numbers[0] for a in evidence.case.state if a.fill.kind == "full"}
     different: list[str] = []
-    for name, control in evidence.plain.state.items():
-        found = evidence.recomputed.state.get(name)
-        if found is None:
+    for name in (array.name for array in evidence.case.state):
+        control, found = evidence.plain.state.get(name), evidence.recomputed.state.get(name)
+        if control is None or found is None:
             return CHECK.verdict(Status.REPORT, f"{name} was not observed")
         if difference(found, control, evidence.case.tolerance):
             ratio = ""
-            if name in start and np.all(control != start[name]):
+            same = found.shape == control.shape
+            if same and name in start and np.all(control != start[name]):
                 steps = [a.astype(np.float64) - start[name] for a in (found, control)]
                 moved = float(np.mean(steps[0] / steps[1]))
                 ratio = f" ({moved:.2f} times as far)"

@@ -70,6 +70,9 @@ def _judge(evidence: Evidence) -> Verdict:
     reference = expected_quantities(evidence)
     plain, recomputed = dict(quantities(evidence.plain)), dict(quantities(evidence.recomputed))
     alike = drew_alike(evidence)
+    for name in reference:
+        if name not in plain:
+            return CHECK.verdict(Status.BROKEN, f"{name} is not there in the plain run")
     if set(plain) != set(recomputed):
         lost = sorted(set(plain) ^ set(recomputed))
         return CHECK.verdict(Status.FAIL, f"{lost[0]} is not there in both runs")
