@@ -1,0 +1,396 @@
+# ruff: noqa: E501 (a table reads best a row a line)
+"""Every check on evidence made by hand: what passes, what fails, and in which words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conformance.case import Case
+from conformance.checks import CHECKS, applicable, judge
+from conformance.checks.retained_memory import RESOLUTION
+from conformance.observation import Draw, ErrorSeen, Expected, Leaf, Observation, Run
+from conformance.verdict import Level, Status, Verdict
+
+from .evidence import (
+    BOTH,
+    CONTROL,
+    DRAWN,
+    ERROR,
+    EXPECTED,
+    FORWARD,
+    FREE,
+    GOOD_AFTER,
+    GRADIENTS,
+    INFERENCE,
+    MEMORY,
+    ORDER,
+    OUTPUTS,
+    PLAIN,
+    RANDOM,
+    RERUN,
+    SEEN,
+    STATELESS,
+    TRAIN,
+    TWICE,
+    UNKNOWN,
+    array,
+    case,
+    draw,
+    evidence,
+    executions,
+    leaf,
+    variant,
+)
+
+MIB = 2**20
+NAN = float("nan")
+
+
+@dataclass(frozen=True)
+class Row:
+    """Evidence that is right but for what is given, the status it must get, and a piece of the message.
+
+    `both` changes both runs, `seen` the recomputed one, `control` the plain one, `expected` what the
+    reference says.
+    """
+
+    id: str
+    status: Status
+    says: str
+    case: Case = PLAIN
+    seen: dict[str, Any] = field(default_factory=dict)
+    control: dict[str, Any] = field(default_factory=dict)
+    both: dict[str, Any] = field(default_factory=dict)
+    expected: Expected = EXPECTED
+    variant: dict[str, Any] = field(default_factory=dict)
+    unobserved: dict[str, str] = field(default_factory=dict)
+
+
+def _grad(**more: Any) -> dict[str, Any]:
+    return {"gradients": {**GRADIENTS, **more}}
+
+
+def _ran(**more: int) -> dict[str, Any]:
+    return {
+        "executions": executions(
+            {**FORWARD, **RERUN, **{k.replace("__", " "): n for k, n in more.items()}}
+        )
+    }
+
+
+def _error(name: str, *bases: str, phase: Any = "forward") -> ErrorSeen:
+    return ErrorSeen(name, (name, *bases, "Exception"), "what it said", phase)
+
+
+VALUE_ERROR = _error("ValueError")
+SAME = (DRAWN, replace(DRAWN, phase="rerun"))
+OTHER = (DRAWN, draw("y", "rerun", 0, 2))
+PASS, FAIL, WARN, REPORT, UNSUPPORTED, BROKEN = (
+    *(Status.PASS, Status.FAIL, Status.WARN, Status.REPORT, Status.UNSUPPORTED, Status.BROKEN),
+)
+LAST = array(3, 3)
+SLIGHTLY = np.nextafter(array([3, 3]), np.float32(4))  # one bit off
+ROUNDED = {"exact": False}
+SUMMED = {"exact_gradients": False}
+OFF = array([3, 4])
+AGAIN = {"again": GRADIENTS}
+AGAIN_RIGHT = replace(EXPECTED, again=EXPECTED.gradients)
+TRAINED = {"parameters": {"w": array([1, 1])}, "losses": (9.0, 8.0)}
+TRAINED_RIGHT = replace(EXPECTED, parameters={"w": array([1, 1])}, losses=(9.0, 8.0))
+TINY = replace(EXPECTED, memory=replace(MEMORY, drop=RESOLUTION - 1))
+LEAST = replace(
+    EXPECTED, memory=replace(MEMORY, drop=RESOLUTION, unit=RESOLUTION, recomputed=(0, 0))
+)
+
+TABLE: dict[str, list[Row]] = {
+    "error": [
+        Row("ran", PASS, "ran to its end"),
+        Row("raised", FAIL, "raised ValueError in forward, but should run to its end: what it said", seen={"error": VALUE_ERROR}),
+        Row("promised", PASS, "raised ValueError as promised", ERROR, seen={"error": VALUE_ERROR}),
+        Row("kind-of-promised", PASS, "raised OddError as promised", ERROR, seen={"error": _error("OddError", "ValueError")}),
+        Row("missing", FAIL, "raised nothing, but should raise ValueError", ERROR),
+        Row("other", FAIL, "raised TypeError, but should raise ValueError: what it said", ERROR, seen={"error": _error("TypeError")}),
+        Row("good-after", PASS, "as promised, and a good run worked afterwards", GOOD_AFTER, seen={"error": VALUE_ERROR, "good_run_after_error": True}),
+        Row("bad-after", FAIL, "a good run after the error did not work", GOOD_AFTER, seen={"error": VALUE_ERROR, "good_run_after_error": False}),
+        Row("never-after", FAIL, "a good run after the error did not work", GOOD_AFTER, seen={"error": VALUE_ERROR}),
+    ],
+    "value": [
+        Row("right", PASS, "3 values equal the plain run and the reference"),
+        Row("output", FAIL, "outputs[0] differs in 1 of 2 elements, most at [0, 1]: 7, but should be 6 (plain run)", seen={"outputs": (leaf([3, 7]), OUTPUTS[1])}),
+        Row("nested-output", FAIL, "outputs[1]['z'] differs", seen={"outputs": (OUTPUTS[0], {"z": leaf([6, 8])})}),
+        Row("one-bit", FAIL, "outputs[0] differs in 1 of 2", seen={"outputs": (Leaf(np.nextafter(array([3, 6]), array([3, 9])), "float32"), OUTPUTS[1])}),
+        Row("one-bit-rounded", PASS, "3 values equal", seen={"outputs": (Leaf(np.nextafter(array([3, 6]), array([3, 9])), "float32"), OUTPUTS[1])}, variant=ROUNDED),
+        Row("beyond-rounding", FAIL, "(plain run)", seen={"outputs": (leaf([3, 6.01]), OUTPUTS[1])}, variant=ROUNDED),
+        Row("loss", FAIL, "losses differs in 1 of 1 elements, most at [0]: 10, but should be 9", seen={"losses": (10.0,)}),
+        Row("fewer-losses", FAIL, "losses is of shape (1,), but should be (2,)", TRAIN, both=TRAINED, seen={"losses": (9.0,)}, expected=TRAINED_RIGHT),
+        Row("trained", PASS, "4 values equal", TRAIN, both=TRAINED, expected=TRAINED_RIGHT),
+        Row("parameter", FAIL, "parameter w differs", TRAIN, both=TRAINED, seen={"parameters": {"w": array([1, 2])}}, expected=TRAINED_RIGHT),
+        Row("shape", FAIL, "outputs[0] is of shape (2,), but should be (1, 2)", seen={"outputs": (leaf(3, 6), OUTPUTS[1])}),
+        Row("lost", FAIL, "outputs[1]['z'] is not there in both runs", seen={"outputs": (OUTPUTS[0], {})}),
+        Row("added", FAIL, "outputs[2] is not there in both runs", seen={"outputs": (*OUTPUTS, 3)}),
+        Row("nan", FAIL, "nan, but should be 6", seen={"outputs": (leaf([3, NAN]), OUTPUTS[1])}),
+        Row("nan-rounded", FAIL, "nan, but should be 6", seen={"outputs": (leaf([3, NAN]), OUTPUTS[1])}, variant=ROUNDED),
+        Row("nan-both", PASS, "equal the plain run", RANDOM, both={"outputs": (leaf([3, NAN]), OUTPUTS[1])}, expected=UNKNOWN),
+        Row("nan-both-rounded", PASS, "equal the plain run", RANDOM, both={"outputs": (leaf([3, NAN]), OUTPUTS[1])}, expected=UNKNOWN, variant=ROUNDED),
+        Row("infinite", FAIL, "inf, but should be 6", seen={"outputs": (leaf([3, float("inf")]), OUTPUTS[1])}, variant=ROUNDED),
+        Row("number", FAIL, "outputs[2] differs", both={"outputs": (*OUTPUTS, 7)}, seen={"outputs": (*OUTPUTS, 8)}, expected=replace(EXPECTED, outputs=(*OUTPUTS, 7))),
+        Row("broken-plain", BROKEN, "outputs[0] of the plain run differs", both={"outputs": (leaf([3, 7]), OUTPUTS[1])}),
+        Row("broken-plain-lost", BROKEN, "outputs[1]['z'] is not there in the plain run", both={"outputs": (OUTPUTS[0], {})}),
+        Row("draws-differ", PASS, "3 values equal the reference", RANDOM, seen={"draws": (draw("y", "forward", 0, 2),)}, control={"draws": (DRAWN,), "outputs": (leaf([0, 6]), OUTPUTS[1])}),
+        Row("draws-differ-wrong", FAIL, "(reference)", RANDOM, seen={"draws": (draw("y", "forward", 0, 2),), "outputs": (leaf([3, 7]), OUTPUTS[1])}, control={"draws": (DRAWN,)}),
+        Row("nothing-to-compare", UNSUPPORTED, "drew other numbers in forward", RANDOM, seen={"draws": (draw("y", "forward", 0, 2),)}, control={"draws": (DRAWN,)}, expected=UNKNOWN),
+        Row("draws-unseen", PASS, "3 values equal the plain run", RANDOM, expected=UNKNOWN),
+        Row("draws-unseen-wrong", FAIL, "(plain run)", RANDOM, seen={"losses": (3.0,)}, expected=UNKNOWN),
+        Row("unobserved", UNSUPPORTED, "cannot be observed here: compiled", unobserved={"value": "compiled"}),
+    ],
+    "gradient": [
+        Row("right", PASS, "2 gradients equal the plain run and the reference"),
+        Row("none", FAIL, "gradient with respect to x is None, but should be an array of shape (1, 2)", seen=_grad(x=None)),
+        Row("missing", FAIL, "gradient with respect to w is None", seen={"gradients": {"x": GRADIENTS["x"]}}),
+        Row("none-at-all", FAIL, "gradient with respect to x is None", seen={"gradients": {}}),
+        Row("wrong", FAIL, "gradient with respect to x differs in 1 of 2 elements, most at [0, 1]: 4, but should be 3 (plain run)", seen=_grad(x=OFF)),
+        Row("zero", FAIL, "gradient with respect to x differs in 2 of 2", seen=_grad(x=array([0, 0]))),
+        Row("twice", FAIL, "gradient with respect to w differs in 4 of 4", seen=_grad(w=array([6, 6], [12, 12]))),
+        Row("shape", FAIL, "is of shape (2,), but should be (1, 2)", seen=_grad(x=array(3, 3))),
+        Row("nan", FAIL, "nan, but should be 3", seen=_grad(x=array([3, NAN]))),
+        Row("nan-rounded", FAIL, "nan, but should be 3", seen=_grad(x=array([3, NAN])), variant=ROUNDED),
+        Row("one-bit", FAIL, "differs in 2 of 2", seen=_grad(x=SLIGHTLY)),
+        Row("one-bit-summed", PASS, "2 gradients equal", seen=_grad(x=SLIGHTLY), variant=SUMMED),
+        Row("one-bit-rounded", PASS, "2 gradients equal", seen=_grad(x=SLIGHTLY), variant=ROUNDED),
+        Row("none-of-zero", PASS, "2 gradients", both=_grad(x=array([0, 0])), seen=_grad(x=None), expected=replace(EXPECTED, gradients={**GRADIENTS, "x": array([0, 0])})),
+        Row("none-depends", PASS, "2 gradients", both=_grad(x=None), expected=replace(EXPECTED, gradients={**GRADIENTS, "x": None})),
+        Row("nothing-depends", FAIL, "gradient with respect to x is not zero, but nothing depends on it", control=_grad(x=None), expected=replace(EXPECTED, gradients={**GRADIENTS, "x": None})),
+        Row("broken-plain", BROKEN, "gradient with respect to x of the plain run differs", both=_grad(x=OFF)),
+        Row("broken-plain-none", BROKEN, "gradient with respect to x is None in the plain run", both=_grad(x=None)),
+        Row("again", PASS, "2 gradients", TWICE, both=AGAIN, expected=AGAIN_RIGHT),
+        Row("again-wrong", FAIL, "gradient of the second backward with respect to x differs", TWICE, both=AGAIN, seen={"again": {**GRADIENTS, "x": OFF}}, expected=AGAIN_RIGHT),
+        Row("again-none", FAIL, "gradient of the second backward with respect to x is None", TWICE, both=AGAIN, seen={"again": {}}, expected=AGAIN_RIGHT),
+        Row("again-nowhere", BROKEN, "gradient of the second backward with respect to x is None in the plain run", TWICE, expected=AGAIN_RIGHT),
+        Row("second-order", FAIL, "second-order gradient with respect to x differs", ORDER, both=AGAIN, seen={"again": {**GRADIENTS, "x": OFF}}, expected=AGAIN_RIGHT),
+        Row("random-unseen", PASS, "2 gradients equal the plain run", RANDOM, expected=UNKNOWN),
+        Row("random-unseen-wrong", FAIL, "(plain run)", RANDOM, seen=_grad(x=OFF), expected=UNKNOWN),
+        Row("random-unseen-none", FAIL, "is None", RANDOM, seen=_grad(x=None), expected=UNKNOWN),
+        Row("random-differs", PASS, "2 gradients equal the reference", RANDOM, seen={"draws": SAME}, control={"draws": (draw("y", "forward", 0, 2),), **_grad(x=OFF)}),
+        Row("random-differs-wrong", FAIL, "(reference)", RANDOM, seen={"draws": SAME, **_grad(x=OFF)}, control={"draws": (draw("y", "forward", 0, 2),)}),
+        Row("random-not-comparable", UNSUPPORTED, "drew other numbers in forward", RANDOM, seen={"draws": SAME}, control={"draws": (draw("y", "forward", 0, 2),)}, expected=UNKNOWN),
+        Row("free", REPORT, "random state is not preserved here, and gradient with respect to x differs", FREE, seen=_grad(x=OFF)),
+        Row("free-right", PASS, "2 gradients", FREE),
+        Row("unobserved", UNSUPPORTED, "cannot be observed here: compiled", unobserved={"gradient": "compiled"}),
+    ],
+    "structure": [
+        Row("right", PASS, "outputs are (float32(1, 2), {'z': float32(1, 2)})"),
+        Row("list", FAIL, "outputs are [float32(1, 2), {'z': float32(1, 2)}], but should be (float32(1, 2), ", seen={"outputs": list(OUTPUTS)}),
+        Row("dict", FAIL, "(float32(1, 2), (float32(1, 2),))", seen={"outputs": (OUTPUTS[0], (OUTPUTS[1]["z"],))}),
+        Row("key", FAIL, "'Z'", seen={"outputs": (OUTPUTS[0], {"Z": OUTPUTS[1]["z"]})}),
+        Row("dtype", FAIL, "outputs are (float64(1, 2), ", seen={"outputs": (leaf([3, 6], dtype="float64"), OUTPUTS[1])}),
+        Row("bfloat16", FAIL, "bfloat16(1, 2)", seen={"outputs": (Leaf(array([3, 6]), "bfloat16"), OUTPUTS[1])}),
+        Row("shape", FAIL, "float32(2,)", seen={"outputs": (leaf(3, 6), OUTPUTS[1])}),
+        Row("none-lost", FAIL, "but should be (float32(1, 2), None)", control={"outputs": (OUTPUTS[0], None)}, seen={"outputs": (OUTPUTS[0],)}),
+        Row("none-made", FAIL, "outputs are (None, ", seen={"outputs": (None, OUTPUTS[1])}),
+        Row("number", FAIL, "but should be 7", control={"outputs": 7}, seen={"outputs": leaf(7)}),
+        Row("number-type", FAIL, "outputs are 7.0, but should be 7", control={"outputs": 7}, seen={"outputs": 7.0}),
+        Row("bool", FAIL, "outputs are 1, but should be True", control={"outputs": True}, seen={"outputs": 1}),
+        Row("text", FAIL, "'b', but should be 'a'", control={"outputs": "a"}, seen={"outputs": "b"}),
+        Row("single", FAIL, "outputs are float32(1, 2), but should be (float32(1, 2),)", control={"outputs": (OUTPUTS[0],)}, seen={"outputs": OUTPUTS[0]}),
+        Row("unobserved", UNSUPPORTED, "cannot be observed here", unobserved={"structure": "compiled"}),
+    ],
+    "executions": [
+        Row("right", PASS, "as under early-stop: block forward 1, block rerun 1"),
+        Row("allowed", PASS, "as under early-stop", seen={"executions": executions({**FORWARD, **RERUN, "block.y rerun": 1})}),
+        Row("inert", FAIL, "inert: nothing ran again in backward, but block should have", seen={"executions": executions(FORWARD)}),
+        Row("nothing-seen", FAIL, "inert", seen={"executions": ()}),
+        Row("rerun-twice", FAIL, "block ran again 2 times, but should 1 times; 1 more counts differ", seen={"executions": executions({**FORWARD, "block rerun": 2, "block.h rerun": 2})}),
+        Row("statement-twice", FAIL, "h in region block ran again 2 times", seen={"executions": executions({**FORWARD, **RERUN, "block.h rerun": 2})}),
+        Row("allowed-exceeded", FAIL, "y in region block ran again 2 times, but should 0 or 1 times (its result may be kept)", seen={"executions": executions({**FORWARD, **RERUN, "block.y rerun": 2})}),
+        Row("statement-missing", FAIL, "h in region block ran again 0 times", seen={"executions": executions({**FORWARD, "block rerun": 1})}),
+        Row("never-run", FAIL, "y in region block ran in forward 0 times", seen={"executions": executions({"block forward": 1, "block.h forward": 1, ".z forward": 1, **RERUN})}),
+        Row("outside-rerun", FAIL, "z ran again 1 times, but should 0 times", seen={"executions": executions({**FORWARD, **RERUN, ".z rerun": 1})}),
+        Row("forward-twice", FAIL, "block ran in forward 2 times, but should 1 times", seen={"executions": executions({**FORWARD, **RERUN, "block forward": 2})}),
+        Row("added-up", FAIL, "block ran again 2 times", seen={"executions": executions({**FORWARD, **RERUN}) + executions({"block rerun": 1})}),
+        Row("regions-alone", PASS, "as under early-stop", both={"executions": executions({"block forward": 1})}, seen={"executions": executions({"block forward": 1, "block rerun": 1})}),
+        Row("broken-plain", BROKEN, "h in region block ran again in the plain run", control={"executions": executions({**FORWARD, **RERUN, "block rerun": 0})}),
+        Row("none", UNSUPPORTED, "the adapter observed no executions", seen={"executions": None}),
+        Row("unobserved", UNSUPPORTED, "cannot be observed here: compiled", unobserved={"executions": "compiled"}),
+    ],
+    "randomness": [
+        Row("same", PASS, "the rerun drew what the forward drew", RANDOM, seen={"draws": SAME}),
+        Row("kept", PASS, "the rerun drew nothing again", RANDOM, seen={"draws": SAME[:1]}),
+        Row("fresh", FAIL, "the rerun drew other numbers than the forward: y in region block", RANDOM, seen={"draws": OTHER}),
+        Row("one-of-two-fresh", FAIL, "drew other numbers", RANDOM, seen={"draws": (*SAME, OTHER[1])}),
+        Row("other-shape", FAIL, "drew other numbers", RANDOM, seen={"draws": (DRAWN, draw("y", "rerun", 2))}),
+        Row("swapped-calls", PASS, "drew what the forward drew", RANDOM, seen={"draws": (DRAWN, draw("y", "forward", 0, 2), *SAME[1:], OTHER[1])}),
+        Row("outside-region", PASS, "drew nothing again", RANDOM, seen={"draws": (DRAWN, draw("z", "rerun", 5, region=""))}),
+        Row("generator", WARN, "afterwards the generator is not where the plain run leaves it", RANDOM, seen={"draws": SAME, "generator": array(0.5)}),
+        Row("generator-and-fresh", FAIL, "drew other numbers", RANDOM, seen={"draws": OTHER, "generator": array(0.5)}),
+        Row("generator-unseen", PASS, "drew what the forward drew", RANDOM, seen={"draws": SAME, "generator": None}),
+        Row("free-fresh", REPORT, "the rerun drew other numbers, as it may here", FREE, seen={"draws": OTHER}),
+        Row("free-same", REPORT, "the rerun drew what the forward drew, though it need not", FREE, seen={"draws": SAME}),
+        Row("free-generator", REPORT, "the generator is not where", FREE, seen={"draws": SAME, "generator": array(0.5)}),
+        Row("free-region-fresh", REPORT, "as it may here", BOTH, seen={"draws": (*SAME, draw("z", "forward", 1, region="free"), draw("z", "rerun", 2, region="free"))}),
+        Row("asked-region-fresh", FAIL, "y in region block", BOTH, seen={"draws": (*OTHER, draw("z", "forward", 1, region="free"), draw("z", "rerun", 1, region="free"))}),
+        Row("unseen-same", PASS, "drew what the forward drew", RANDOM, expected=UNKNOWN),
+        Row("unseen-fresh", FAIL, "the rerun drew other numbers than the forward", RANDOM, seen=_grad(x=OFF), expected=UNKNOWN),
+        Row("unseen-free", REPORT, "as it may here", FREE, seen=_grad(x=OFF), expected=UNKNOWN),
+        Row("unseen-output", PASS, "drew nothing again", RANDOM, seen={"outputs": (leaf([3, 7]), OUTPUTS[1]), **_grad(x=OFF)}, expected=UNKNOWN),
+        Row("unseen-structure", PASS, "drew nothing again", RANDOM, seen={"outputs": (*OUTPUTS, 5)}, expected=UNKNOWN),
+        Row("unseen-generator", WARN, "the generator is not where", RANDOM, seen={"generator": array(0.5)}, expected=UNKNOWN),
+        Row("unobserved", UNSUPPORTED, "cannot be observed here", RANDOM, unobserved={"randomness": "no generator"}),
+    ],
+    "retained memory": [
+        Row("right", PASS, "10.00 activations plain, 2.00 recomputed"),
+        Row("keeps-all", FAIL, "10.00 activations are kept, but at most 2.00 should be", seen={"retained": 10 * MIB}),
+        Row("keeps-one-more", FAIL, "3.00 activations are kept, but at most 2.00", seen={"retained": 3 * MIB}),
+        Row("within-tolerance", PASS, "2.25 recomputed", seen={"retained": 2 * MIB + MIB // 4}),
+        Row("beyond-tolerance", FAIL, "2.25 activations are kept", seen={"retained": 2 * MIB + MIB // 4 + 1}),
+        Row("frees-too-little", FAIL, "recompute frees 7.00 activations, but should free 8.00", control={"retained": 9 * MIB}),
+        Row("frees-nothing", FAIL, "recompute frees 0.00 activations", both={"retained": MIB}),
+        Row("keeps-less", PASS, "0.00 recomputed", seen={"retained": 0}),
+        Row("too-small", REPORT, "too small to be judged", seen={"retained": 10 * MIB}, expected=TINY),
+        Row("just-large-enough", FAIL, "1.26 activations are kept", seen={"retained": RESOLUTION + RESOLUTION // 4 + 2000}, expected=LEAST),
+        Row("no-reading", UNSUPPORTED, "the adapter observed no bytes", seen={"retained": None}),
+        Row("no-control", UNSUPPORTED, "the adapter observed no bytes", control={"retained": None}),
+        Row("no-expectation", UNSUPPORTED, "the adapter observed no bytes", expected=replace(EXPECTED, memory=None)),
+        Row("unobserved", UNSUPPORTED, "cannot be observed here: pooled", unobserved={"retained memory": "pooled"}),
+    ],
+    "state": [
+        Row("same", PASS, "buffers are those of the plain run"),
+        Row("updated-twice", REPORT, "count is (2,) [2, 2], but (2,) [1, 1] without recompute (2.00 times as far)", seen={"state": {"count": array(2, 2)}}),
+        Row("not-updated", REPORT, "(0.00 times as far)", seen={"state": {"count": array(0, 0)}}),
+        Row("moved-from-rest", REPORT, "count is (2,) [1, 1], but (2,) [0, 0] without recompute", control={"state": {"count": array(0, 0)}}),
+        Row("other-shape", REPORT, "count is (3,)", seen={"state": {"count": array(1, 1, 1)}}),
+        Row("nan", REPORT, "nan", seen={"state": {"count": array(1, NAN)}}),
+        Row("not-seen", REPORT, "count was not observed", seen={"state": {}}),
+        Row("not-seen-at-all", REPORT, "count was not observed", both={"state": {}}),
+        Row("unobserved", UNSUPPORTED, "cannot be observed here", unobserved={"state": "compiled"}),
+    ],
+}  # fmt: skip
+ROWS = [
+    pytest.param(name, row, id=f"{name}-{row.id}") for name, rows in TABLE.items() for row in rows
+]
+
+
+def _verdict(name: str, row: Row) -> Verdict:
+    made = evidence(
+        row.case,
+        plain=replace(CONTROL, **{**row.both, **row.control}),
+        recomputed=replace(SEEN, **{**row.both, **row.seen}),
+        expected=row.expected,
+        unobserved=row.unobserved,
+        **row.variant,
+    )
+    return CHECKS[name].unless_unobserved(made)
+
+
+@pytest.mark.parametrize(("name", "row"), ROWS)
+def test_verdict(name: str, row: Row) -> None:
+    assert CHECKS[name].applies(row.case)
+    verdict = _verdict(name, row)
+    assert verdict.check == name
+    assert verdict.level is CHECKS[name].level
+    assert (verdict.status, row.says in verdict.message) == (row.status, True), verdict
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_every_check_can_pass_and_can_find_fault(name: str) -> None:
+    """What is left to the implementation (`report`) is never failed, and shown instead."""
+    found = {row.status for row in TABLE[name]}
+    fault = Status.REPORT if CHECKS[name].level is Level.REPORT else Status.FAIL
+    assert {Status.PASS, fault} <= found
+    assert (Status.FAIL in found) == (CHECKS[name].level is not Level.REPORT)
+
+
+def test_the_table_is_of_all_checks() -> None:
+    assert list(TABLE) == list(CHECKS)
+    for rows in TABLE.values():
+        assert len({row.id for row in rows}) == len(rows)
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_checks_say_what_they_ask(name: str) -> None:
+    """The words of a check are its entry in the user's pages."""
+    check = CHECKS[name]
+    assert check.name == name
+    assert len(check.asks) > 20
+    assert check.judge.__module__.rpartition(".")[2] == name.replace(" ", "_")
+
+
+# -- which checks a case is put to ----------------------------------------------------------------
+
+ALWAYS = ("error", "value", "structure", "executions")
+
+
+@pytest.mark.parametrize(
+    ("of", "more"),
+    [
+        (PLAIN, {"gradient", "retained memory", "state"}),
+        (STATELESS, {"gradient", "retained memory"}),
+        (RANDOM, {"gradient", "randomness", "retained memory", "state"}),
+        (FREE, {"gradient", "randomness", "retained memory", "state"}),
+        (TRAIN, {"gradient", "retained memory", "state"}),
+        (INFERENCE, {"state"}),
+    ],
+)  # fmt: skip
+def test_applicable(of: Case, more: set[str]) -> None:
+    wanted = {*ALWAYS, *more}
+    assert applicable(of) == tuple(name for name in CHECKS if name in wanted)
+
+
+def test_a_draw_outside_regions_is_no_case_of_randomness() -> None:
+    outside = case(("z = add(y, c)", "z = dropout(y)"))
+    assert "randomness" not in applicable(outside)
+
+
+@pytest.mark.parametrize("of", [ERROR, GOOD_AFTER])
+def test_a_promised_error_is_all_that_is_judged(of: Case) -> None:
+    assert applicable(of) == ("error",)
+
+
+# -- all together ---------------------------------------------------------------------------------
+
+
+def _judged(of: Case, recomputed: Run, expected: Any = EXPECTED, **more: Any) -> dict[str, Status]:
+    seen = Observation(CONTROL, recomputed, **more)
+    found = judge(of, variant(), lambda draws: expected, seen)
+    return {verdict.check: verdict.status for verdict in found}
+
+
+def test_judge_gives_one_verdict_of_each_applicable_check() -> None:
+    assert _judged(PLAIN, SEEN) == dict.fromkeys(applicable(PLAIN), Status.PASS)
+
+
+def test_judge_stops_at_an_error() -> None:
+    assert _judged(PLAIN, Run(error=VALUE_ERROR)) == {"error": Status.FAIL}
+    assert _judged(ERROR, Run(error=VALUE_ERROR)) == {"error": Status.PASS}
+    assert _judged(ERROR, SEEN) == {"error": Status.FAIL}
+
+
+def test_an_implementation_that_does_nothing_is_caught() -> None:
+    """Values, gradients and structure of a run that recomputes nothing are all right."""
+    found = _judged(PLAIN, CONTROL)
+    assert {name for name, status in found.items() if status is Status.FAIL} == {
+        "executions",
+        "retained memory",
+    }
+
+
+def test_judge_hands_the_reference_the_draws_of_forward_alone() -> None:
+    asked: list[Any] = []
+
+    def expect(draws: Any) -> Expected:
+        asked.append(draws)
+        return EXPECTED
+
+    for draws in (OTHER, None):
+        judge(RANDOM, variant(), expect, Observation(CONTROL, replace(SEEN, draws=draws)))
+    assert asked == [(DRAWN,), None]
+    assert isinstance(asked[0][0], Draw)
+
+
+def test_judge_says_how_it_was_observed() -> None:
+    methods = {"executions": "line trace", "retained memory": "mallinfo2"}
+    found = judge(PLAIN, variant(), lambda _: EXPECTED, Observation(CONTROL, SEEN, methods))
+    assert {v.check: v.method for v in found if v.method} == methods
