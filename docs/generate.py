@@ -190,6 +190,9 @@ def _methods(base: type, file: str) -> str:
                     if isinstance(inner, ast.FunctionDef):
                         writers.setdefault(inner.name, []).append(path.parent.name)
     must: frozenset[str] = getattr(base, "__abstractmethods__", frozenset())
+    must |= {
+        n for n in writers if n in vars(base) and "raise NotImplementedError" in _source(base, n)
+    }
     rows = []
     for name, method in sorted(vars(base).items(), key=lambda pair: pair[0] not in must):
         if not inspect.isfunction(method) or name.startswith("_") or name not in writers:
@@ -198,6 +201,10 @@ def _methods(base: type, file: str) -> str:
         by = "required" if name in must else ", ".join(writers[name])
         rows.append((f"`{name}({names})`", by, _paragraphs(method.__doc__ or "")))
     return table(("method", "written by", "what it does"), rows)
+
+
+def _source(base: type, name: str) -> str:
+    return inspect.getsource(vars(base)[name])
 
 
 def methods() -> str:
