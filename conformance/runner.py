@@ -180,6 +180,10 @@ class Runner:
         unsupported = lacking(case, variant)
         if unsupported is not None:
             return self._result(case, variant, (unsupported,))
+        with self.watch.stage("judging"):
+            contradicted = self._contradicted(case)
+        if contradicted is not None:
+            return self._result(case, variant, (contradicted,))
         if (case.id, variant.id) not in self._programs:
             self.emit([(case, variant)])
         program = self._programs[case.id, variant.id]
@@ -207,6 +211,18 @@ class Runner:
     def close(self) -> None:
         """Stop the worker process."""
         self.pool.close()
+
+    def _contradicted(self, case: Case) -> Verdict | None:
+        """The verdict on a case that quotes numbers which the reference does not come to."""
+        if not case.printed_gradients and not case.printed_executions:
+            return None
+        reference = _reference(self.places.adapters).load("expected")
+        found: list[str] = reference.check_printed(case, reference.expect(case, "whole"))
+        if not found:
+            return None
+        return _ended(
+            Status.BROKEN, f"the case quotes what the reference contradicts: {'; '.join(found)}"
+        )
 
     def _expected(self, case: Case, variant: Variant, draws: Sequence[Draw] | None) -> Expected:
         reference = _reference(self.places.adapters).load("expected")

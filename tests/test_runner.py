@@ -213,3 +213,10 @@ def test_seconds_are_split_by_stage(runner):
     verdicts(runner, "right")
     assert set(runner.watch.seconds) == set(STAGES)
     assert all(seconds > 0 for seconds in runner.watch.seconds.values())
+
+
+def test_case_that_quotes_a_wrong_number_is_broken(runner):
+    wrong = replace(mini.case("square"), printed_gradients={"x": [1.0, 2.0, 3.0]})
+    (verdict,) = runner.run(wrong, mini.variant("right")).verdicts
+    assert (verdict.check, verdict.status) == ("error", Status.BROKEN)
+    assert "the case quotes what the reference contradicts: gradient of x is" in verdict.message
