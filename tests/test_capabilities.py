@@ -1,0 +1,100 @@
+# ruff: noqa: E501 (a table reads best a row a line)
+"""Which capabilities the text of a case shows it to need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conformance.adapter import all_adapters
+from conformance.capabilities import CAPABILITIES, required_by
+from conformance.load import load_folder, load_text
+from conformance.operations import OPERATIONS
+
+from .test_load import GOOD
+
+ROOT = Path(__file__).parent.parent
+CASES = load_folder(ROOT / "cases")
+#: What the good file needs as it is: a function that captures a parameter.
+BASE = {"function", "captured-parameter"}
+REGION = GOOD[GOOD.index("      - recompute") : GOOD.index("      - z =")]
+OF = "      of: sum(z)\n"
+NESTED = """\
+      - recompute: block
+        takes: x
+        gives: y
+        body:
+          - h = matmul(x, w)
+          - {recompute: inner, takes: h, gives: y, body: [y = sin(h)]}
+"""
+
+#: Replacements in the good file, what it needs then beyond the base, and what it needs no longer.
+TABLE: list[tuple[str, list[tuple[str, str]], set[str], set[str]]] = [
+    ("as-it-is", [], set(), set()),
+    ("parameter-taken", [("takes: x", "takes: [x, w]")], set(), {"captured-parameter"}),
+    ("intermediate-captured", [(REGION, "      - q = exp(x)\n" + REGION), ("sin(h)", "multiply(h, q)")], {"captured-intermediate"}, set()),
+    ("input-captured", [("takes: x", "takes: []")], {"no-tensor-gradient"}, set()),
+    ("value-taken", [("takes: x", "takes: [x, flag]")], {"non-tensor-inputs"}, set()),
+    ("value-by-name", [("takes: x", "takes: x\n        kwargs: {flag: flag}")], {"kwargs", "non-tensor-inputs"}, set()),
+    ("by-name", [("takes: x", "takes: []\n        kwargs: {x: x}")], {"kwargs"}, set()),
+    ("no-gradient", [("normal: 1.0}\n      flag", "normal: 1.0, gradient: false}\n      flag")], {"no-tensor-gradient"}, set()),
+    ("nested-inputs", [("takes: x", "takes: [[x, w]]")], {"nested-inputs"}, {"captured-parameter"}),
+    ("dict-input", [("takes: x", "takes: [{a: x}]")], {"nested-inputs"}, set()),
+    ("flat-outputs", [("gives: y", "gives: [y, h]")], set(), set()),
+    ("nested-outputs", [("gives: y", "gives: [y, [h]]")], {"nested-outputs"}, set()),
+    ("dict-output", [("gives: y", "gives: {a: y}")], {"nested-outputs"}, set()),
+    ("literal-output", [("gives: y", "gives: [y, null]")], {"non-tensor-outputs"}, set()),
+    ("deep-literal", [("gives: y", "gives: [y, {n: 7}]")], {"non-tensor-outputs", "nested-outputs"}, set()),
+    ("nested-regions", [(REGION, NESTED)], {"nested-regions"}, set()),
+    ("module", [("takes: x", "takes: x\n        granularity: module")], {"module"}, {"function"}),
+    ("operation", [("takes: x", "takes: x\n        granularity: operation")], {"operation"}, {"function"}),
+    ("merged", [("takes: x", "takes: x\n        merge_adjacent: true")], {"merge-adjacent"}, set()),
+    ("invalid", [("takes: x", "takes: x\n        block: invalid")], {"invalid-block"}, set()),
+    ("called-again", [("      - z =", "      - {call: block, takes: x, gives: v}\n      - z =")], {"repeated-call"}, set()),
+    ("random", [("sin(h)", "dropout(h)")], {"random"}, set()),
+    ("random-outside", [("exp(y)", "dropout(y)")], set(), set()),
+    ("rng-off", [("sin(h)", "dropout(h)"), ("takes: x", "takes: x\n        preserve_rng: false")], {"random", "preserve-rng-off"}, set()),
+    ("rng-off-without-draws", [("takes: x", "takes: x\n        preserve_rng: false")], set(), set()),
+    ("raises", [("sin(h)", "raise_if(h, flag)")], {"raise"}, set()),
+    ("unwrapped", [("      - z =", "      - v = is_unwrapped_by(block)\n      - z =")], {"wrapped"}, set()),
+    ("bfloat16", [("[3, 3], normal: 1.0", "[3, 3], normal: 1.0, dtype: bfloat16")], {"bfloat16"}, set()),
+    ("second-backward", [(OF, OF + "    procedure: second_backward\n")], {"second-backward"}, set()),
+    ("second-order", [(OF, OF + "    procedure: second_order\n")], {"second-order"}, set()),
+    ("train", [(OF, OF + "    procedure: {train: {steps: 1, learning_rate: 0.1}}\n")], {"train"}, set()),
+    ("inference", [("    gradients:\n" + OF, "    procedure: inference\n")], {"inference"}, set()),
+    ("named", [(OF, OF + "    needs: [wrapped]\n")], {"wrapped"}, set()),
+]  # fmt: skip
+#: Those that only a model of a batch shows, or that a case must name itself.
+SHOWN_ELSEWHERE = {"batch-norm"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "more", "less"), [r[1:] for r in TABLE], ids=[r[0] for r in TABLE]
+)
+def test_required_by(changes: list[tuple[str, str]], more: set[str], less: set[str]) -> None:
+    text = GOOD
+    for old, new in changes:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    (case,) = load_text(text, "f.yaml")
+    extra = {"several-operations"} & set(CAPABILITIES)
+    assert required_by(case) - extra == (BASE | more) - less
+
+
+def test_every_capability_is_tested() -> None:
+    shown = BASE.union(*(row[2] for row in TABLE)) | SHOWN_ELSEWHERE | {"several-operations"}
+    assert shown >= set(CAPABILITIES)
+    assert {o.capability for o in OPERATIONS.values()} - {""} <= set(CAPABILITIES)
+
+
+@pytest.mark.parametrize("word", CAPABILITIES)
+def test_every_capability_has_a_case_and_words(word: str) -> None:
+    assert len(CAPABILITIES[word]) > 10
+    assert any(word in required_by(case) for case in CASES), word
+
+
+def test_every_variant_offers_some_case() -> None:
+    for adapter in all_adapters(ROOT / "adapters"):
+        for variant in adapter.variants:
+            assert any(not required_by(c) & set(variant.model.lacks) for c in CASES), variant.id

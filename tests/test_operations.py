@@ -1,0 +1,135 @@
+"""The registry of operations: complete, consistent, and spelled by every adapter that offers them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from conformance.adapter import Adapter, all_adapters
+from conformance.capabilities import CAPABILITIES
+from conformance.case import Position
+from conformance.errors import CaseError
+from conformance.load import load_folder
+from conformance.operations import OPERATIONS, RANDOM, RENAMED, Operation
+from conformance.statements import DTYPES, parse
+
+ROOT = Path(__file__).parent.parent
+CASES = load_folder(ROOT / "cases")
+HERE = Position("f.yaml", 1, 1)
+OF_EACH = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
+#: What a value can be, for the statement that each operation is tried in.
+VALUES = {"int": "2", "float": "0.5", "bool": "True", "ints": "(2, 3)", "dtype": "'float32'"}
+
+
+def _arguments(operation: Operation) -> tuple[str, ...]:
+    """The names of the arguments that are tensors."""
+    return tuple(t.removesuffix("...") for t in operation.tensors if not t.endswith("?"))
+
+
+@OF_EACH
+def test_operation_is_described(operation: Operation) -> None:
+    assert OPERATIONS[operation.name] is operation
+    assert operation.name.isidentifier()
+    assert operation.name.islower()
+    assert len(operation.definition) >= 2
+    assert operation.shape
+
+
+@OF_EACH
+def test_needs_speak_of_the_arguments(operation: Operation) -> None:
+    arguments = _arguments(operation)
+    assert set(operation.needs) <= set(arguments)
+    for name, alternatives in operation.needs.items():
+        assert alternatives, name
+        assert len(set(alternatives)) == len(alternatives), name
+        for words in alternatives:
+            assert words <= {*arguments, "out", "mask"}, name
+    assert set(operation.updates) <= set(arguments)
+    assert not set(operation.updates) & set(operation.needs)
+
+
+def test_every_differentiable_argument_has_needs() -> None:
+    """Those without are named here, each with a reason why no gradient flows."""
+    without = {
+        (operation.name, name)
+        for operation in OPERATIONS.values()
+        for name in _arguments(operation)
+        if name not in operation.needs
+    }
+    assert without == {
+        ("embedding", "indices"),  # integers
+        ("batch_norm", "running_mean"),  # state
+        ("batch_norm", "running_var"),
+        ("stop_gradient", "x"),  # what it is for
+    }
+
+
+@OF_EACH
+def test_options_fit_their_types(operation: Operation) -> None:
+    for name, spec in operation.options.items():
+        assert name.isidentifier()
+        assert bool(spec.words) == (spec.type == "str"), name
+        if not spec.required and spec.default is not None:
+            types = {"int": int, "float": float, "bool": bool, "str": str, "ints": tuple}
+            assert type(spec.default) is types[spec.type], name
+        if spec.words and not spec.required:
+            assert spec.default in spec.words
+    assert operation.results == 1 or "sections" in operation.options
+
+
+@OF_EACH
+def test_signature_can_be_written_as_it_reads(operation: Operation) -> None:
+    """The text that an error shows as a hint is a statement, its options' values filled in."""
+    text = operation.signature()
+    assert text.startswith(f"{operation.name}(")
+    for name, spec in operation.options.items():
+        text = text.replace(f"{name}=…", f"{name}={VALUES.get(spec.type)}")
+    text = text.replace(", …]", "]")
+    targets = "p, q" if operation.results == 0 else "p"
+    statement = parse(f"{targets} = {text}", HERE)
+    assert statement.op == operation.name
+    assert set(statement.options) == set(operation.options)
+
+
+@OF_EACH
+def test_capability_is_known(operation: Operation) -> None:
+    assert operation.capability in ("", *CAPABILITIES)
+
+
+def test_renamed_words_lead_to_operations() -> None:
+    assert not set(RENAMED) & set(OPERATIONS)
+    assert set(RENAMED.values()) <= set(OPERATIONS)
+    for word, name in RENAMED.items():
+        with pytest.raises(CaseError, match=re.escape(f"did you mean {name!r}?")):
+            parse(f"y = {word}(x)", HERE)
+
+
+def test_random_operations_draw() -> None:
+    assert {"dropout", "uniform"} == RANDOM
+
+
+def test_dtypes_are_those_of_the_schema() -> None:
+    from typing import get_args
+
+    from conformance.spec import Dtype
+
+    assert set(DTYPES) == set(get_args(Dtype))
+
+
+def test_every_operation_is_in_a_case() -> None:
+    """An operation that no case uses is tested by nobody."""
+    used = {statement.op for case in CASES for _, statement in case.statements()}
+    assert set(OPERATIONS) == used
+
+
+@pytest.mark.parametrize("adapter", all_adapters(ROOT / "adapters"), ids=lambda a: a.name)
+def test_adapters_spell_operations_of_the_registry(adapter: Adapter) -> None:
+    """Every word is the registry's; what is missing belongs to a capability that is lacking."""
+    spelled = set(adapter.load("spelling").Spelling.operations)
+    assert spelled <= set(OPERATIONS)
+    everywhere = set.intersection(*(set(v.model.lacks) for v in adapter.variants))
+    handled = {"is_unwrapped_by"}  # spelled by the place it stands in
+    for name in set(OPERATIONS) - spelled - handled:
+        assert OPERATIONS[name].capability in everywhere, f"{adapter.name} does not spell {name}"
