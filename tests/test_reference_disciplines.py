@@ -301,6 +301,9 @@ ROWS = [
     ),
     _row("a pair in one", PAIR, "a2 b2 ra2 rb2 o1", "a2 b1 ra2 rb1 o1", "a2 b1", tanh="out"),
     _row("a pair in one, flattened", PAIR, None, None, "a1 b1", tanh="out", region="flat"),
+    # mindspore in graph mode: a mask is kept with its operation; a single operation's result is not
+    _row("dropout, result at hand", region("y = dropout(x)"), None, None, "y0 r0", region="out"),
+    _row("linear, made anew", region("y = linear(x, w1, b)"), None, None, "y1 r1", region="anew"),
     _row("a pair, results at hand", PAIR, None, None, "a1 b0", tanh="out", region="out flat"),
     _row("a pair, all at hand", PAIR, None, None, "a0 b0", tanh="out", region="out inner flat"),
     _row(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,7 @@ class World:
 
     @property
     def region(self) -> frozenset[str]:
-        """What the variant says of regions as a whole: `out`, `inner`, `flat`, `after`."""
+        """What the variant says of regions as a whole: `out`, `inner`, `anew`, `flat`, `after`."""
         return frozenset(self.saves.get("region", "").replace(",", " ").split())
 
 
@@ -217,7 +217,7 @@ def minimal_units(flow: Any, world: World) -> list[Unit]:
     found: list[Unit] = []
     for unit in units(flow, flow.body):
         found += _solved(flow, world, unit)
-    return found
+    return _anew(flow, world, found) if "anew" in world.region else found
 
 
 def _solved(flow: Any, world: World, unit: Unit) -> list[Unit]:
@@ -253,6 +253,8 @@ def _solved(flow: Any, world: World, unit: Unit) -> list[Unit]:
     reads: set[int] = set()
     kept: set[int] = set()
     for step in masks:
+        if at_hand.intersection(step.results):
+            continue  # an operation that is not run again keeps its mask too
         reruns.add(step)
         if step.statement.op not in RANDOM or not world.mask_alone:
             wanted += step.reads()
@@ -270,6 +272,24 @@ def _solved(flow: Any, world: World, unit: Unit) -> list[Unit]:
             wanted += step.reads()
     solved = Unit(unit.calls, frozenset(reads), frozenset(reruns), frozenset(kept))
     return [solved, *inner]
+
+
+def _anew(flow: Any, world: World, solved: list[Unit]) -> list[Unit]:
+    """The units, where what a region gives is not kept for the gradients around it, but made again
+    from what is."""
+    made = {n: step for unit in solved for step in unit.steps() for n in step.results}
+    wanted = [n for unit in solved for n in unit.reads]
+    for step in flow.steps():
+        if step in world.reached and step.call is None:
+            for word in world.words(flow, step):
+                wanted += step.results if word == "out" else step.arguments.get(word, ())
+    again: set[Any] = set()
+    while wanted:
+        number = wanted.pop()
+        if number in made and made[number] not in again:
+            again.add(made[number])
+            wanted += made[number].reads()
+    return [replace(u, reruns=u.reruns | again.intersection(u.steps())) for u in solved]
 
 
 def minimal(flow: Any, world: World) -> Counter[Key]:

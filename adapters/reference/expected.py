@@ -30,12 +30,14 @@ def expect(
     """What should be seen of a case under a discipline.
 
     `saves` says for an operation what its gradient keeps in this variant (words out of its
-    arguments, `out`, `mask`); for `region`, the word `out` says that what a region gives is at hand
-    in backward, `inner` with it that what regions inside it give is too, `flat` that nested regions
-    are run again as one, and `after` that a value is saved when its operation has run, so that early
-    stop comes after it. `draws` are the random numbers that the program drew; without them the
-    values of a program that draws are unknown, and so are the gradients of one that draws anew in
-    its rerun (`preserve_rng: false`). Raises `ValueError` where the draws do not fit the program.
+    arguments, `out`, `mask`). For `region` it says more of regions as a whole: `out`, that what a
+    region gives is at hand in backward, and `inner` with it, that what regions inside it give is
+    too; `anew`, that what a region gives is not kept for gradients around it but made again;
+    `flat`, that nested regions are run again as one; `after`, that a value is saved when its
+    operation has run, so that early stop comes after it. `draws` are the random numbers that the
+    program drew; without them the values of a program that draws are unknown, and so are the
+    gradients of one that draws anew in its rerun (`preserve_rng: false`). Raises `ValueError` where
+    the draws do not fit the program.
     """
     if case.error is not None:
         return Expected(None, None, None, None, None, None, {}, None, case.error.type)
