@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from conformance.adapter import load_file
-from conformance.observation import Draw, Leaf, Phase, Run
+from conformance.observation import Draw, Leaf, Observation, Phase, Run
 from conformance.operations import RANDOM
 from conformance.program import Program, Site
 from conformance.worker.observer import Observer as Base
@@ -150,9 +150,6 @@ class Observer(Base):
         profiler.synchronize()
         super().settle()
 
-    def held(self) -> int | None:
-        return int(profiler.allocated())
-
     def unobserved(self, program: Program) -> Mapping[str, str]:
         if self.graph:
             found = {
@@ -164,6 +161,31 @@ class Observer(Base):
         if not self._measures:
             return {"retained memory": "the CPU profiler does not tell the bytes allocated"}
         return {}
+
+    def observe(self, program: Program) -> Observation:
+        try:
+            return super().observe(program)
+        finally:
+            GRAPHS.clear()
+
+    def retained(
+        self, program: Program, module: ModuleType, forward: Callable[..., Any]
+    ) -> int | None:
+        """One run: those that looked at values and executions have warmed the caches up."""
+        before: list[int] = []
+        found: list[int] = []
+
+        def on_phase(label: str, frame: FrameType) -> None:
+            if label == "forward" and not before:
+                self.settle()
+                before.append(profiler.allocated() - self.frame_bytes(frame))
+            elif label == "backward" and not found:
+                self.settle()
+                found.append(profiler.allocated() - self.frame_bytes(frame) - before[0])
+
+        with Trace(program, on_phase=on_phase).active():
+            module.run(forward)
+        return found[0] if found else None
 
     def count(
         self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run

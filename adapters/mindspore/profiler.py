@@ -6,6 +6,7 @@ it is stopped. That takes milliseconds, where a public trace takes more than a s
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,9 @@ import mindspore as ms
 import numpy as np
 from mindspore import Tensor, _c_expression, ops
 from mindspore.graph.api import _pynative_executor
+
+#: `Default/Conv2D-op3`: a scope, the operation, and the number of its kernel.
+_NUMBERED = re.compile(r"^.*/(\w+)-op\d+$")
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,7 @@ def recorded_kernels() -> Iterator[list[Kernel]]:
         text = (Path(folder) / "cpu_op_execute_timestamp_0.txt").read_text()
     for line in text.splitlines():
         name, _, runs = line.split(";", 2)
+        name = _NUMBERED.sub(r"\1", name)
         found += [Kernel(name, int(run.split(",")[0])) for run in runs.split()]
     found.sort(key=lambda kernel: kernel.start)
 

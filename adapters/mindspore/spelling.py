@@ -41,6 +41,12 @@ def _reduced(call: Call) -> str:
     return f"ops.{call.op}({call.arguments['x']}{along}{keep})"
 
 
+def _divide(call: Call) -> str:
+    a, b = call.arguments["a"], call.arguments["b"]
+    # The operator would take the reciprocal of b first, and multiply.
+    return f"{a} / {b}" if isinstance(call.statement.arguments[0], Ref) else f"ops.div({a}, {b})"
+
+
 def _conv2d(call: Call) -> str:
     stride = "" if call.options["stride"] == 1 else f", stride={call.options['stride']}"
     padding = f', pad_mode="{call.options["padding"]}"'
@@ -93,7 +99,7 @@ class Spelling(Base):
         "add": "{a} + {b}",
         "subtract": "{a} - {b}",
         "multiply": "{a} * {b}",
-        "divide": "{a} / {b}",
+        "divide": _divide,
         "negative": "-{x}",
         "matmul": "ops.matmul({a}, {b})",
         "linear": "ops.dense({x}, {w}, {b})",
