@@ -72,10 +72,13 @@ def explain(error: ValidationError, raw: object) -> Explanation:
     if kind == "literal_error":
         words = re.findall(r"'([^']+)'", str(first.get("ctx", {}).get("expected", "")))
         hint = nearest(str(found), words)
-    said = f"found {described(found)}: {first['msg']}"
-    if first["msg"].startswith("Input should be "):
-        said = f"found {described(found)}, expected {first['msg'].removeprefix('Input should be ')}"
-    return Explanation(said, hint, path, loc[-1] == "[key]")
+    rule = first["msg"].removeprefix("Input should be ")
+    rule = {"model_type": "a mapping", "dict_type": "a mapping", "list_type": "a list"}.get(
+        kind, rule
+    )
+    joined = ": " if rule == first["msg"] else ", expected "
+    said = f"found {described(found)}{joined}{rule}"
+    return Explanation(said, hint, path, loc[-1:] == ("[key]",))
 
 
 def _steps(loc: Sequence[int | str], raw: object) -> Iterator[tuple[int | str, bool]]:

@@ -45,12 +45,13 @@ class Marked:
     file: str
 
     def at(self, path: Sequence[object]) -> Position:
-        """Where the value at a path stands (a list or mapping: where its key stands).
+        """Where the value at a path stands (a list, a mapping, nothing: where its key stands).
 
         Parts of the path that do not exist are passed over.
         """
         key, value = self._nodes(path)
-        return self._position(value if isinstance(value, yaml.ScalarNode) else key)
+        written = isinstance(value, yaml.ScalarNode) and (value.value or value.style)
+        return self._position(value if written else key)
 
     def key(self, path: Sequence[object]) -> Position:
         """Where the key stands that a path ends with."""

@@ -53,8 +53,9 @@ def _written(adapter: Adapter, cases: tuple[Case, ...]) -> Written:
 
 
 @pytest.fixture(scope="module", params=ADAPTERS)
-def written(request: pytest.FixtureRequest) -> Written:
-    return _written(ADAPTERS[request.param], CASES)
+def written(request: pytest.FixtureRequest) -> Iterator[Written]:
+    yield _written(ADAPTERS[request.param], CASES)
+    _tree.cache_clear()
 
 
 @cache

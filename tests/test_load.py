@@ -108,7 +108,7 @@ SHAPES = [
     Wrong("no-family", "family: fam\n", "", "cases:", ("key 'family' is missing",)),
     Wrong("title", "A title", "7", "7", ("found 7, expected a valid string",)),
     Wrong("why", "A reason", "no", "no\n    inputs", ("found False, expected a valid string",)),
-    Wrong("inputs-list", f"      x: {X}\n      flag: {{value: true}}", "      - x", "inputs:", ("found a list, expected",)),
+    Wrong("inputs-list", f"      x: {X}\n      flag: {{value: true}}", "      - x", "inputs:", ("found a list, expected a mapping",)),
     Wrong("tensor", X, "7", "7", ("found 7, expected",)),
     Wrong("shape", "[2, 3]", "[2, many]", "many", ("found 'many', expected",)),
     Wrong("negative", "[2, 3]", "[2, -3]", "-3", ("found -3, expected greater than or equal to 0",)),
@@ -218,6 +218,8 @@ FILES = [
     Wrong("not-yaml", "A title", "[A title", ": A source", ("not YAML",)),
     Wrong("tab", "  one:", "\tone:", "\tone:", ("not YAML",)),
     Wrong("no-cases", GOOD[GOOD.index("cases:") :], "cases: []\n", "cases:", ("found an empty list, expected a mapping of cases",)),
+    Wrong("no-case", GOOD[GOOD.index("    title") :], "", "one:", ("found nothing, expected a mapping",)),
+    Wrong("case-list", GOOD[GOOD.index("    title") :], "    - 1\n", "one:", ("found a list, expected a mapping",)),
     Wrong("a-list", GOOD, "- 1\n", "- 1", ("found a list, expected a mapping",)),
     Wrong("a-date", "A title", "2020-99-99", "2020-99-99", ("not YAML: found '2020-99-99'",)),
 ]  # fmt: skip
