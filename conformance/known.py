@@ -48,12 +48,16 @@ class Entry:
     url: str
     where: str
 
+    def speaks_of(self, case: str) -> bool:
+        """Whether the entry names this case, for whatever variant and check."""
+        return any(_matches(case, pattern) for pattern in self.cases)
+
     def covers(self, case: str, variant: str, check: str) -> bool:
         """Whether the entry speaks of this check of this case on this variant (a full id)."""
         names = (variant, variant.split("/", 1)[-1])
         return (
             check == self.check
-            and any(_matches(case, pattern) for pattern in self.cases)
+            and self.speaks_of(case)
             and any(_matches(name, pattern) for name in names for pattern in self.variants)
         )
 

@@ -24,8 +24,10 @@ from _pytest.terminal import TerminalReporter
 from conformance import __version__
 from conformance.adapter import Variant
 from conformance.case import Case
-from conformance.errors import BrokenAdapterError
+from conformance.errors import BrokenAdapterError, ConformanceError
 from conformance.known import Entry, Standing, Weighed, idle, weigh, weighed
+from conformance.load import load_folder
+from conformance.places import find_places
 from conformance.results import STAGES, Header, Result, cases_hash, make_footer, write
 from conformance.runner import ERROR, Runner, checks_of
 from conformance.selection import Chosen, Selection
@@ -250,7 +252,7 @@ class Suite:
             run,
             results=results,
             weighed={(r.case, r.variant): weighed(chosen.known, r) for r in results},
-            idle=idle(chosen.known, results) if self._full(whole, chosen) else (),
+            idle=self._idle(chosen, results) if self._full(whole, chosen) else (),
         )
 
     def _selection(self, results: Sequence[Result], whole: bool) -> str:
@@ -261,6 +263,17 @@ class Suite:
         if not whole:
             words.append(f"{len({r.case for r in results})} of {len(self.selection.cases)} cases")
         return ", ".join(words)
+
+    def _idle(self, chosen: Chosen, results: Sequence[Result]) -> tuple[Entry, ...]:
+        """The known deviations that explain nothing; not those of suite's cases left at home."""
+        places = self.selection.places
+        try:
+            own = load_folder(find_places(adapters=places.adapters).cases)
+        except ConformanceError:  # an installation without cases of its own
+            own = ()
+        absent = {case.id for case in own} - {case.id for case in self.selection.cases}
+        found = idle(chosen.known, results)
+        return tuple(entry for entry in found if not any(entry.speaks_of(c) for c in absent))
 
     def _full(self, whole: bool, chosen: Chosen) -> bool:
         """Whether every check of every case and variant was run."""
