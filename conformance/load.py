@@ -61,7 +61,7 @@ TOLERANCES: Mapping[str, Tolerance] = {
     "bfloat16": Tolerance(4e-2, 4e-2),
 }
 #: Names that emitted programs use themselves where a case's names stand.
-RESERVED = ("np", "rng")
+RESERVED = re.compile(r"np|rng|(arg|result)\d+")
 _EXCEPTIONS = tuple(
     name
     for name, value in vars(builtins).items()
@@ -403,11 +403,11 @@ class _Builder:
                 where=where,
                 hint="letters, digits and underscores, and no word of Python's own",
             )
-        if name in RESERVED:
+        if RESERVED.fullmatch(name):
             raise CaseError(
                 f"the name {name!r} is taken already",
                 where=where,
-                hint=f"every program uses {' and '.join(RESERVED)} itself",
+                hint="every program uses it itself",
             )
 
     # -- the program -----------------------------------------------------------------------------
@@ -474,7 +474,7 @@ class _Builder:
         """Add names to the known ones. A region's function has its name for good."""
         functions = {region.replace("-", "_") for region in (*self.regions, *self._open)}
         for name in names:
-            if name in functions or name in RESERVED:
+            if name in functions or RESERVED.fullmatch(name):
                 raise CaseError(
                     f"the name {name!r} is taken already",
                     where=where,

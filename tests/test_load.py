@@ -172,6 +172,7 @@ NAMES = [
     Wrong("keyword", "      x: {", "      def: {", "def", ("found 'def', expected a name",)),
     Wrong("not-a-name", "      x: {", "      x-1: {", "x-1", ("found 'x-1', expected a name",)),
     Wrong("program's-own", "      x: {", "      rng: {", "rng", ("the name 'rng' is taken already",)),
+    Wrong("program's-temporary", "- z = exp(y)", "- result1 = exp(y)", "result1", ("the name 'result1' is taken already",)),
     Wrong("twice", "      w: {", "      x: {", "x: {shape: [3, 3]", ("the name 'x' is taken already",)),
     Wrong("region-taken", "recompute: block", "recompute: x", "x\n        takes", ("the name 'x' is taken already",)),
     Wrong("region-keyword", "recompute: block", "recompute: if", "if", ("found 'if', expected a name",)),
