@@ -20,12 +20,21 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from conformance.capabilities import CAPABILITIES
 from conformance.errors import AdapterError, nearest
+from conformance.operations import OPERATIONS
 
 Discipline = OneOf["whole", "early-stop", "minimal"]
 DISCIPLINES: Mapping[str, str] = {
     "whole": "the whole region runs again; a nested region once more per level",
     "early-stop": "the region runs again until the last value that backward needs is back",
     "minimal": "only the operations whose results some gradient needs run again",
+}
+#: What a variant may say of all its regions, under `saves: {region: …}`.
+REGION_SAVES: Mapping[str, str] = {
+    "out": "what a region gives is at hand in backward",
+    "inner": "and so is what regions inside it give",
+    "anew": "what a region gives is not kept for the gradients around it, but made again",
+    "flat": "nested regions are run again as one",
+    "after": "a value is saved when its operation has run, so early stop comes after it",
 }
 
 
@@ -58,9 +67,8 @@ class VariantModel(_Strict):
     saves: dict[str, str] = Field(
         default={},
         description="For an operation, what its gradient keeps here, where that is not the registry's "
-        "first alternative: words out of its arguments, `out`, `mask`. For `region`: `out` (what a "
-        "region gives is at hand in backward), `flat` (nested regions are run again as one), `after` "
-        "(a value is saved when its operation has run, so early stop comes after it).",
+        "first alternative: words out of its arguments, `out`, `mask`. For `region`: words out of "
+        "`REGION_SAVES`.",
     )
 
 
@@ -161,7 +169,29 @@ def read_adapter(folder: Path) -> Adapter:
                     where=file,
                     hint=nearest(word, CAPABILITIES),
                 )
+        _check_saves(name, variant, file)
     return Adapter(folder.resolve(), model)
+
+
+def _check_saves(name: str, variant: VariantModel, file: Path) -> None:
+    for operation, words in variant.saves.items():
+        known = set(REGION_SAVES)
+        if operation != "region":
+            if operation not in OPERATIONS:
+                raise AdapterError(
+                    f"variant {name!r} says what an unknown operation {operation!r} saves",
+                    where=file,
+                    hint=nearest(operation, OPERATIONS),
+                )
+            tensors = OPERATIONS[operation].tensors
+            known = {tensor.rstrip("?.") for tensor in tensors} | {"out", "mask"}
+        for word in words.split():
+            if word not in known:
+                raise AdapterError(
+                    f"variant {name!r} says that {operation!r} saves an unknown {word!r}",
+                    where=file,
+                    hint=nearest(word, known),
+                )
 
 
 def find_adapter(name_or_path: str, folder: Path) -> Adapter:
