@@ -67,8 +67,9 @@ class VariantModel(_Strict):
     saves: dict[str, str] = Field(
         default={},
         description="For an operation, what its gradient keeps here, where that is not the registry's "
-        "first alternative: words out of its arguments, `out`, `mask`. For `region`: words out of "
-        "`REGION_SAVES`.",
+        "first alternative: words out of its arguments, `out`, `mask`. For `region`: "
+        + ", ".join(f"`{word}` ({meaning})" for word, meaning in REGION_SAVES.items())
+        + ".",
     )
 
 
