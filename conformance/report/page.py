@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, urlsplit
@@ -15,7 +15,15 @@ from conformance.capabilities import required_by
 from conformance.case import Case
 from conformance.load import TOLERANCES
 from conformance.report import sources, tables
-from conformance.report.data import MARKS, CaseView, CrossView, Mark, Report, grouped
+from conformance.report.data import (
+    MARKS,
+    CaseView,
+    CrossView,
+    DeviationGroup,
+    Mark,
+    Report,
+    grouped,
+)
 from conformance.results import Result, Results
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -32,6 +40,8 @@ SHORT: Mapping[Mark, str] = {
     "unsupported": "n/s",
 }
 _LONGEST = 4000
+#: Characters over the limit that are not worth a cut.
+_SLACK = 80
 
 
 @dataclass(frozen=True)
@@ -79,12 +89,22 @@ def render(
     return template.render(
         report=report,
         cases=shown,
-        deviations=grouped(report.deviations),
+        deviations=by_reason(grouped(report.deviations)),
         marks=MARKS,
         short=SHORT,
         style=Markup((_TEMPLATES / "style.css").read_text("utf-8")),
         script=Markup((_TEMPLATES / "page.js").read_text("utf-8")),
     )
+
+
+def by_reason(deviations: Iterable[DeviationGroup]) -> list[list[DeviationGroup]]:
+    """Deviations that share a reason put together, in the order of the first; others alone."""
+    found: dict[object, list[DeviationGroup]] = {}
+    for number, deviation in enumerate(deviations):
+        known = deviation.verdict.known
+        key = number if known is None else (deviation.verdict.mark, known.reason, known.url)
+        found.setdefault(key, []).append(deviation)
+    return list(found.values())
 
 
 def environment() -> Environment:
@@ -120,7 +140,7 @@ def format_bytes(number: int) -> str:
 
 def shorten(text: str, longest: int = _LONGEST) -> str:
     """A text of bounded length: the beginning and the end of a longer one."""
-    if len(text) <= longest:
+    if len(text) <= longest + _SLACK:
         return text
     left = longest * 2 // 3
     return f"{text[:left]}\n… {len(text) - longest} characters left out …\n{text[left - longest :]}"
