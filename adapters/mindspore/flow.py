@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
+import mindspore as ms
 from mindspore import Tensor
 
 from conformance.program import Program, Site
@@ -97,3 +98,19 @@ class Flow(Trace):
         values = [names.get(part.id) for part in parts if isinstance(part, ast.Name)]
         gives = tuple(self.number(v) for v in values if isinstance(v, Tensor))
         self.steps.append(Step(site, reads, gives, regions))
+
+
+def follow(program: Program, module: ModuleType) -> tuple[Flow, list[str]]:
+    """The flow of the plain network of a loaded program, and the names of its inputs in order."""
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    values = module.inputs()
+    held = {k: v for k, v in values.items() if isinstance(v, ms.Parameter)}
+    given = {k: v for k, v in values.items() if k not in held}
+    network = module.plain(**held)
+    flow = Flow(program)
+    for name, value in values.items():
+        if isinstance(value, Tensor):
+            flow.start(value, value.name if name in held else name)
+    with flow.active():
+        network(*given.values())
+    return flow, list(given)

@@ -32,7 +32,7 @@ _ID = re.compile(r"recompute_id: I64\((\d+)\)")
 _SCOPE = "# Fullname with scope: (Gradients/"
 #: Nodes that hand values on and run no kernel.
 _PASSING = frozenset({"Load", "Depend", "MakeTuple", "MakeList", "UpdateState"})
-#: What an operation of a case becomes: the nodes of each possible form.
+#: What an operation of a case becomes: the nodes of each possible form, the longest first.
 FORMS: Mapping[str, tuple[Counter[str], ...]] = {
     op: tuple(Counter(form.split()) for form in forms)
     for op, forms in {
@@ -66,7 +66,7 @@ FORMS: Mapping[str, tuple[Counter[str], ...]] = {
         "concat": ["Concat"],
         "split": ["Split"],
         "astype": ["Cast"],
-        "uniform": ["UniformReal", "UniformReal Add", "UniformReal Mul Add"],
+        "uniform": ["UniformReal Mul Add", "UniformReal Add", "UniformReal"],
     }.items()
 }
 #: Operations that hand their argument on.
@@ -108,6 +108,8 @@ def read_nodes(text: str) -> dict[int, Node]:
         ]
         if operation == "Depend":
             direct = direct[:1]  # the second only says what comes first
+        elif operation == "UpdateState":
+            direct = []  # an order of effects, and no value
         reads = tuple(ref for operand in direct for ref in behind(operand))
         if operation == "TupleGetItem" and direct[0][0] in found:
             index = _INDEX.search(given)

@@ -1,26 +1,26 @@
 """How MindSpore is observed: its CPU profiler in PyNative mode, its compiler's graphs in graph mode.
 
 In PyNative mode each kernel's start lies between two events of the program's lines. In graph mode
-Python does not run the program; the compiled graph names the program line of every node.
+Python does not run the program: what the compiler makes of it is read in a process apart.
 """
 
 from __future__ import annotations
 
 import bisect
-import os
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
+import mindspore as ms
 import numpy as np
+from mindspore import Tensor, ops
 
 from conformance.adapter import load_file
-from conformance.observation import Draw, Leaf, Observation, Phase, Run
+from conformance.observation import Draw, Leaf, Phase, Run
 from conformance.operations import RANDOM
 from conformance.program import Program, Site
 from conformance.worker.observer import Observer as Base
@@ -28,18 +28,9 @@ from conformance.worker.trace import Trace
 from conformance.worker.trace import executions as traced
 
 _here = Path(__file__).parent
-graphs: Any = load_file(_here / "graphs.py", "conformance_adapter_mindspore_graphs")
-GRAPHS = graphs.Graphs(Path("graphs").resolve())
-os.environ.update(GRAPHS.environment)
-
-import mindspore as ms  # noqa: E402, the compiler reads its environment when it is imported
-from mindspore import Tensor, ops  # noqa: E402
-
-with suppress(SystemError):  # under NumPy 2 the first operation fails, and only the first
-    Tensor(np.ones(1, np.float32)) * 0.1
-
-flows: Any = load_file(_here / "flow.py", "conformance_adapter_mindspore_flow")
+compiled: Any = load_file(_here / "compiled.py", "conformance_adapter_mindspore_compiled")
 profiler: Any = load_file(_here / "profiler.py", "conformance_adapter_mindspore_profiler")
+COMPILER = compiled.Compiler()
 
 
 class Lines(Trace):
@@ -162,12 +153,6 @@ class Observer(Base):
             return {"retained memory": "the CPU profiler does not tell the bytes allocated"}
         return {}
 
-    def observe(self, program: Program) -> Observation:
-        try:
-            return super().observe(program)
-        finally:
-            GRAPHS.clear()
-
     def retained(
         self, program: Program, module: ModuleType, forward: Callable[..., Any]
     ) -> int | None:
@@ -213,26 +198,5 @@ class Observer(Base):
     def _count_graph(
         self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run
     ) -> Run:
-        calls: list[str] = []
-        GRAPHS.clear()
-        with Trace(program, on_phase=lambda label, _: calls.append(label)).active():
-            module.run(forward)
-        written = GRAPHS.read(program.file)
-        GRAPHS.clear()
-        flow, inputs = self._flow(program, module)
-        found = graphs.executions(written, flow, inputs, calls.count("forward"))
+        found = COMPILER.executions(program, forward.__name__)
         return replace(run, executions=found)
-
-    def _flow(self, program: Program, module: ModuleType) -> tuple[Any, list[str]]:
-        """What the statements of the plain network hand to each other, and its inputs."""
-        ms.set_context(mode=ms.PYNATIVE_MODE)
-        values = module.inputs()
-        network = module.plain(**{k: v for k, v in values.items() if isinstance(v, ms.Parameter)})
-        given = {k: v for k, v in values.items() if not isinstance(v, ms.Parameter)}
-        flow = flows.Flow(program)
-        for name, value in values.items():
-            if isinstance(value, Tensor):
-                flow.start(value, value.name if isinstance(value, ms.Parameter) else name)
-        with flow.active():
-            network(*given.values())
-        return flow, list(given)
