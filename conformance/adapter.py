@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Annotated
 from typing import Literal as OneOf
 
 import yaml
@@ -59,6 +60,12 @@ class VariantModel(_Strict):
         default=True,
         description="Whether gradients agree bit for bit too, where `exact`; not where contributions "
         "to one gradient are added up in another order, those inside a region first.",
+    )
+    accuracy: dict[str, Annotated[float, Field(gt=0, le=1e-2)]] = Field(
+        default={},
+        description="Operations whose float32 kernels are less accurate than rounding, and the "
+        "greatest absolute error measured; widens the tolerance against the reference and against "
+        "other frameworks, never that between plain and recomputed.",
     )
     lacks: dict[str, str] = Field(
         default={}, description="Capabilities it cannot express, and why."

@@ -193,7 +193,10 @@ class ExpectedError:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """`|observed - expected| <= atol + rtol * |expected|`, as in `numpy.isclose`."""
+    """`|observed - expected| <= atol * magnitude + rtol * |expected|`, see `conformance.tolerance`.
+
+    `magnitude` is the array's largest element, at least 1.
+    """
 
     rtol: float
     atol: float

@@ -242,6 +242,7 @@ class Suite:
             adapter=name,
             variants=run.variants,
             disciplines={v.id: v.model.discipline for v in chosen.variants},
+            accuracy={v.id: v.model.accuracy for v in chosen.variants if v.model.accuracy},
             versions=self.versions[name],
             cases=cases_hash(cases),
             selection=self._selection(results, whole),

@@ -182,7 +182,10 @@ class TrainProcedure(Model):
 
 
 class ToleranceModel(Model):
-    """`|observed - expected| <= atol + rtol * |expected|`; defaults go by the dtype."""
+    """`|observed - expected| <= atol * magnitude + rtol * |expected|`; defaults go by the dtype.
+
+    `magnitude` is the array's largest element, at least 1.
+    """
 
     rtol: Annotated[float, Field(ge=0, le=0.1)]
     atol: Annotated[float, Field(ge=0, le=0.1)]

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from conformance.adapter import Variant
-from conformance.case import Case
+from conformance.case import Case, Tolerance
 from conformance.observation import Expected, Observation, Run
+from conformance.tolerance import against_others
 from conformance.verdict import Level, Status, Verdict
 
 
@@ -19,6 +20,11 @@ class Evidence:
     variant: Variant
     expected: Expected
     observation: Observation
+
+    @property
+    def against_reference(self) -> Tolerance:
+        """The tolerance against the reference, wider where a kernel is known to be inaccurate."""
+        return against_others(self.case, self.variant.model.accuracy)
 
     @property
     def plain(self) -> Run:

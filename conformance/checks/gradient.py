@@ -75,7 +75,7 @@ def _compare(
         if control is None and right is not None and np.any(right):
             return CHECK.verdict(Status.BROKEN, f"{title} is None in the plain run")
         if control is not None and right is not None and alike:
-            off = difference(control, right, tolerance)
+            off = difference(control, right, evidence.against_reference)
             if off:
                 return CHECK.verdict(Status.BROKEN, f"{title} of the plain run {off} (reference)")
         wanted = right if right is not None else control
@@ -97,7 +97,7 @@ def _compare(
                     Status.FAIL, f"{title} {off} (plain run)", summary(control), summary(found)
                 )
         if right is not None:
-            off = difference(found, right, tolerance)
+            off = difference(found, right, evidence.against_reference)
             if off:
                 return CHECK.verdict(
                     Status.FAIL, f"{title} {off} (reference)", summary(right), summary(found)

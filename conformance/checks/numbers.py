@@ -8,6 +8,7 @@ import numpy as np
 
 from conformance.case import Tolerance
 from conformance.observation import Array, Leaf, Tree
+from conformance.tolerance import bound
 
 
 def difference(observed: Array, expected: Array, tolerance: Tolerance | None) -> str:
@@ -17,14 +18,10 @@ def difference(observed: Array, expected: Array, tolerance: Tolerance | None) ->
     if tolerance is None:
         agree = np.asarray(observed == expected) | _both_nan(observed, expected)
     else:
+        wide, right = observed.astype(np.float64), expected.astype(np.float64)
         with np.errstate(all="ignore"):
-            agree = np.isclose(
-                observed.astype(np.float64),
-                expected.astype(np.float64),
-                rtol=tolerance.rtol,
-                atol=tolerance.atol,
-                equal_nan=True,
-            )
+            near = np.isfinite(right) & (np.abs(wide - right) <= bound(right, tolerance))
+        agree = np.asarray(near | (wide == right) | (np.isnan(wide) & np.isnan(right)))
     if bool(np.all(agree)):
         return ""
     with np.errstate(all="ignore"):

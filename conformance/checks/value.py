@@ -78,7 +78,7 @@ def _judge(evidence: Evidence) -> Verdict:
         return CHECK.verdict(Status.FAIL, f"{lost[0]} is not there in both runs")
     for name, array in recomputed.items():
         if alike and name in reference:
-            off = difference(plain[name], reference[name], tolerance)
+            off = difference(plain[name], reference[name], evidence.against_reference)
             if off:
                 return CHECK.verdict(Status.BROKEN, f"{name} of the plain run {off} (reference)")
         if alike:
@@ -87,7 +87,7 @@ def _judge(evidence: Evidence) -> Verdict:
             if off:
                 return CHECK.verdict(Status.FAIL, f"{name} {off} (plain run)")
         if name in reference:
-            off = difference(array, reference[name], tolerance)
+            off = difference(array, reference[name], evidence.against_reference)
             if off:
                 return CHECK.verdict(Status.FAIL, f"{name} {off} (reference)")
     against = [*(["the plain run"] if alike else []), *(["the reference"] if reference else [])]

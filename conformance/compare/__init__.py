@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from conformance.capabilities import required_by
-from conformance.case import Case, Tolerance
+from conformance.case import Case
 from conformance.compare.executions import compare_executions, region_count
 from conformance.compare.memory import RESOLVABLE, compare_memory, drop_of, drop_range
 from conformance.compare.model import (
@@ -25,6 +25,7 @@ from conformance.errors import ComparisonError
 from conformance.load import TOLERANCES
 from conformance.operations import RANDOM
 from conformance.results import Result, Results, cases_hash
+from conformance.tolerance import against_others
 
 __all__ = [
     "EXPECTATION",
@@ -52,6 +53,7 @@ def compare(results: Sequence[Results], cases: Sequence[Case] | None) -> Compari
     _refuse(results, cases)
     known = {case.id: case for case in cases or ()}
     disciplines = {v: d for file in results for v, d in file.header.disciplines.items()}
+    accuracy = {v: a for file in results for v, a in file.header.accuracy.items()}
     by_case: dict[str, dict[str, Result]] = {}
     for file in results:
         for result in file.results:
@@ -59,15 +61,23 @@ def compare(results: Sequence[Results], cases: Sequence[Case] | None) -> Compari
     verdicts: list[CrossVerdict] = []
     for id_, found in by_case.items():
         if len(found) > 1:
-            verdicts += _case(id_, found, known.get(id_), disciplines)
+            verdicts += _case(id_, found, known.get(id_), disciplines, accuracy)
     variants = tuple(v for file in results for v in file.header.variants)
     return Comparison(variants, tuple(verdicts))
 
 
 def _case(
-    id_: str, results: Mapping[str, Result], case: Case | None, disciplines: Mapping[str, str]
+    id_: str,
+    results: Mapping[str, Result],
+    case: Case | None,
+    disciplines: Mapping[str, str],
+    accuracy: Mapping[str, Mapping[str, float]],
 ) -> Iterator[CrossVerdict]:
-    tolerance: Tolerance = case.tolerance if case else TOLERANCES["float32"]
+    tolerance = TOLERANCES["float32"]
+    if case:
+        # The least accurate of those compared decides how far apart they may lie.
+        found = [against_others(case, accuracy.get(variant, {})) for variant in results]
+        tolerance = max(found, key=lambda tolerance: tolerance.atol)
     yield from compare_numbers(id_, results, tolerance, _randomness(case, results))
     yield from compare_executions(id_, results, disciplines)
     yield from compare_memory(id_, results)

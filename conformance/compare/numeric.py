@@ -15,6 +15,7 @@ from conformance.compare.grouping import absence, majority, partition, settle
 from conformance.compare.model import EXPECTATION, CrossStatus, CrossVerdict, Group
 from conformance.observation import Expected, Leaf, Run, Tree
 from conformance.results import Result
+from conformance.tolerance import bound
 
 #: What is known of the random numbers of a case.
 Randomness = OneOf["none", "preserved", "not preserved", "unknown"]
@@ -171,7 +172,7 @@ def close(a: Value, b: Value, tolerance: Tolerance) -> bool:
     first, second = _wide(a), _wide(b)
     scale = np.maximum(np.abs(first), np.abs(second))
     with np.errstate(invalid="ignore"):
-        near = np.abs(first - second) <= tolerance.atol + tolerance.rtol * scale
+        near = np.abs(first - second) <= bound(scale, tolerance)
     finite = np.isfinite(first) & np.isfinite(second)
     same = (first == second) | (np.isnan(first) & np.isnan(second))
     return bool(np.all(np.where(finite, near, same)))

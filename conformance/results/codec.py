@@ -343,6 +343,7 @@ def header_to_model(header: Header) -> m.HeaderModel:
         selection=header.selection,
         started=header.started,
         implementation=header.implementation,
+        accuracy={variant: dict(found) for variant, found in header.accuracy.items()},
     )
 
 
@@ -358,6 +359,7 @@ def header_from_model(model: m.HeaderModel) -> Header:
         selection=model.selection,
         started=model.started,
         implementation=model.implementation,
+        accuracy=model.accuracy,
         format=model.format,
     )
 

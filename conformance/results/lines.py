@@ -193,6 +193,7 @@ class HeaderModel(_Line):
     selection: str
     started: str
     implementation: str
+    accuracy: dict[str, dict[str, float]] = {}
 
 
 class ResultModel(_Line):

@@ -36,6 +36,8 @@ class Header:
     selection: str = ""
     started: str = ""
     implementation: str = ""
+    #: For each variant, operations with inaccurate kernels and their greatest absolute error.
+    accuracy: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     format: int = FORMAT
 
 
