@@ -401,10 +401,13 @@ class Spelling(Base):
         procedure, code = self.case.procedure, self.code
         if procedure.kind != "train":
             return
-        every = "wanted" if self._trained() == self._wanted() else self._listed(self._trained())
-        with code.indent(f"for name in {every}:"):
-            rate = procedure.learning_rate
-            code(f"wanted[name] = wanted[name] - {rate} * gradients[name]")
+        rate = procedure.learning_rate
+        if self._trained() == self._wanted():
+            with code.indent("for name, gradient in gradients.items():"):
+                code(f"wanted[name] = wanted[name] - {rate} * gradient")
+        else:
+            with code.indent(f"for name in {self._listed(self._trained())}:"):
+                code(f"wanted[name] = wanted[name] - {rate} * gradients[name]")
         if self._state:
             code("values |= state")
         code("losses.append(loss)")
@@ -464,8 +467,6 @@ class Spelling(Base):
 
     def _listed(self, names: Sequence[str]) -> str:
         """An expression for a sequence of names."""
-        if len(names) > 8:
-            return repr(" ".join(names)) + ".split()"
         return (
             "(" + ", ".join(f'"{name}"' for name in names) + ("," if len(names) == 1 else "") + ")"
         )

@@ -487,7 +487,8 @@ class Spelling(Base):
             code(f"return {total}, (loss, outputs, ({', '.join(firsts)}{one}))")
         code()
         self._write_gradient_function("compute_total")
-        self._write_differentiated("compute_total", "total", "(loss, outputs, first)")
+        total = "_" if self.graph else "total"
+        self._write_differentiated("compute_total", total, "(loss, outputs, first)")
         firsts = [f'"{name}": first[{i}]' for i, name in enumerate(self.case.wrt)]
         code(f"gradients = {{{', '.join(firsts)}}}")
         code(f"again = {self._gradients()}")
@@ -510,7 +511,8 @@ class Spelling(Base):
         PyNative mode runs forward and backward in two lines; in graph mode they are one graph.
         """
         code = self.code
-        found = "of_inputs, of_weights" if self._weights() else "of_inputs"
+        inputs = "of_inputs" if set(self._sources()) & set(self.case.wrt) else "_"
+        found = f"{inputs}, of_weights" if self._weights() else "of_inputs"
         passed = [n if inner else f'values["{n}"]' for n in self._passed()]
         if self.graph:
             if self._weights() and not self._sources():
