@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any
@@ -61,8 +62,13 @@ class Compiler:
 def serve(pipe: Connection) -> None:
     """Answer until the other side has gone: executions, or a sentence where that fails."""
     graphs: Any = load_file(_here / "graphs.py", "conformance_adapter_mindspore_graphs")
-    written = graphs.Graphs(Path("graphs").resolve())
-    os.environ.update(written.environment)
+    with tempfile.TemporaryDirectory(prefix="graphs-", dir=Path.cwd()) as folder:
+        written = graphs.Graphs(Path(folder) / "written")
+        os.environ.update(written.environment)
+        _serve(pipe, graphs, written)
+
+
+def _serve(pipe: Connection, graphs: Any, written: Any) -> None:
     flows: Any = load_file(_here / "flow.py", "conformance_adapter_mindspore_flow")
     load_file(_here / "profiler.py", "conformance_adapter_mindspore_profiler")
     while True:
@@ -81,7 +87,7 @@ def _counted(
 ) -> tuple[Execution, ...]:
     module = load_program(program)
     calls: list[str] = []
-    written.clear()
+    written.clear()  # what a program before has left
     try:
         with Trace(program, on_phase=lambda label, _: calls.append(label)).active():
             module.run(getattr(module, path))

@@ -69,8 +69,9 @@ FORMS: Mapping[str, tuple[Counter[str], ...]] = {
         "uniform": ["UniformReal Mul Add", "UniformReal Add", "UniformReal"],
     }.items()
 }
-#: Operations that hand their argument on.
+#: Operations that hand their argument on, and those that do where the compiler finds them idle.
 HANDING_ON = frozenset({"stop_gradient", "raise_if"})
+IDLE = frozenset({"astype", "reshape"})
 HANDED_ON = "handed on"
 
 
@@ -192,8 +193,11 @@ def matched(nodes: dict[int, Node], flow: Any) -> list[tuple[Any, int | str | No
             value = _find(forward, step.site.op, sources, frozenset(values.values()), cones)
             if isinstance(value, int):
                 values |= {number: (value, i) for i, number in enumerate(step.gives)}
+            elif step.site.op in IDLE:
+                value = HANDED_ON
+                values |= dict.fromkeys(step.gives, values[step.reads[0]])
         found.append((step, value))
-    missing = {step.site.op for step, value in found if value is None}
+    missing = {step.site.op for step, value in found if not isinstance(value, int)} - HANDING_ON
     used = {number for cone in cones.values() for number in cone}
     might = {name for op in missing for form in FORMS[op] for name in form}
     left = {node.operation for number, node in forward.items() if number not in used}

@@ -1,0 +1,320 @@
+"""The MindSpore adapter: every operation's numbers, its counts in both modes, and its bytes."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+ms = pytest.importorskip("mindspore", reason="MindSpore is not installed here")
+
+from conformance.adapter import read_adapter  # noqa: E402
+from conformance.case import Case  # noqa: E402
+from conformance.load import load_file, load_text  # noqa: E402
+from conformance.observation import Leaf, Observation, Run  # noqa: E402
+from conformance.operations import OPERATIONS  # noqa: E402
+from conformance.program import Program  # noqa: E402
+from conformance.programs import write_programs  # noqa: E402
+from conformance.worker.entry import observer as worker_observer  # noqa: E402
+from conformance.worker.observer import load_program  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[1]
+ADAPTER = read_adapter(ROOT / "adapters" / "mindspore")
+REFERENCE = read_adapter(ROOT / "adapters" / "reference").load("expected")
+EAGER = ("pynative-reentrant", "pynative-non-reentrant")
+GRAPH = ("graph-function", "graph-cell")
+UNIT = 2048 * 64 * 4
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MindSpore writes into the current folder."""
+    monkeypatch.chdir(tmp_path)
+
+
+def observer(variant: str) -> Any:
+    return worker_observer(str(ADAPTER.folder), "mindspore", variant)
+
+
+def emitted(case: Case, variant: str, folder: Path) -> Program:
+    """The program of a case, written below a folder."""
+    chosen = ADAPTER.variant(variant)
+    program = write_programs(ADAPTER, [(case, chosen)], folder)[case.id, chosen.id]
+    assert isinstance(program, Program), program
+    return program
+
+
+def observed(case: Case, variant: str, folder: Path) -> Observation:
+    seen: Observation = observer(variant).observe(emitted(case, variant, folder))
+    return seen
+
+
+def published(identity: str) -> Case:
+    """A case of the suite, by its id."""
+    family = identity.split("/", 1)[0]
+    return next(c for c in load_file(ROOT / "cases" / f"{family}.yaml") if c.id == identity)
+
+
+def reruns(run: Run) -> dict[tuple[str, str], int]:
+    """What ran again, by region and statement."""
+    assert run.executions is not None
+    again = [e for e in run.executions if e.phase == "rerun" and e.count]
+    return {(e.region, e.statement): e.count for e in again}
+
+
+# -- the numbers of each operation ---------------------------------------------------------------
+
+IMAGE, MATRIX = (2, 3, 5, 4), (3, 4)
+#: Statements that make y, and the shapes of what they read.
+STATEMENTS: list[tuple[list[str], dict[str, tuple[int, ...]]]] = [
+    (["y = add(a, b)"], {"a": MATRIX, "b": (4,)}),
+    (["y = subtract(a, b)"], {"a": (4,), "b": MATRIX}),
+    (["y = multiply(a, b)"], {"a": MATRIX, "b": (3, 1)}),
+    (["y = divide(a, b)"], {"a": MATRIX, "b": (4,)}),
+    (["y = divide(2.0, a)"], {"a": MATRIX}),
+    (["y = negative(a)"], {"a": MATRIX}),
+    (["y = matmul(a, b)"], {"a": (2, 3, 4), "b": (4, 5)}),
+    (["y = linear(a, w, b)"], {"a": (2, 3, 4), "w": (5, 4), "b": (5,)}),
+    (["y = conv2d(a, w, stride=2)"], {"a": IMAGE, "w": (4, 3, 2, 2)}),
+    (['y = conv2d(a, w, padding="same")'], {"a": IMAGE, "w": (4, 3, 2, 2)}),
+    (['y = conv2d(a, w, padding="same")'], {"a": IMAGE, "w": (4, 3, 3, 3)}),
+    (["y = max_pool2d(a, size=2)"], {"a": IMAGE}),
+    (["y = avg_pool2d(a, size=2)"], {"a": IMAGE}),
+    (
+        ["y = batch_norm(a, gamma, beta, mean, var, momentum=0.25, eps=0.001)"],
+        {"a": IMAGE, "gamma": (3,), "beta": (3,)},
+    ),
+    (
+        ["y = layer_norm(a, gamma, beta, eps=0.001)"],
+        {"a": MATRIX, "gamma": (4,), "beta": (4,)},
+    ),
+    (["y = embedding(i, a)"], {"a": MATRIX}),
+    (["b = subtract(a, 1.2)", "y = relu(b)"], {"a": MATRIX}),
+    *(
+        ([f"y = {op}(a)"], {"a": MATRIX})
+        for op in ("gelu", "tanh", "sigmoid", "sin", "cos", "exp", "log", "softmax", "sum", "mean")
+    ),
+    (["y = softmax(a, axis=0)"], {"a": MATRIX}),
+    (["y = sum(a, axis=0)"], {"a": MATRIX}),
+    (["y = mean(a, axis=1, keepdims=True)"], {"a": MATRIX}),
+    (["y = reshape(a, shape=[-1, 2])"], {"a": MATRIX}),
+    (["y = permute_dims(a, axes=[2, 0, 1])"], {"a": (2, 3, 4)}),
+    (["y = concat([a, b, a], axis=1)"], {"a": MATRIX, "b": (3, 2)}),
+    (["p, q = split(a, sections=2, axis=1)", "y = divide(p, q)"], {"a": MATRIX}),
+    (['b = astype(a, dtype="float64")', 'y = astype(b, dtype="float32")'], {"a": MATRIX}),
+    (["b = stop_gradient(a)", "y = multiply(a, b)"], {"a": MATRIX}),
+]
+#: Checked in tests of their own, or lacked.
+ELSEWHERE = {"dropout", "uniform", "raise_if"}
+
+
+def written(statements: list[str], shapes: dict[str, tuple[int, ...]]) -> Case:
+    """A case that runs statements in a region and squares y."""
+    inputs = [
+        f"      {name}: {{shape: {list(shape)}, uniform: [0.5, 2.0]}}"
+        for name, shape in shapes.items()
+    ]
+    text, taken = " ".join(statements), list(shapes)
+    state: list[str] = []
+    if "embedding" in text:
+        inputs.append("      i: {shape: [2, 5], integers: [0, 3]}")
+        taken.append("i")
+    if "batch_norm" in text:
+        state = ["    state:"]
+        state += [f"      {name}: {{shape: [3], full: 1.0}}" for name in ("mean", "var")]
+    lines = [
+        "family: written",
+        "cases:",
+        "  one:",
+        "    title: One operation",
+        "    source: the test",
+        "    why: The adapter spells it.",
+        "    inputs:",
+        *inputs,
+        *state,
+        "    program:",
+        "      - recompute: block",
+        f"        takes: [{', '.join(taken)}]",
+        "        gives: y",
+        "        body:",
+        *(f"          - {json.dumps(statement)}" for statement in statements),
+        "      - z = multiply(y, y)",
+        "    outputs: z",
+        "    gradients: {of: sum(z)}",
+    ]
+    (case,) = load_text("\n".join(lines) + "\n", "test")
+    return case
+
+
+def test_every_operation_is_spelled_and_has_its_numbers_checked() -> None:
+    spelled = set(ADAPTER.load("spelling").Spelling.operations)
+    assert spelled == set(OPERATIONS) - {"is_unwrapped_by"}
+    text = " ".join(s for statements, _ in STATEMENTS for s in statements)
+    assert {op for op in OPERATIONS if f" {op}(" in text} | ELSEWHERE == spelled
+
+
+@pytest.mark.parametrize("variant", ["pynative-reentrant", "graph-cell"])
+@pytest.mark.parametrize(("statements", "shapes"), STATEMENTS, ids=[s[0][-1] for s in STATEMENTS])
+def test_an_operation_and_its_gradients_are_the_references(
+    statements: list[str], shapes: dict[str, tuple[int, ...]], variant: str, tmp_path: Path
+) -> None:
+    case = written(statements, shapes)
+    seen = observed(case, variant, tmp_path)
+    expected = REFERENCE.expect(case, "whole")
+    for run in (seen.plain, seen.recomputed):
+        assert run.error is None
+        assert isinstance(run.outputs, Leaf)
+        np.testing.assert_allclose(run.outputs.array, expected.outputs.array, rtol=1e-5, atol=1e-5)
+        for name in shapes:
+            np.testing.assert_allclose(
+                run.gradients[name], expected.gradients[name], rtol=5e-5, atol=2e-5
+            )
+    for name, array in expected.state.items():
+        # What MindSpore adds to the running variance is the unbiased one.
+        share = 40 / 39 if name == "var" else 1
+        grown = 0.75 + (array - 0.75) * share
+        np.testing.assert_allclose(seen.plain.state[name], grown, rtol=1e-5)
+
+
+@pytest.mark.parametrize("variant", EAGER)
+def test_dropout_drops_its_share(variant: str, tmp_path: Path) -> None:
+    case = written(["y = dropout(a, p=0.25)"], {"a": (100, 100)})
+    draws = observed(case, variant, tmp_path).plain.draws or ()
+    (array,) = (draw.array for draw in draws)
+    assert abs((array != 0).mean() - 0.75) < 0.02
+
+
+@pytest.mark.parametrize("variant", EAGER)
+def test_uniform_stays_within_its_bounds_and_fills_them(variant: str, tmp_path: Path) -> None:
+    body = ["u = uniform(shape=[100, 100], low=2.0, high=6.0)", "y = multiply(a, u)"]
+    draws = observed(written(body, {"a": (1,)}), variant, tmp_path).plain.draws or ()
+    (array,) = (draw.array for draw in draws)
+    assert 2 <= array.min() < 2.01
+    assert 5.99 < array.max() <= 6
+    assert abs(array.mean() - 4) < 0.06
+
+
+# -- counts ----------------------------------------------------------------------------------------
+
+
+def test_reentrant_reruns_the_whole_region_and_a_nested_one_once_more(tmp_path: Path) -> None:
+    seen = reruns(observed(published("regions/nested"), EAGER[0], tmp_path).recomputed)
+    assert {n for (region, _), n in seen.items() if region == "outer"} == {1}
+    assert {n for (region, _), n in seen.items() if region == "inner"} == {2}
+    assert len(seen) == 9
+
+
+def test_early_stop_comes_when_the_last_value_is_saved(tmp_path: Path) -> None:
+    body = ["h = sin(a)", "y = negative(h)"]  # a negative saves nothing
+    case = written(body, {"a": MATRIX})
+    whole = reruns(observed(case, EAGER[0], tmp_path).recomputed)
+    assert whole == {("block", ""): 1, ("block", "h"): 1, ("block", "y"): 1}
+    stopped = reruns(observed(case, EAGER[1], tmp_path).recomputed)
+    assert stopped == {("block", ""): 1, ("block", "h"): 1}
+
+
+@pytest.mark.parametrize("variant", EAGER)
+def test_an_inert_recompute_is_seen(
+    variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = emitted(published("memory/chain-segments"), variant, tmp_path)
+    honest = observer(variant).observe(program)
+    assert reruns(honest.recomputed)
+    monkeypatch.setattr(ms, "recompute", lambda block, *arguments, **_: block(*arguments))
+    inert = observer(variant).observe(program)
+    assert not reruns(inert.recomputed)
+    assert inert.recomputed.retained == honest.plain.retained
+
+
+#: For operations of the cases below, the kernels that do their work.
+KERNELS = {
+    "matmul": "MatMul",
+    "sin": "Sin",
+    "cos": "Cos",
+    "exp": "Exp",
+    "tanh": "Tanh",
+    "conv2d": "Conv2D",
+    "batch_norm": "BatchNorm",
+    "relu": "ReLU",
+}
+
+
+@pytest.mark.parametrize(
+    ("identity", "variant"),
+    [
+        *(
+            (identity, variant)
+            for identity in ("regions/nested-pair", "regions/called-repeatedly", "state/batch-norm")
+            for variant in GRAPH
+        ),
+        ("regions/adjacent-merged", "graph-cell"),
+        ("basics/conv-relu-block", "graph-cell"),
+        ("documents/resnet-blocks", "graph-cell"),
+        ("documents/resnet-single-relu", "graph-primitive"),
+    ],
+)
+def test_nodes_that_run_again_are_kernels_that_run(
+    identity: str, variant: str, tmp_path: Path
+) -> None:
+    """The profiler counts more kernels than in the plain run by what the graph says runs again."""
+    case = published(identity)
+    program = emitted(case, variant, tmp_path)
+    seen = observer(variant).observe(program)
+    operation = {(region, s.label): s.op for region, s in case.statements()}
+    said: Counter[str] = Counter()
+    for key, count in reruns(seen.recomputed).items():
+        if key[1] and operation[key] in KERNELS:
+            said[KERNELS[operation[key]]] += count
+    module, profiler = load_program(program), ADAPTER.load("profiler")
+    ran: list[Counter[str]] = []
+    for forward in (module.plain, module.recomputed):
+        with profiler.recorded_kernels() as kernels:
+            module.run(forward)
+        ran.append(Counter(kernel.name for kernel in kernels))
+    more = {name: ran[1][name] - ran[0][name] for name in KERNELS.values()}
+    # A sine's gradient is a cosine, of the same argument whether or not that was made again.
+    assert {name: n for name, n in more.items() if n} == dict(said)
+    assert said
+
+
+def test_the_comparison_page_recomputes_its_relu_alone_in_graph_mode(tmp_path: Path) -> None:
+    case = published("documents/torch-mindspore-comparison-cells")
+    assert reruns(observed(case, "graph-cell", tmp_path).recomputed) == {}
+    both = {("fc2", ""): 1, ("fc2", "h2"): 1, ("relu2", ""): 1, ("relu2", "r2"): 1}
+    seen = reruns(observed(case, "graph-primitive", tmp_path).recomputed)
+    assert seen.items() <= both.items()
+    assert ("relu2", "r2") in seen
+
+
+# -- bytes -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variant", EAGER)
+@pytest.mark.parametrize(
+    ("name", "plain", "recomputed"),
+    # All activations but the program's input; the inputs of regions.
+    [("chain-each", 32, 8), ("chain-segments", 32, 4), ("chain-whole", 16, 0)],
+)
+def test_bytes_kept_are_the_activations_that_were_published(
+    name: str, plain: int, recomputed: int, variant: str, tmp_path: Path
+) -> None:
+    """Beside them the pool keeps blocks of 512 bytes for matrix products and scalars."""
+    seen = observed(published(f"memory/{name}"), variant, tmp_path)
+    for run, units in ((seen.plain, plain), (seen.recomputed, recomputed)):
+        assert run.retained is not None
+        assert units * UNIT <= run.retained < units * UNIT + 2**14
+
+
+def test_a_merged_region_keeps_nothing_of_its_result(tmp_path: Path) -> None:
+    variant = EAGER[1]
+    apart = observed(published("regions/adjacent"), variant, tmp_path)
+    merged = observed(published("regions/adjacent-merged"), variant, tmp_path)
+    unit = 1024 * 64 * 4
+    assert apart.recomputed.retained is not None
+    assert merged.recomputed.retained is not None
+    assert unit <= apart.recomputed.retained < unit + 2**14
+    assert 0 <= merged.recomputed.retained < 2**14
