@@ -1,0 +1,235 @@
+"""The PyTorch adapter: the numbers of every operation, its counts, its bytes, against hand-made ones."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conformance.adapter import read_adapter
+from conformance.case import Case
+from conformance.load import load_folder, load_text
+from conformance.observation import Leaf, Observation, Run
+from conformance.operations import OPERATIONS
+from conformance.program import Program
+from conformance.programs import write_programs
+from conformance.worker import entry
+from conformance.worker.observer import load_program
+from tests.operation_samples import (
+    NUMBERS,
+    RANDOM_OR_RAISING,
+    SHARES,
+    NumPy,
+    differences,
+    written,
+)
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed here")
+
+ROOT = Path(__file__).resolve().parents[1]
+ADAPTER = read_adapter(ROOT / "adapters" / "torch")
+VARIANTS = ("reentrant", "non-reentrant")
+SUITE = {case.id: case for case in load_folder(ROOT / "cases")}
+SAMPLES = [written(f"operation-{i}", row[1], row[2]) for i, row in enumerate(NUMBERS)]
+Emit = Callable[[Case, str], Program]
+
+
+@pytest.fixture(scope="module")
+def emit(tmp_path_factory: pytest.TempPathFactory) -> Emit:
+    """Gives the program of a case on a variant. Those of the samples are written in one batch."""
+    folder = tmp_path_factory.mktemp("programs")
+    batch = [(case, ADAPTER.variant(name)) for case in SAMPLES for name in VARIANTS]
+    ready = dict(write_programs(ADAPTER, batch, folder))
+
+    def one(case: Case, variant: str) -> Program:
+        chosen = ADAPTER.variant(variant)
+        if (case.id, chosen.id) not in ready:
+            ready.update(write_programs(ADAPTER, [(case, chosen)], folder))
+        program = ready[case.id, chosen.id]
+        assert isinstance(program, Program), program
+        return program
+
+    return one
+
+
+def observe(program: Program) -> Observation:
+    return entry.observe(str(ADAPTER.folder), program)
+
+
+def reruns(run: Run) -> dict[str, int]:
+    """Reruns by statement, `` for the region."""
+    assert run.executions is not None
+    return {e.statement: e.count for e in run.executions if e.region and e.phase == "rerun"}
+
+
+def test_every_operation_is_spelled_and_has_its_numbers_checked() -> None:
+    spelled = set(ADAPTER.load("spelling").Spelling.operations)
+    assert spelled == set(OPERATIONS) - {"is_unwrapped_by"}  # `wrapped` is lacking
+    assert {row[0] for row in NUMBERS} | RANDOM_OR_RAISING == spelled
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(
+    ("case", "row"), list(zip(SAMPLES, NUMBERS, strict=True)), ids=[row[1][-1] for row in NUMBERS]
+)
+def test_an_operation_and_its_gradients_are_numpys(
+    case: Case, row: tuple[str, list[str], dict[str, Any], NumPy], variant: str, emit: Emit
+) -> None:
+    operation, _, shapes, function = row
+    program = emit(case, variant)
+    values = load_program(program).inputs()
+    arrays = {name: tensor.detach().numpy() for name, tensor in values.items()}
+    read = {name: array for name, array in arrays.items() if name not in ("mean", "var")}
+    observation = observe(program)
+    for run in (observation.plain, observation.recomputed):
+        assert run.error is None
+        assert isinstance(run.outputs, Leaf)
+        tolerance = 1e-6 if operation == "astype" else 1e-10
+        np.testing.assert_allclose(run.outputs.array, function(**read) ** 2, rtol=tolerance)
+        for name in shapes:
+            if operation == "astype":  # differences do not survive the cast
+                slope = 2 * arrays[name]
+            else:
+                slope = differences(function, read, name) * SHARES.get(operation, 1)
+            np.testing.assert_allclose(run.gradients[name], slope, rtol=1e-6, atol=1e-7)
+
+
+def test_dropout_drops_its_share_and_scales_the_rest(emit: Emit) -> None:
+    program = emit(written("dropout", ["y = dropout(a, p=0.25)"], {"a": (100, 100)}), "reentrant")
+    x = load_program(program).inputs()["a"].detach().numpy()
+    draws = observe(program).plain.draws
+    assert draws is not None
+    kept = draws[0].array != 0
+    np.testing.assert_allclose(draws[0].array[kept], x[kept] / 0.75, rtol=1e-12)
+    assert abs(kept.mean() - 0.75) < 0.02
+
+
+def chain(statements: list[str], shape: str = "[64, 8]") -> Case:
+    """One region of statements from x to y, then a product that keeps y."""
+    lines = "\n".join(f"          - {statement}" for statement in statements)
+    text = f"""
+family: made
+cases:
+  chain:
+    title: A chain of operations
+    source: made up
+    why: Its counts and bytes are derived by hand.
+    inputs:
+      x: {{shape: {shape}, normal: 0.5}}
+    parameters:
+      w: {{shape: [8, 8], normal: 0.3}}
+    program:
+      - recompute: block
+        takes: x
+        gives: y
+        body:
+{lines}
+      - z = sum(y)
+    outputs: z
+    gradients: {{of: z}}
+"""
+    (case,) = load_text(text, "made")
+    return case
+
+
+#: A region's statements, what runs again without reentry, and activations kept by the plain run:
+#: an operation that keeps its result ends the rerun after it, one that keeps its input before it.
+BY_HAND: list[tuple[list[str], dict[str, int], int]] = [
+    (["h = matmul(x, w)", "y = sin(h)"], {"h": 1, "y": 0}, 1),
+    (["h = matmul(x, w)", "y = tanh(h)"], {"h": 1, "y": 1}, 1),
+    (["h = matmul(x, w)", "a = sin(h)", "y = sin(a)"], {"h": 1, "a": 1, "y": 0}, 2),
+    (["h = matmul(x, w)", "a = sin(h)", "b = sin(a)", "y = tanh(b)"], dict.fromkeys("haby", 1), 3),
+    (["h = matmul(x, w)", "a = sin(h)", "y = negative(a)"], {"h": 1, "a": 0}, 1),
+]
+
+
+@pytest.mark.parametrize(("statements", "again", "kept"), BY_HAND, ids=[r[0][-1] for r in BY_HAND])
+def test_counts_and_bytes_derived_by_hand(
+    statements: list[str], again: dict[str, int], kept: int, emit: Emit, tmp_path: Path
+) -> None:
+    activation = 64 * 8 * 4
+    case = chain(statements)
+    for variant in VARIANTS:
+        program = write_programs(ADAPTER, [(case, ADAPTER.variant(variant))], tmp_path)
+        (written_,) = program.values()
+        assert isinstance(written_, Program)
+        seen = observe(written_)
+        found = reruns(seen.recomputed)
+        assert found.pop("") == 1
+        whole = {statement.label: 1 for region, statement in case.statements() if region}
+        wanted = whole if variant == "reentrant" else again
+        assert {k: n for k, n in found.items() if n} == {k: n for k, n in wanted.items() if n}
+        assert not any(reruns(seen.plain).values())
+        assert seen.plain.retained == kept * activation
+        assert seen.recomputed.retained == 0  # the region's input is the program's
+
+
+def test_bytes_agree_with_what_saved_tensor_hooks_see(emit: Emit) -> None:
+    """A second method: everything that autograd saves, less the inputs and what `run` returns."""
+    for name in ("basics/mlp-block", "basics/normalised-attention", "memory/chain-segments"):
+        program = emit(SUITE[name], "non-reentrant")
+        module = load_program(program)
+        values = module.inputs()
+        saved: dict[int, int] = {}
+
+        def pack(tensor: Any, saved: dict[int, int] = saved) -> Any:
+            storage = tensor.untyped_storage()
+            saved[storage.data_ptr()] = storage.nbytes()
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            outputs = module.plain(**values)
+            loss = outputs.sum()
+        held = [*values.values(), outputs, loss]
+        for tensor in held:
+            saved.pop(tensor.untyped_storage().data_ptr(), None)
+        assert observe(program).plain.retained == sum(saved.values())
+        del outputs, loss
+        gc.collect()
+
+
+def test_totals_agree_with_the_profiler_where_nothing_stops_early(emit: Emit) -> None:
+    """Reentrant reruns are whole, so that the profiler's events can be counted."""
+    program = emit(SUITE["basics/conv-relu-block"], "reentrant")
+    module = load_program(program)
+    module.run(module.recomputed)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        module.run(module.recomputed)
+    events = Counter(event.name for event in profile.events())
+    run = observe(program).recomputed
+    assert run.executions is not None
+    counted = Counter[str]()
+    for execution in run.executions:
+        counted[execution.statement] += execution.count
+    assert events["aten::conv2d"] == counted["c"] + counted["y"] == 4
+    assert events["aten::relu"] == counted["r"] == 2
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_inert_recompute_is_seen(variant: str, emit: Emit, monkeypatch: Any) -> None:
+    program = emit(SUITE["memory/chain-whole"], variant)
+    observer = entry.observer(str(ADAPTER.folder), "torch", variant)
+    module = load_program(program)
+    monkeypatch.setattr(module, "checkpoint", lambda function, *args, **options: function(*args))
+    run = observer.count(program, module, module.recomputed, Run())
+    assert not any(reruns(run).values())
+    kept = observer.retained(program, module, module.recomputed)
+    assert kept == observer.retained(program, module, module.plain)
+    assert kept == 16 * 2048 * 64 * 4
+
+
+def test_program_runs_alone(emit: Emit) -> None:
+    program = emit(SUITE["basics/conv-relu-gradient"], "non-reentrant")
+    done = subprocess.run(
+        [sys.executable, "-I", program.file], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("plain\n")
+    assert done.stdout.count("tensor([[[[2., 4.],") == 2
