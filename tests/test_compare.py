@@ -346,6 +346,24 @@ def test_reruns_are_compared_within_a_discipline():
     assert not [v for v in found.verdicts if "minimal" in v.subject]
 
 
+def test_a_wrong_count_does_not_pull_down_those_for_whom_it_is_right():
+    """A variant that keeps more by its own declaration reruns less, and rightly so."""
+    less = expected(reruns=Allowed((0,)))
+    found = compared(
+        result("a/one"),
+        result("b/one"),
+        result("c/wrong", run(counts=(1, 0))),
+        result("d/keeps", run(counts=(1, 0)), expects=less),
+        result("e/keeps", run(counts=(1, 0)), expects=less),
+    )
+    verdict = only(found, "reruns of region block (discipline whole, 1 expected)")
+    assert verdict.status is CrossStatus.DISAGREE
+    assert [d.variants for d in verdict.disagreements] == [("c/wrong",)]
+    other = only(found, "reruns of region block (discipline whole, 0 expected)")
+    assert other.status is CrossStatus.AGREE
+    assert other.groups[0].members == ("d/keeps", "e/keeps")
+
+
 def test_an_inert_variant_disagrees():
     found = compared(result("a/one"), result("b/one", run(counts=(1, 0))))
     verdict = only(found, "reruns of region block (discipline whole)")
