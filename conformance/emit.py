@@ -95,6 +95,12 @@ class Call:
 
 
 Writer = str | Callable[[Call], str]
+RAISE_IF = """
+    def raise_if(x, flag):
+        if flag:
+            raise ValueError("raise_if")
+        return x
+    """
 
 
 class Spelling(ABC):
@@ -104,6 +110,8 @@ class Spelling(ABC):
     imports: Sequence[str] = ()
     #: For each operation a format string over its arguments and options, or a function of a `Call`.
     operations: Mapping[str, Writer] = {}
+    #: Functions that a program defines for itself, by the operation that calls them.
+    helpers: Mapping[str, str] = {"raise_if": RAISE_IF}
 
     def __init__(self, case: Case, variant: Variant) -> None:
         self.case, self.variant = case, variant
@@ -124,6 +132,7 @@ class Spelling(ABC):
         for line in self.imports:
             code(line)
         code("\n")
+        self.write_helpers()
         self.write_inputs()
         self.write_forward("plain")
         self.write_forward("recomputed")
@@ -144,6 +153,14 @@ class Spelling(ABC):
                 where=self.case.where,
                 hint="give the value another name",
             )
+
+    def write_helpers(self) -> None:
+        """The functions of `helpers` that the case's operations call."""
+        used = {statement.op for _, statement in self.case.statements()}
+        for op, text in self.helpers.items():
+            if op in used and op in self.operations:
+                self.code(text)
+                self.code("\n")
 
     def write_inputs(self) -> None:
         """`inputs()`: every draw comes from one NumPy generator, in the order of the case."""

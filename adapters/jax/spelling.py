@@ -18,12 +18,7 @@ from conformance.operations import OPERATIONS, RANDOM
 WIDE = ("float64", "int64", "uint64", "complex128")
 
 HELPERS: Mapping[str, str] = {
-    "raise_if": """
-        def raise_if(x, flag):
-            if flag:
-                raise ValueError("raise_if")
-            return x
-        """,
+    **Base.helpers,
     "dropout": """
         def dropout(key, x, p):
             keep = jax.random.bernoulli(key, 1 - p, x.shape)
@@ -84,6 +79,7 @@ def _uniform(call: Call) -> str:
 class Spelling(Base):
     """Writes one case for `eager` or `jit`."""
 
+    helpers = HELPERS
     imports = (
         "import jax",
         "import jax.numpy as jnp",
@@ -131,7 +127,6 @@ class Spelling(Base):
         super().__init__(case, variant)
         self._folds = [0]  # random numbers asked for so far, in each function around this place
         ops = {statement.op for _, statement in case.statements()}
-        self._ops = ops
         self._random = bool(ops & RANDOM)
         self._key = "key" if "key" not in _all_names(case) else "random_key"
         self._state = tuple(array.name for array in case.state)
@@ -141,15 +136,11 @@ class Spelling(Base):
 
     # -- inputs --------------------------------------------------------------------------------
 
-    def write_inputs(self) -> None:
+    def write_helpers(self) -> None:
         if self._wide:
             self.code('jax.config.update("jax_enable_x64", True)')
             self.code("\n")
-        for op, text in HELPERS.items():
-            if op in self._ops:
-                self.code(text)
-                self.code("\n")
-        super().write_inputs()
+        super().write_helpers()
 
     def tensor(self, array: Array, source: str) -> str:
         fill, dtype = array.fill, array.dtype

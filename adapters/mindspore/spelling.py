@@ -152,15 +152,6 @@ class Spelling(Base):
         frozen = "" if array.gradient else ", requires_grad=False"
         return f'Parameter({tensor}, name="{array.name}"{frozen})'
 
-    def write_inputs(self) -> None:
-        if any(statement.op == "raise_if" for _, statement in self.case.statements()):
-            with self.code.indent("def raise_if(x, flag):"):
-                with self.code.indent("if flag:"):
-                    self.code('raise ValueError("raise_if")')
-                self.code("return x")
-            self.code("\n")
-        super().write_inputs()
-
     # -- cells ---------------------------------------------------------------------------------
 
     def write_forward(self, path: str) -> None:

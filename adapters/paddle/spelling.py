@@ -94,15 +94,6 @@ class Spelling(Base):
             return f"paddle.nn.Parameter({made}){frozen})"
         return f"{made}, stop_gradient=False)" if array.gradient else f"{made})"
 
-    def write_inputs(self) -> None:
-        if any(statement.op == "raise_if" for _, statement in self.case.statements()):
-            with self.code.indent("def raise_if(x, flag):"):
-                with self.code.indent("if flag:"):
-                    self.code('raise ValueError("raise_if")')
-                self.code("return x")
-            self.code("\n")
-        super().write_inputs()
-
     def recompute(self, region: Region) -> str:
         return "recompute"
 

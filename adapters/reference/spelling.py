@@ -24,6 +24,7 @@ class Spelling(Base):
     """Writes one case for `float64`."""
 
     imports = ("import numpy as np", "import tape")
+    helpers: Mapping[str, str] = {}  # the tape has every operation
     seeding = "tape.seed({seed})"
     without_gradients = "with tape.no_gradient():"
     operations: Mapping[str, Writer] = dict.fromkeys(OPERATIONS, _written)

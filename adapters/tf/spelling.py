@@ -12,6 +12,7 @@ from conformance.program import Site
 #: Functions that a program carries along where it uses the operation: images are NCHW in a case,
 #: and TensorFlow computes on them in NHWC on the CPU.
 HELPERS: Mapping[str, str] = {
+    **Base.helpers,
     "conv2d": """
         def conv2d(x, w, strides, padding):
             # On the CPU, convolutions are computed in NHWC.
@@ -46,12 +47,6 @@ HELPERS: Mapping[str, str] = {
             mean, var = tf.nn.moments(x, axes=[-1], keepdims=True)
             return tf.nn.batch_normalization(x, mean, var, beta, gamma, eps)
         """,
-    "raise_if": """
-        def raise_if(x, flag):
-            if flag:
-                raise ValueError("raise_if")
-            return x
-        """,
 }
 
 
@@ -79,6 +74,7 @@ class Spelling(Base):
     """Writes one case for `eager` or `function`."""
 
     imports = ("import numpy as np", "import tensorflow as tf")
+    helpers = HELPERS
     seeding = "tf.random.set_seed({seed})"
     operations: Mapping[str, Writer] = {
         "add": "{a} + {b}",
@@ -130,14 +126,6 @@ class Spelling(Base):
             return f"tf.constant({source}, dtype=tf.{array.dtype})"
         trainable = "" if array.gradient else ", trainable=False"
         return f"tf.Variable({source}, dtype=tf.{array.dtype}{trainable})"
-
-    def write_inputs(self) -> None:
-        used = {statement.op for _, statement in self.case.statements()}
-        for op, helper in HELPERS.items():
-            if op in used:
-                self.code(helper)
-                self.code("\n")
-        super().write_inputs()
 
     # -- regions -------------------------------------------------------------------------------
 

@@ -94,21 +94,6 @@ class Spelling(Base):
             return f"torch.full({shape}, {number}{dtype}{gradient})"
         return f"torch.tensor({source}, dtype=torch.{array.dtype}{gradient})"
 
-    def write_inputs(self) -> None:
-        if any(statement.op == "raise_if" for _, statement in self.case.statements()):
-            self.code(
-                """
-                def raise_if(x, flag):
-                    if flag:
-                        raise ValueError("raise_if")
-                    return x
-
-
-                """
-            )
-            self.code("\n")
-        super().write_inputs()
-
     def recompute(self, region: Region) -> str:
         return "checkpoint"
 
