@@ -163,10 +163,15 @@ SHARES = {"stop_gradient": 0.5}
 RANDOM_OR_RAISING = {"dropout", "uniform", "raise_if"}
 
 
-def written(name: str, statements: list[str], shapes: Mapping[str, tuple[int, ...]]) -> Case:
+def written(
+    name: str,
+    statements: list[str],
+    shapes: Mapping[str, tuple[int, ...]],
+    dtype: str = "float64",
+) -> Case:
     """A case that runs statements in a region and squares y."""
     inputs = [
-        f"      {name}: {{shape: {list(shape)}, uniform: [0.5, 2.0], dtype: float64}}"
+        f"      {name}: {{shape: {list(shape)}, uniform: [0.5, 2.0], dtype: {dtype}}}"
         for name, shape in shapes.items()
     ]
     text = " ".join(statements)
@@ -176,7 +181,7 @@ def written(name: str, statements: list[str], shapes: Mapping[str, tuple[int, ..
         inputs.append("      i: {shape: [2, 5], integers: [0, 3]}")
         taken.append("i")
     if "batch_norm" in text:
-        of = "{shape: [3], full: 1.0, dtype: float64}"
+        of = f"{{shape: [3], full: 1.0, dtype: {dtype}}}"
         state = ["    state:", f"      mean: {of}", f"      var: {of}"]
     lines = [
         "family: written",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,15 @@ ms = pytest.importorskip("mindspore", reason="MindSpore is not installed here")
 
 from conformance.adapter import read_adapter  # noqa: E402
 from conformance.case import Case  # noqa: E402
-from conformance.load import load_file, load_text  # noqa: E402
+from conformance.load import load_file  # noqa: E402
 from conformance.observation import Leaf, Observation, Run  # noqa: E402
 from conformance.operations import OPERATIONS  # noqa: E402
 from conformance.program import Program  # noqa: E402
 from conformance.programs import write_programs  # noqa: E402
 from conformance.worker.entry import observer as worker_observer  # noqa: E402
 from conformance.worker.observer import load_program  # noqa: E402
+from tests.operation_samples import NUMBERS  # noqa: E402
+from tests.operation_samples import written as sample  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 ADAPTER = read_adapter(ROOT / "adapters" / "mindspore")
@@ -68,86 +70,18 @@ def reruns(run: Run) -> dict[tuple[str, str], int]:
 
 # -- the numbers of each operation ---------------------------------------------------------------
 
-IMAGE, MATRIX = (2, 3, 5, 4), (3, 4)
 #: Statements that make y, and the shapes of what they read.
-STATEMENTS: list[tuple[list[str], dict[str, tuple[int, ...]]]] = [
-    (["y = add(a, b)"], {"a": MATRIX, "b": (4,)}),
-    (["y = subtract(a, b)"], {"a": (4,), "b": MATRIX}),
-    (["y = multiply(a, b)"], {"a": MATRIX, "b": (3, 1)}),
-    (["y = divide(a, b)"], {"a": MATRIX, "b": (4,)}),
-    (["y = divide(2.0, a)"], {"a": MATRIX}),
-    (["y = negative(a)"], {"a": MATRIX}),
-    (["y = matmul(a, b)"], {"a": (2, 3, 4), "b": (4, 5)}),
-    (["y = linear(a, w, b)"], {"a": (2, 3, 4), "w": (5, 4), "b": (5,)}),
-    (["y = conv2d(a, w, stride=2)"], {"a": IMAGE, "w": (4, 3, 2, 2)}),
-    (['y = conv2d(a, w, padding="same")'], {"a": IMAGE, "w": (4, 3, 2, 2)}),
-    (['y = conv2d(a, w, padding="same")'], {"a": IMAGE, "w": (4, 3, 3, 3)}),
-    (["y = max_pool2d(a, size=2)"], {"a": IMAGE}),
-    (["y = avg_pool2d(a, size=2)"], {"a": IMAGE}),
-    (
-        ["y = batch_norm(a, gamma, beta, mean, var, momentum=0.25, eps=0.001)"],
-        {"a": IMAGE, "gamma": (3,), "beta": (3,)},
-    ),
-    (
-        ["y = layer_norm(a, gamma, beta, eps=0.001)"],
-        {"a": MATRIX, "gamma": (4,), "beta": (4,)},
-    ),
-    (["y = embedding(i, a)"], {"a": MATRIX}),
-    (["b = subtract(a, 1.2)", "y = relu(b)"], {"a": MATRIX}),
-    *(
-        ([f"y = {op}(a)"], {"a": MATRIX})
-        for op in ("gelu", "tanh", "sigmoid", "sin", "cos", "exp", "log", "softmax", "sum", "mean")
-    ),
-    (["y = softmax(a, axis=0)"], {"a": MATRIX}),
-    (["y = sum(a, axis=0)"], {"a": MATRIX}),
-    (["y = mean(a, axis=1, keepdims=True)"], {"a": MATRIX}),
-    (["y = reshape(a, shape=[-1, 2])"], {"a": MATRIX}),
-    (["y = permute_dims(a, axes=[2, 0, 1])"], {"a": (2, 3, 4)}),
-    (["y = concat([a, b, a], axis=1)"], {"a": MATRIX, "b": (3, 2)}),
-    (["p, q = split(a, sections=2, axis=1)", "y = divide(p, q)"], {"a": MATRIX}),
-    (['b = astype(a, dtype="float64")', 'y = astype(b, dtype="float32")'], {"a": MATRIX}),
-    (["b = stop_gradient(a)", "y = multiply(a, b)"], {"a": MATRIX}),
+STATEMENTS = [
+    *((statements, shapes) for op, statements, shapes, _ in NUMBERS if op != "astype"),
+    (['b = astype(a, dtype="float64")', 'y = astype(b, dtype="float32")'], {"a": (3, 4)}),
 ]
 #: Checked in tests of their own, or lacked.
 ELSEWHERE = {"dropout", "uniform", "raise_if"}
 
 
-def written(statements: list[str], shapes: dict[str, tuple[int, ...]]) -> Case:
-    """A case that runs statements in a region and squares y."""
-    inputs = [
-        f"      {name}: {{shape: {list(shape)}, uniform: [0.5, 2.0]}}"
-        for name, shape in shapes.items()
-    ]
-    text, taken = " ".join(statements), list(shapes)
-    state: list[str] = []
-    if "embedding" in text:
-        inputs.append("      i: {shape: [2, 5], integers: [0, 3]}")
-        taken.append("i")
-    if "batch_norm" in text:
-        state = ["    state:"]
-        state += [f"      {name}: {{shape: [3], full: 1.0}}" for name in ("mean", "var")]
-    lines = [
-        "family: written",
-        "cases:",
-        "  one:",
-        "    title: One operation",
-        "    source: the test",
-        "    why: The adapter spells it.",
-        "    inputs:",
-        *inputs,
-        *state,
-        "    program:",
-        "      - recompute: block",
-        f"        takes: [{', '.join(taken)}]",
-        "        gives: y",
-        "        body:",
-        *(f"          - {json.dumps(statement)}" for statement in statements),
-        "      - z = multiply(y, y)",
-        "    outputs: z",
-        "    gradients: {of: sum(z)}",
-    ]
-    (case,) = load_text("\n".join(lines) + "\n", "test")
-    return case
+def written(statements: list[str], shapes: Mapping[str, tuple[int, ...]]) -> Case:
+    """A case in float32 that runs statements in a region and squares y."""
+    return sample("one", statements, shapes, "float32")
 
 
 def test_every_operation_is_spelled_and_has_its_numbers_checked() -> None:
@@ -210,7 +144,7 @@ def test_reentrant_reruns_the_whole_region_and_a_nested_one_once_more(tmp_path: 
 
 def test_early_stop_comes_when_the_last_value_is_saved(tmp_path: Path) -> None:
     body = ["h = sin(a)", "y = negative(h)"]  # a negative saves nothing
-    case = written(body, {"a": MATRIX})
+    case = written(body, {"a": (3, 4)})
     whole = reruns(observed(case, EAGER[0], tmp_path).recomputed)
     assert whole == {("block", ""): 1, ("block", "h"): 1, ("block", "y"): 1}
     stopped = reruns(observed(case, EAGER[1], tmp_path).recomputed)
