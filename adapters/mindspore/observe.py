@@ -9,7 +9,8 @@ from __future__ import annotations
 import bisect
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType, ModuleType
@@ -20,12 +21,11 @@ import numpy as np
 from mindspore import Tensor, ops
 
 from conformance.adapter import load_file
-from conformance.observation import Draw, Leaf, Phase, Run
-from conformance.operations import RANDOM
+from conformance.observation import Leaf, Phase, Run
 from conformance.program import Program, Site
+from conformance.worker.observer import Counts
 from conformance.worker.observer import Observer as Base
 from conformance.worker.trace import Trace
-from conformance.worker.trace import executions as traced
 
 _here = Path(__file__).parent
 compiled: Any = load_file(_here / "compiled.py", "conformance_adapter_mindspore_compiled")
@@ -91,6 +91,8 @@ class Lines(Trace):
 
 class Observer(Base):
     """Observes MindSpore on the CPU, in the mode of the variant."""
+
+    tracing = Lines
 
     def __init__(self, variant: str) -> None:
         super().__init__(variant)
@@ -175,25 +177,14 @@ class Observer(Base):
     def count(
         self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run
     ) -> Run:
-        return (self._count_graph if self.graph else self._count_lines)(
-            program, module, forward, run
-        )
+        count = self._count_graph if self.graph else super().count
+        return count(program, module, forward, run)
 
-    def _count_lines(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run
-    ) -> Run:
-        draws: list[Draw] = []
-
-        def drawn(site: Site, phase: Phase, names: Mapping[str, Any]) -> None:
-            leaf = self.leaf(names.get(site.label)) if site.op in RANDOM else None
-            if leaf is not None:
-                draws.append(Draw(site.region, site.label, phase, leaf.array))
-
-        trace = Lines(program, on_statement=drawn)
-        with profiler.recorded_kernels() as kernels, trace.active():
-            module.run(forward)
-        found = traced(trace.entered, trace.statements(kernels))
-        return replace(run, executions=found, draws=tuple(draws) if program.random else None)
+    @contextmanager
+    def counting(self, trace: Trace) -> Iterator[Callable[[], Counts]]:
+        assert isinstance(trace, Lines)
+        with profiler.recorded_kernels() as kernels:
+            yield lambda: trace.statements(kernels)
 
     def _count_graph(
         self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run

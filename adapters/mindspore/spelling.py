@@ -454,14 +454,14 @@ class Spelling(Base):
                 code("optimizer(of_weights)")
                 code("losses.append(loss)")
             results["losses"] = "losses"
-            results["parameters"] = self._chosen(case.parameters)
+            results["parameters"] = self.chosen(case.parameters)
         else:
             self._write_gradient_function("compute")
             self._write_differentiated("compute", "loss", "outputs")
         if kind != "second_order":
             code(f"gradients = {self._gradients()}")
         if case.state:
-            results["state"] = self._chosen(case.state)
+            results["state"] = self.chosen(case.state)
         pairs = ", ".join(f'"{key}": {value}' for key, value in results.items())
         code(f"return {{{pairs}}}")
 
@@ -533,9 +533,6 @@ class Spelling(Base):
         alone = self.graph and len(sources) == 1
         places |= {n: "of_inputs" if alone else f"of_inputs[{i}]" for i, n in enumerate(sources)}
         return places
-
-    def _chosen(self, arrays: tuple[Array, ...]) -> str:
-        return "{" + ", ".join(f'"{a.name}": values["{a.name}"]' for a in arrays) + "}"
 
 
 def _has_others(tree: Tree) -> bool:

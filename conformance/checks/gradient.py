@@ -14,7 +14,7 @@ import numpy as np
 from conformance.case import Case
 from conformance.checks.evidence import Check, Evidence
 from conformance.checks.numbers import difference, summary
-from conformance.checks.value import drew_alike
+from conformance.checks.value import agreed, drew_alike
 from conformance.observation import Array
 from conformance.operations import RANDOM
 from conformance.verdict import Level, Status, Verdict
@@ -66,7 +66,7 @@ def _compare(
     recomputed: _Gradients,
     reference: _Gradients | None,
 ) -> Verdict:
-    tolerance = evidence.case.tolerance
+    tolerance, wide = evidence.case.tolerance, evidence.against_reference
     alike = drew_alike(evidence)
     for name in evidence.case.wrt:
         control, found = plain.get(name), recomputed.get(name)
@@ -75,7 +75,7 @@ def _compare(
         if control is None and right is not None and np.any(right):
             return CHECK.verdict(Status.BROKEN, f"{title} is None in the plain run")
         if control is not None and right is not None and alike:
-            off = difference(control, right, evidence.against_reference)
+            off = difference(control, right, wide)
             if off:
                 return CHECK.verdict(Status.BROKEN, f"{title} of the plain run {off} (reference)")
         wanted = right if right is not None else control
@@ -97,7 +97,7 @@ def _compare(
                     Status.FAIL, f"{title} {off} (plain run)", summary(control), summary(found)
                 )
         if right is not None:
-            off = difference(found, right, evidence.against_reference)
+            off = difference(found, right, wide)
             if off:
                 return CHECK.verdict(
                     Status.FAIL, f"{title} {off} (reference)", summary(right), summary(found)
@@ -109,13 +109,8 @@ def _compare(
                 "None",
                 summary(found),
             )
-    against = [*(["the plain run"] if alike else []), *(["the reference"] if reference else [])]
-    if not against:
-        return CHECK.verdict(
-            Status.UNSUPPORTED, "plain and recomputed drew other numbers in forward"
-        )
-    number = len(evidence.case.wrt)
-    return CHECK.verdict(Status.PASS, f"{number} gradients equal {' and '.join(against)}")
+    what = f"{len(evidence.case.wrt)} gradients"
+    return agreed(CHECK, what, alike=alike, reference=bool(reference))
 
 
 CHECK = Check(

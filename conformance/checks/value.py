@@ -65,8 +65,18 @@ def drew_alike(evidence: Evidence) -> bool:
     return len(a) == len(b) and all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
 
 
+def agreed(check: Check, what: str, *, alike: bool, reference: bool) -> Verdict:
+    """The verdict where nothing differed: a pass, unless there was nothing to compare with."""
+    against = [*(["the plain run"] if alike else []), *(["the reference"] if reference else [])]
+    if not against:
+        return check.verdict(
+            Status.UNSUPPORTED, "plain and recomputed drew other numbers in forward"
+        )
+    return check.verdict(Status.PASS, f"{what} equal {' and '.join(against)}")
+
+
 def _judge(evidence: Evidence) -> Verdict:
-    tolerance = evidence.case.tolerance
+    tolerance, wide = evidence.case.tolerance, evidence.against_reference
     reference = expected_quantities(evidence)
     plain, recomputed = dict(quantities(evidence.plain)), dict(quantities(evidence.recomputed))
     alike = drew_alike(evidence)
@@ -78,7 +88,7 @@ def _judge(evidence: Evidence) -> Verdict:
         return CHECK.verdict(Status.FAIL, f"{lost[0]} is not there in both runs")
     for name, array in recomputed.items():
         if alike and name in reference:
-            off = difference(plain[name], reference[name], evidence.against_reference)
+            off = difference(plain[name], reference[name], wide)
             if off:
                 return CHECK.verdict(Status.BROKEN, f"{name} of the plain run {off} (reference)")
         if alike:
@@ -87,15 +97,10 @@ def _judge(evidence: Evidence) -> Verdict:
             if off:
                 return CHECK.verdict(Status.FAIL, f"{name} {off} (plain run)")
         if name in reference:
-            off = difference(array, reference[name], evidence.against_reference)
+            off = difference(array, reference[name], wide)
             if off:
                 return CHECK.verdict(Status.FAIL, f"{name} {off} (reference)")
-    against = [*(["the plain run"] if alike else []), *(["the reference"] if reference else [])]
-    if not against:
-        return CHECK.verdict(
-            Status.UNSUPPORTED, "plain and recomputed drew other numbers in forward"
-        )
-    return CHECK.verdict(Status.PASS, f"{len(recomputed)} values equal {' and '.join(against)}")
+    return agreed(CHECK, f"{len(recomputed)} values", alike=alike, reference=bool(reference))
 
 
 CHECK = Check(

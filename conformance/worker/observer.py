@@ -40,6 +40,9 @@ class Observer(ABC):
         "retained memory": "mallinfo2",
     }
 
+    #: What follows a program's lines while executions are counted.
+    tracing: type[Trace] = Trace
+
     def __init__(self, variant: str) -> None:
         self.variant = variant
         self._good: Run | None = None
@@ -144,7 +147,7 @@ class Observer(ABC):
             if leaf is not None:
                 draws.append(Draw(site.region, site.label, phase, np.array(leaf.array)))
 
-        trace = Trace(program, on_statement=drawn)
+        trace = self.tracing(program, on_statement=drawn)
         with trace.active(), self.counting(trace) as statements:
             module.run(forward)
             self.settle()

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from conformance.observation import Draw, Execution, Phase
+from conformance.observation import Execution, Phase
 from conformance.program import Program, Site
 
 
@@ -109,6 +109,3 @@ def executions(
     for (site, phase), n in statements.items():
         found[site.region, site.label, phase] += n
     return (*regions, *(Execution(r, label, phase, n) for (r, label, phase), n in found.items()))
-
-
-__all__ = ["Draw", "Trace", "executions"]
