@@ -11,6 +11,7 @@ import importlib.util
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated
@@ -34,8 +35,14 @@ REGION_SAVES: Mapping[str, str] = {
     "out": "what a region gives is at hand in backward",
     "inner": "and so is what regions inside it give",
     "anew": "what a region gives is not kept for the gradients around it, but made again",
+    "last": "the last segment of a sequence is run plainly",
     "flat": "nested regions are run again as one",
     "after": "a value is saved when its operation has run, so early stop comes after it",
+    "asked": "a region runs again only where a value saved in it is asked for",
+    "ends": "what nothing in the region reads is not run again, but for its first operation",
+    "passed": "what a region gives to another one directly is at hand",
+    "cheap": "a compiler may run what is cheap again anywhere, in the plain run too",
+    "program": "the whole program is run again as one region, whatever regions are written",
 }
 
 
@@ -48,6 +55,24 @@ class Refusal(_Strict):
 
     raises: str = Field(description="The exception's type.")
     match: str = Field(description="A part of its message.")
+
+
+class Only(_Strict):
+    """The cases that a variant is run on, where all of them would take too long."""
+
+    cases: list[str] = Field(
+        description="Case ids; `*` and `?` stand for any text, and `!` before one takes them out again."
+    )
+    why: str = Field(description="What all of them would cost.")
+
+    def leaves_out(self, case: str) -> bool:
+        """Whether a case is not among them: the last pattern that it matches says so. Brackets stand
+        for themselves, as in a case's id."""
+        out = True
+        for pattern in self.cases:
+            if fnmatchcase(case, pattern.removeprefix("!").replace("[", "[[]")):
+                out = pattern.startswith("!")
+        return out
 
 
 class VariantModel(_Strict):
@@ -71,13 +96,26 @@ class VariantModel(_Strict):
         default={}, description="Capabilities it cannot express, and why."
     )
     refuses: dict[str, Refusal] = Field(default={}, description="Capabilities it refuses aloud.")
+    only: Only | None = Field(
+        default=None, description="The only cases that it is run on (`cases`), and `why`."
+    )
+    environment: dict[str, str] = Field(
+        default={},
+        description="Set before the first import, over the adapter's; variants with the same "
+        "environment share a worker process.",
+    )
     saves: dict[str, str] = Field(
         default={},
         description="For an operation, what its gradient keeps here, where that is not the registry's "
-        "first alternative: words out of its arguments, `out`, `mask`. For `region`: "
+        "first alternative: words out of its arguments, `out`, `mask`; `early` where all is kept before "
+        "the operation ends, and early stop leaves it unfinished. For `region`: "
         + ", ".join(f"`{word}` ({meaning})" for word, meaning in REGION_SAVES.items())
         + ".",
     )
+
+    def says(self, word: str) -> bool:
+        """Whether the variant says a word of `REGION_SAVES` of its regions."""
+        return word in self.saves.get("region", "").split()
 
 
 class AdapterModel(_Strict):
@@ -192,7 +230,7 @@ def _check_saves(name: str, variant: VariantModel, file: Path) -> None:
                     hint=nearest(operation, OPERATIONS),
                 )
             tensors = OPERATIONS[operation].tensors
-            known = {tensor.rstrip("?.") for tensor in tensors} | {"out", "mask"}
+            known = {tensor.rstrip("?.") for tensor in tensors} | {"out", "mask", "early"}
         for word in words.split():
             if word not in known:
                 raise AdapterError(

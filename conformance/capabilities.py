@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from conformance.case import (
     Again,
     Case,
+    Generator,
     Literal,
     Node,
     Ref,
@@ -17,6 +18,7 @@ from conformance.case import (
     Statement,
     Tree,
     Value,
+    chains,
     leaves,
     walk,
 )
@@ -24,10 +26,12 @@ from conformance.operations import OPERATIONS, RANDOM
 
 CAPABILITIES: Mapping[str, str] = {
     "batch-norm": "batch normalisation in training, with running statistics as state",
+    "between": "something happens between forward and backward",
     "bfloat16": "tensors of dtype bfloat16",
     "captured-intermediate": "a region reads, by closure, a tensor that the program has computed",
     "captured-parameter": "a region reads a parameter by closure",
     "function": "any function of tensors can be recomputed",
+    "generator": "random operations draw from an explicit generator or key of the framework",
     "inference": "a forward pass with gradients switched off",
     "invalid-block": "something that is not a block can be handed over to be recomputed",
     "kwargs": "a region takes tensors by name",
@@ -39,14 +43,22 @@ CAPABILITIES: Mapping[str, str] = {
     "no-tensor-gradient": "a region none of whose arguments asks for a gradient",
     "non-tensor-inputs": "a region takes numbers, strings, bools or None",
     "non-tensor-outputs": "a region returns numbers, strings, bools or None",
+    "numpy-generator": "a region draws from a generator of NumPy's, made by default_rng",
+    "numpy-random": "a region draws from NumPy's global generator",
     "operation": "a single operation can be configured to be recomputed",
+    "policy": "a region keeps the results of operations or names that are listed",
     "preserve-rng-off": "preservation of random state can be switched off",
+    "python-random": "a region draws from Python's own `random`",
     "raise": "a Python exception raised while the region runs",
     "random": "random operations inside a region",
     "repeated-call": "one recomputed callable is called several times",
     "second-backward": "gradients taken twice over one retained graph",
     "second-order": "gradients of gradients",
+    "seeded-random": "a random operation is given a seed of its own",
+    "segment": "one segment of a sequence of layers can be recomputed",
+    "sequential": "a sequence of layers is divided into segments by the framework itself",
     "several-operations": "a region is more than one operation and what it gives",
+    "single-call": "a region is called by itself, not again and again on what its last call gave",
     "train": "several training steps",
     "wrapped": "the recomputed callable gives the original back as `__wrapped__`",
 }
@@ -58,6 +70,8 @@ def required_by(case: Case) -> frozenset[str]:
     kind = case.procedure.kind
     if kind in ("second_backward", "second_order", "inference", "train"):
         found.add(kind.replace("_", "-"))
+    if case.procedure.between:
+        found.add("between")
     if any(array.dtype == "bfloat16" for array in case.arrays):
         found.add("bfloat16")
     parameters = {array.name for array in case.parameters}
@@ -66,6 +80,10 @@ def required_by(case: Case) -> frozenset[str]:
     values = {value.name for value in case.inputs if isinstance(value, Value)}
     asking = {array.name for array in case.arrays if array.gradient}
     computed = {n for node in walk(case.program) for n in _made(node)}
+    bodies = [case.program, *(region.body for region in case.regions())]
+    alone = [chain[0] for body in bodies for chain in chains(body) if len(chain) == 1]
+    if any(_calls(node) for node in alone):
+        found.add("single-call")
     for node in walk(case.program):
         if isinstance(node, Again):
             found.add("repeated-call")
@@ -74,8 +92,10 @@ def required_by(case: Case) -> frozenset[str]:
         found.add(node.granularity)
         if not _single(node):
             found.add("several-operations")
-        if any(isinstance(inner, Region) for inner in walk(node.body)):
+        if any(_calls(inner) for inner in walk(node.body)):
             found.add("nested-regions")
+        if node.save:
+            found.add("policy")
         if node.kwargs:
             found.add("kwargs")
         if node.merge_adjacent:
@@ -87,7 +107,7 @@ def required_by(case: Case) -> frozenset[str]:
         taken = leaves(node.takes) + leaves(node.kwargs)
         if values & set(taken):
             found.add("non-tensor-inputs")
-        if not any(name in asking or name in computed for name in taken):
+        if node.called and not any(name in asking or name in computed for name in taken):
             found.add("no-tensor-gradient")
         if _nested(node.gives):
             found.add("nested-outputs")
@@ -102,6 +122,12 @@ def required_by(case: Case) -> frozenset[str]:
         operation = OPERATIONS[statement.op]
         if operation.capability:
             found.add(operation.capability)
+        if statement.options.get("seed") is not None:
+            found.add("seeded-random")
+        if statement.op == "uniform_from":
+            (name,) = statement.names()
+            own = next(i for i in case.inputs if isinstance(i, Generator) and i.name == name)
+            found.add("generator" if own.library == "framework" else "numpy-generator")
         if region and statement.op in RANDOM:
             found.add("random")
             if not next(r for r in case.regions() if r.name == region).preserve_rng:
@@ -117,6 +143,10 @@ def _single(region: Region) -> bool:
     if rest or not isinstance(first, Statement):
         return False
     return len(first.targets) == 1 and region.gives == Ref(first.targets[0])
+
+
+def _calls(node: Node) -> bool:
+    return isinstance(node, Again) or (isinstance(node, Region) and node.called)
 
 
 def _made(node: Node) -> tuple[str, ...]:

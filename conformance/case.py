@@ -12,7 +12,8 @@ from typing import Literal as OneOf
 
 Scalar = None | bool | int | float | str
 Procedures = OneOf["backward", "second_backward", "second_order", "inference", "train"]
-Granularity = OneOf["function", "module", "operation"]
+Granularity = OneOf["function", "module", "operation", "segment"]
+Between = OneOf["", "reseed", "draw"]
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,19 @@ class Value:
 
 
 @dataclass(frozen=True)
+class Generator:
+    """An input that random numbers are drawn from, explicitly.
+
+    `library`: `framework`, the framework's own generator or key, or `numpy`,
+    `numpy.random.default_rng(seed)`.
+    """
+
+    name: str
+    library: OneOf["framework", "numpy"]
+    seed: int
+
+
+@dataclass(frozen=True)
 class Statement:
     """`targets = op(*arguments, **options)`."""
 
@@ -108,12 +122,37 @@ class Statement:
 
 
 @dataclass(frozen=True)
+class Segment:
+    """Which part of a sequence of layers a region is: `number` (from 1) of `count` segments.
+
+    `layers` are the statements of each layer in this segment. `first` and `last` say whether the
+    sequence's first and last layers are in it.
+    """
+
+    sequence: str
+    number: int
+    count: int
+    layers: tuple[tuple[Statement, ...], ...]
+
+    @property
+    def first(self) -> bool:
+        return self.number == 1
+
+    @property
+    def last(self) -> bool:
+        return self.number == self.count
+
+
+@dataclass(frozen=True)
 class Region:
     """A part of the program that is recomputed in backward.
 
     `takes` are its positional arguments and `kwargs` those given by name; every leaf is a name, and
     the body knows each leaf under that same name. A name that the body reads and that is neither
     taken nor made in the body is captured by closure. `gives` is what the region returns.
+    `save` is the policy: operations, or labels of statements of the body, whose results are kept
+    although the region is recomputed. A region that is not `called` is only defined here, for calls
+    (`Again`) that follow. `segment` is there where the granularity is `segment`.
     """
 
     name: str
@@ -126,6 +165,13 @@ class Region:
     merge_adjacent: bool
     block: OneOf["callable", "invalid"]
     where: Position
+    save: tuple[str, ...] = ()
+    called: bool = True
+    segment: Segment | None = None
+
+    def saves(self, statement: Statement) -> bool:
+        """Whether the policy keeps the results of a statement of the body."""
+        return statement.op in self.save or not set(self.save).isdisjoint(statement.targets)
 
     def captured(self) -> tuple[str, ...]:
         """The names that the body reads from outside, in order of first use."""
@@ -144,7 +190,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Again:
-    """A further call of a region that the same list of the program has defined before."""
+    """A further call of a region that was defined before, in this list of nodes or around it."""
 
     region: str
     takes: tuple[Tree, ...]
@@ -171,12 +217,14 @@ class Procedure:
     `backward`: forward, then gradients of the loss. `second_backward`: the gradients are taken twice
     over one retained graph. `second_order`: the sum of all first gradients is differentiated again.
     `inference`: forward with gradients switched off. `train`: `steps` steps of SGD with
-    `learning_rate` on all parameters that ask for a gradient.
+    `learning_rate` on all parameters that ask for a gradient. `between` is what happens to the
+    implicit generator between forward and backward: it is seeded anew, or drawn from.
     """
 
     kind: Procedures = "backward"
     steps: int = 1
     learning_rate: float = 0.0
+    between: Between = ""
 
 
 @dataclass(frozen=True)
@@ -203,6 +251,19 @@ class Tolerance:
 
 
 @dataclass(frozen=True)
+class Law:
+    """The law of growth that a case is a point of: a name out of `conformance.laws`, and where.
+
+    `counts` is the operation whose executions the law is about, where it is about any.
+    """
+
+    name: str
+    at: int
+    constants: Mapping[str, int] = field(default_factory=dict)
+    counts: str = ""
+
+
+@dataclass(frozen=True)
 class Case:
     """One program and what is expected of it. `id` (`family/name[axis=value]`) is permanent."""
 
@@ -210,7 +271,7 @@ class Case:
     title: str
     source: str
     why: str
-    inputs: tuple[Array | Value, ...]
+    inputs: tuple[Array | Value | Generator, ...]
     parameters: tuple[Array, ...]
     state: tuple[Array, ...]
     program: tuple[Node, ...]
@@ -226,6 +287,9 @@ class Case:
     #: What a document printed: gradients by name, executions by region and phase.
     printed_gradients: Mapping[str, object] = field(default_factory=dict)
     printed_executions: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    #: How often the procedure is repeated to see whether anything is left over; 0 for not at all.
+    release: int = 0
+    law: Law | None = None
 
     @property
     def family(self) -> str:
@@ -249,9 +313,53 @@ class Case:
         """All statements with the name of the innermost region around each (empty outside)."""
         return tuple(_statements(self.program, ""))
 
+    def sources(self) -> frozenset[str]:
+        """What the case draws random numbers from without naming it: `implicit` (the framework's
+        generator), `numpy`, `python`."""
+        found: set[str] = set()
+        for _, statement in self.statements():
+            if statement.op in ("dropout", "uniform"):
+                # Where a seed of its own is given, the generator often has a part in it all the same.
+                found.add("implicit")
+            elif statement.op in ("numpy_uniform", "python_uniform"):
+                found.add(statement.op.partition("_")[0])
+        return frozenset(found)
+
+    def counted(self) -> frozenset[tuple[str, str]]:
+        """Region and label of the statements whose executions the case's law is about."""
+        if self.law is None:
+            return frozenset()
+        others = {(r, s.label) for r, s in self.statements() if s.op != self.law.counts}
+        return frozenset((r, s.label) for r, s in self.statements()) - others
+
     def is_random(self, random_ops: frozenset[str]) -> bool:
         """Whether any statement draws random numbers."""
         return any(statement.op in random_ops for _, statement in self.statements())
+
+
+def chains(nodes: tuple[Node, ...]) -> tuple[tuple[Node, ...], ...]:
+    """The nodes of a list in order: calls of one region that follow each other, each on the one tensor
+    that the call before it gave, together; every other node by itself."""
+    found: list[tuple[Node, ...]] = []
+    for node in nodes:
+        before = found[-1][-1] if found else None
+        if isinstance(node, Again) and _hands_on(before, node):
+            found[-1] = (*found[-1], node)
+        else:
+            found.append((node,))
+    return tuple(found)
+
+
+def _hands_on(before: Node | None, node: Again) -> bool:
+    """Whether a call is of the region that was called just before, on what that gave."""
+    if before is None or isinstance(before, Statement):
+        return False
+    if isinstance(before, Region) and not before.called:
+        return False
+    name = before.name if isinstance(before, Region) else before.region
+    single = isinstance(before.gives, Ref) and len(before.takes) == 1 and not before.kwargs
+    same = name == node.region and node.takes == (before.gives,) and not node.kwargs
+    return single and same and isinstance(node.gives, Ref)
 
 
 def walk(nodes: tuple[Node, ...]) -> Iterator[Node]:
@@ -284,10 +392,16 @@ def node_reads(node: Node) -> tuple[str, ...]:
     """The names that a node reads from around it."""
     if isinstance(node, Statement):
         return node.names()
+    if isinstance(node, Region) and not node.called:
+        return node.captured()
     given = leaves(node.takes) + leaves(node.kwargs)
     return given + (node.captured() if isinstance(node, Region) else ())
 
 
 def node_makes(node: Node) -> tuple[str, ...]:
     """The names that a node makes (or makes anew) for those after it."""
-    return node.targets if isinstance(node, Statement) else leaves(node.gives)
+    if isinstance(node, Statement):
+        return node.targets
+    if isinstance(node, Region) and not node.called:
+        return ()
+    return leaves(node.gives)

@@ -34,6 +34,7 @@ from conformance.case import (
     Again,
     Array,
     Case,
+    Generator,
     Literal,
     Node,
     Option,
@@ -47,7 +48,7 @@ from conformance.case import (
     walk,
 )
 from conformance.errors import AdapterError
-from conformance.operations import OPERATIONS, RANDOM
+from conformance.operations import OPERATIONS
 from conformance.program import Site
 
 #: A comment of this form does not count towards the width of a line when ruff formats.
@@ -170,6 +171,8 @@ class Spelling(ABC):
             for value in (*self.case.inputs, *self.case.parameters, *self.case.state):
                 if isinstance(value, Value):
                     self.code(f"{value.name} = {value.value!r}")
+                elif isinstance(value, Generator):
+                    self.code(f"{value.name} = {self.generator(value)}")
                 else:
                     self.write_array(value)
             self.code(f"return {{{', '.join(f'{n!r}: {n}' for n in self.case.names())}}}")
@@ -178,6 +181,16 @@ class Spelling(ABC):
     def write_array(self, array: Array) -> None:
         """Write the line(s) that make a tensor from `numpy_fill(array)`."""
         self.code(f"{array.name} = {self.tensor(array, numpy_fill(array))}")
+
+    def generator(self, value: Generator) -> str:
+        """The expression that makes an explicit generator; `framework_generator` for its own."""
+        if value.library == "numpy":
+            return f"np.random.default_rng({value.seed})"
+        return self.framework_generator(value.seed)
+
+    def framework_generator(self, seed: int) -> str:
+        """The expression of the framework's explicit generator or key."""
+        raise AdapterError(f"{self.variant.id} does not spell an explicit generator")
 
     def write_forward(self, path: str) -> None:
         """`plain` or `recomputed`."""
@@ -194,7 +207,8 @@ class Spelling(ABC):
                 self.write_statement(node, region)
             elif isinstance(node, Region):
                 self.write_region(node)
-                self.write_call(node, self.recompute(node), node)
+                if node.called:
+                    self.write_call(node, self.recompute(node), node)
             else:
                 self.write_call(node, self.again(node), self.region_named(node.region))
 
@@ -340,6 +354,8 @@ class Spelling(ABC):
 
     #: The line that seeds the framework's implicit generator; `{seed}` stands for the number.
     seeding: str = ""
+    #: The line that draws from the implicit generator and drops what it drew.
+    drawing: str = ""
     #: The head of the `with` in which gradients are off; empty where nothing has to be written.
     without_gradients: str = ""
 
@@ -350,8 +366,7 @@ class Spelling(ABC):
         backward pass with `BACKWARD`.
         """
         with self.code.indent(self.run_signature()):
-            if self.case.is_random(RANDOM):
-                self.code(self.seeding.format(seed=self.case.seed))
+            self.write_seeding(self.case.seed)
             self.code(f"values = {self.inputs_call()}")
             if self.case.procedure.kind == "inference":
                 self.write_inference()
@@ -360,6 +375,36 @@ class Spelling(ABC):
             else:
                 self.write_gradients()
         self.code("\n")
+
+    def write_seeding(self, seed: int) -> None:
+        """Seed the generators that the case draws from without naming them."""
+        drawn = self.case.sources()
+        if "implicit" in drawn:
+            self.code(self.seeding.format(seed=seed))
+        if "numpy" in drawn:
+            self.code(f"np.random.seed({seed})")
+        if "python" in drawn:
+            self.code(f"random.seed({seed})")
+
+    def write_between(self) -> None:
+        """What happens between forward and backward; every spelling calls it before backward."""
+        if self.case.procedure.between == "reseed":
+            self.write_seeding(self.case.seed + 1)
+        elif self.case.procedure.between == "draw":
+            drawn = self.case.sources()
+            if "implicit" in drawn:
+                self.code(self.drawing)
+            if "numpy" in drawn:
+                self.code("np.random.uniform()")
+            if "python" in drawn:
+                self.code("random.random()")
+
+    def generators_entry(self) -> str:
+        """The entry of explicit generators in what `run` returns; empty where the case has none."""
+        made = [value.name for value in self.case.inputs if isinstance(value, Generator)]
+        if not made:
+            return ""
+        return ', "generators": {' + ", ".join(f'"{n}": values["{n}"]' for n in made) + "}"
 
     def write_inference(self) -> None:
         """The forward pass with gradients off, and what `run` returns."""
@@ -383,8 +428,9 @@ class Spelling(ABC):
         return "{" + ", ".join(f'"{a.name}": values["{a.name}"]' for a in arrays) + "}"
 
     def state_entry(self) -> str:
-        """The entry of the state in what `run` returns; empty where the case has none."""
-        return f', "state": {self.chosen(self.case.state)}' if self.case.state else ""
+        """The entries of state and generators in what `run` returns; empty where there are none."""
+        state = f', "state": {self.chosen(self.case.state)}' if self.case.state else ""
+        return state + self.generators_entry()
 
     def run_signature(self) -> str:
         """The head of `run`: with `**changes` where a good run follows an expected error."""

@@ -21,6 +21,8 @@ from conformance.case import (
     Case,
     ExpectedError,
     Fill,
+    Generator,
+    Law,
     Literal,
     Loss,
     Node,
@@ -28,23 +30,31 @@ from conformance.case import (
     Procedure,
     Ref,
     Region,
+    Segment,
     Statement,
     Tolerance,
     Tree,
     Value,
     leaves,
+    node_makes,
 )
 from conformance.errors import CaseError, nearest
+from conformance.laws import LAWS
 from conformance.operations import OPERATIONS
 from conformance.spec import (
     MAX_COPIES,
     MAX_ELEMENTS,
     ArrayModel,
+    BackwardProcedure,
+    BlockModel,
     CallModel,
     CaseFileModel,
     CaseModel,
+    DefineModel,
+    GeneratorModel,
     RegionModel,
     RepeatModel,
+    SequenceModel,
     TrainProcedure,
     ValueModel,
 )
@@ -161,11 +171,14 @@ def _expanded(
             where=marked.key(path),
         )
     axes = _axes(marked, path, raw)
-    for values in itertools.product(*axes.values()):
-        chosen = dict(zip(axes, values, strict=True))
+    followers = _followers(marked, path, raw, axes)
+    for places in itertools.product(*(range(len(values)) for values in axes.values())):
+        place = dict(zip(axes, places, strict=True))
+        chosen = {axis: axes[axis][i] for axis, i in place.items()}
         suffix = ",".join(f"{axis}={value}" for axis, value in chosen.items())
         identity = f"{family}/{name}" + (f"[{suffix}]" if suffix else "")
-        yield _Builder(marked, path).case(identity, _substituted(raw, chosen, marked, path))
+        words = {name: values[place[axis]] for name, (axis, values) in followers.items()}
+        yield _Builder(marked, path).case(identity, _substituted(raw, chosen | words, marked, path))
 
 
 def _axes(marked: Marked, path: Path_, raw: object) -> Mapping[str, Sequence[Any]]:
@@ -177,6 +190,7 @@ def _axes(marked: Marked, path: Path_, raw: object) -> Mapping[str, Sequence[Any
             f"found {described(axes)}, expected a mapping of names to lists", where=marked.at(here)
         )
     number = 1
+    axes = {axis: values for axis, values in axes.items() if not isinstance(values, dict)}
     for axis, values in axes.items():
         if not isinstance(values, list) or not values:
             raise CaseError(
@@ -196,6 +210,31 @@ def _axes(marked: Marked, path: Path_, raw: object) -> Mapping[str, Sequence[Any
             f"the axes make {number} cases, expected at most {MAX_COPIES}", where=marked.at(here)
         )
     return axes
+
+
+def _followers(
+    marked: Marked, path: Path_, raw: object, axes: Mapping[str, Sequence[Any]]
+) -> Mapping[str, tuple[str, Sequence[Any]]]:
+    """The words that go with the values of an axis: by name, the axis and the words."""
+    found: dict[str, tuple[str, Sequence[Any]]] = {}
+    given = raw.get("axes", {}) if isinstance(raw, dict) else {}
+    for name, model in given.items():
+        if not isinstance(model, dict):
+            continue
+        axis, values, here = model.get("follows"), model.get("values"), (*path, "axes", name)
+        if not isinstance(axis, str) or axis not in axes:
+            raise CaseError(
+                f"{name!r} follows {axis!r}, which is not an axis",
+                where=marked.at(here),
+                hint=nearest(str(axis), axes) if axes else "",
+            )
+        if not isinstance(values, list) or len(values) != len(axes[axis]):
+            raise CaseError(
+                f"axis {axis!r} has {len(axes[axis])} values, and {name!r} as many words for them",
+                where=marked.at(here),
+            )
+        found[name] = (axis, values)
+    return found
 
 
 def _substituted(raw: Any, chosen: Mapping[str, Any], marked: Marked, path: Path_) -> Any:
@@ -228,6 +267,9 @@ class _Builder:
         self.marked, self.path = marked, path
         self.regions: dict[str, Region] = {}
         self._open: list[str] = []  # the regions around what is being read
+        self._scopes: list[set[str]] = [set()]  # regions defined so far, list of nodes by list
+        self.generators: set[str] = set()
+        self._raises = False
 
     def at(self, *path: object) -> Position:
         return self.marked.at((*self.path, *path))
@@ -237,12 +279,11 @@ class _Builder:
 
     def case(self, identity: str, raw: object) -> Case:
         model = self._model(raw)
-        kind = "train" if isinstance(model.procedure, TrainProcedure) else model.procedure
-        procedure = Procedure(kind)
-        if isinstance(model.procedure, TrainProcedure):
-            train = model.procedure.train
-            procedure = Procedure("train", train.steps, train.learning_rate)
+        self._raises = model.error is not None
+        procedure = _procedure(model)
+        kind = procedure.kind
         inputs = tuple(self._inputs(model))
+        self.generators = {i.name for i in inputs if isinstance(i, Generator)}
         parameters = tuple(self._arrays(model.parameters, "parameters", True))
         state = tuple(self._arrays(model.state, "state", False))
         names = [v.name for v in (*inputs, *parameters, *state)]
@@ -254,7 +295,7 @@ class _Builder:
                 raise CaseError(
                     f"the name {name!r} is taken already", where=self.key(section, name)
                 )
-        known = set(names)
+        known = set(names) - self.generators
         program = self._nodes(model.program, ("program",), known, {})
         _refuse_rebinding(program)
         outputs = self._tree(model.outputs, ("outputs",), {})
@@ -314,7 +355,34 @@ class _Builder:
             where=self.at(),
             printed_gradients=dict(model.gradients.expect) if model.gradients else {},
             printed_executions={k: v.model_dump() for k, v in model.expect.executions.items()},
+            release=model.release or 0,
+            law=self._law(model),
         )
+
+    def _law(self, model: CaseModel) -> Law | None:
+        if model.law is None:
+            return None
+        if model.law.name not in LAWS:
+            raise CaseError(
+                f"unknown law {model.law.name!r}",
+                where=self.at("law", "name"),
+                hint=nearest(model.law.name, LAWS),
+            )
+        if model.law.counts is not None and model.law.counts not in OPERATIONS:
+            raise CaseError(
+                f"unknown operation {model.law.counts!r}",
+                where=self.at("law", "counts"),
+                hint=nearest(model.law.counts, OPERATIONS),
+            )
+        wanted = LAWS[model.law.name].constants
+        if set(model.law.constants) != set(wanted):
+            raise CaseError(
+                f"law {model.law.name!r} depends on {', '.join(wanted) or 'no constants'}, found "
+                f"{', '.join(model.law.constants) or 'none'}",
+                where=self.at("law"),
+            )
+        constants = {name: int(value) for name, value in model.law.constants.items()}
+        return Law(model.law.name, int(model.law.at), constants, model.law.counts or "")
 
     def _model(self, raw: object) -> CaseModel:
         try:
@@ -327,11 +395,14 @@ class _Builder:
 
     # -- tensors and values ----------------------------------------------------------------------
 
-    def _inputs(self, model: CaseModel) -> Iterator[Array | Value]:
+    def _inputs(self, model: CaseModel) -> Iterator[Array | Value | Generator]:
         for name, given in model.inputs.items():
             if isinstance(given, ValueModel):
                 self._identifier(name, ("inputs", name), key=True)
                 yield Value(name, given.value)
+            elif isinstance(given, GeneratorModel):
+                self._identifier(name, ("inputs", name), key=True)
+                yield Generator(name, given.generator, given.seed)
             else:
                 yield from self._arrays({name: given}, "inputs", True)
 
@@ -416,6 +487,15 @@ class _Builder:
         self, models: Iterable[Any], path: Path_, known: set[str], words: Mapping[str, str]
     ) -> tuple[Node, ...]:
         """The nodes of a list; names that they make are added to `known`."""
+        self._scopes.append(set())
+        try:
+            return tuple(self._listed(models, path, known, words))
+        finally:
+            self._scopes.pop()
+
+    def _listed(
+        self, models: Iterable[Any], path: Path_, known: set[str], words: Mapping[str, str]
+    ) -> list[Node]:
         found: list[Node] = []
         for i, model in enumerate(models):
             here = (*path, i)
@@ -424,19 +504,21 @@ class _Builder:
                 numbers = times if isinstance(times, list) else range(1, int(times) + 1)
                 for number in numbers:
                     inner = {**words, "{i}": str(number)}
-                    found += self._nodes(model.body, (*here, "body"), known, inner)
+                    found += self._listed(model.body, (*here, "body"), known, inner)
                     if len(found) > MAX_COPIES:
                         raise CaseError(
                             f"the program has more than {MAX_COPIES} statements and regions here",
                             where=self.at(*here, "repeat"),
                         )
-            elif isinstance(model, RegionModel):
+            elif isinstance(model, RegionModel | DefineModel):
                 found.append(self._region(model, here, known, words))
+            elif isinstance(model, SequenceModel):
+                found += self._sequence(model, here, known, words)
             elif isinstance(model, CallModel):
                 found.append(self._call(model, here, known, words))
             else:
                 found.append(self._statement(_replaced(model, words), here, known))
-        return tuple(found)
+        return found
 
     def _statement(self, text: str, path: Path_, known: set[str]) -> Statement:
         statement = parse(text, self.at(*path))
@@ -457,6 +539,15 @@ class _Builder:
                         f"no region {region!r} before this",
                         where=place(region) if region else statement.where,
                         hint=nearest(region, self.regions) if self.regions else "",
+                    )
+                continue
+            if name == "generator?":
+                generator = argument.name if isinstance(argument, Ref) else ""
+                if generator not in self.generators:
+                    raise CaseError(
+                        f"{generator or 'a number'!r} is not a generator",
+                        where=place(generator) if generator else statement.where,
+                        hint="declare it among the inputs: `g: {generator: framework}`",
                     )
                 continue
             parts = argument if isinstance(argument, tuple) else (argument,)
@@ -485,19 +576,17 @@ class _Builder:
         known |= set(names)
 
     def _region(
-        self, model: RegionModel, path: Path_, known: set[str], words: Mapping[str, str]
+        self,
+        model: RegionModel | DefineModel,
+        path: Path_,
+        known: set[str],
+        words: Mapping[str, str],
     ) -> Region:
-        name = _replaced(model.recompute, words)
-        variable = name.replace("-", "_")
-        self._identifier(variable, (*path, "recompute"))
-        taken = {other.replace("-", "_") for other in (*self.regions, *self._open)}
-        if variable in taken or variable in known:
-            raise CaseError(
-                f"the name {name!r} is taken already",
-                where=self.at(*path, "recompute"),
-                hint="in a `repeat`, number the name: `block{i}`",
-            )
-        takes, kwargs = self._takes(model, path, known, words)
+        called = isinstance(model, RegionModel)
+        key = "recompute" if called else "define"
+        name = _replaced(getattr(model, key), words)
+        self._region_name(name, (*path, key), known)
+        takes, kwargs = self._takes(model, path, known if called else None, words)
         inside = known | set(leaves(takes)) | set(leaves(kwargs))
         self._open.append(name)
         body = self._nodes(model.body, (*path, "body"), inside, words)
@@ -516,8 +605,10 @@ class _Builder:
             model.merge_adjacent,
             model.block,
             self.at(*path),
+            self._policy(model, body, path, words),
+            called,
         )
-        made = {n for node in body for n in _targets(node)}
+        made = {n for node in body for n in node_makes(node)}
         both = made & set(region.captured())
         if both:
             raise CaseError(
@@ -525,19 +616,121 @@ class _Builder:
                 where=self.at(*path),
                 hint="take it as an argument, or give the new value a name of its own",
             )
-        self.regions[name] = region
-        self._make(leaves(gives), known, self.at(*path, "gives"))
+        self._defined(region)
+        if called:
+            self._make(leaves(gives), known, self.at(*path, "gives"))
         return region
+
+    def _defined(self, region: Region) -> None:
+        self.regions[region.name] = region
+        self._scopes[-1].add(region.name)
+
+    def _region_name(self, name: str, path: Path_, known: set[str]) -> None:
+        variable = name.replace("-", "_")
+        self._identifier(variable, path)
+        taken = {other.replace("-", "_") for other in (*self.regions, *self._open)}
+        if variable in taken or variable in known:
+            raise CaseError(
+                f"the name {name!r} is taken already",
+                where=self.at(*path),
+                hint="in a `repeat`, number the name: `block{i}`",
+            )
+
+    def _policy(
+        self, model: BlockModel, body: Sequence[Node], path: Path_, words: Mapping[str, str]
+    ) -> tuple[str, ...]:
+        """The policy: operations, or names that statements of the body make."""
+        made = {n for node in body if isinstance(node, Statement) for n in node.targets}
+        found = tuple(_replaced(word, words) for word in model.save)
+        for i, word in enumerate(found):
+            here = (*path, "save", i)
+            if word in made and word in OPERATIONS:
+                raise CaseError(
+                    f"{word!r} is an operation and a name of the body", where=self.at(*here)
+                )
+            used = {node.op for node in body if isinstance(node, Statement)}
+            if word not in made and word not in used:
+                raise CaseError(
+                    f"{word!r} is neither an operation of the body nor a name that it makes",
+                    where=self.at(*here),
+                    hint=nearest(word, made | used),
+                )
+        return found
+
+    def _sequence(
+        self, model: SequenceModel, path: Path_, known: set[str], words: Mapping[str, str]
+    ) -> list[Region]:
+        """The segments of a sequence, each a region of its own."""
+        name, handed = _replaced(model.sequence, words), _replaced(model.takes, words)
+        self._check_names(Ref(handed), known, (*path, "takes"))
+        layers = self._layers(model, (*path, "layers"), known, words)
+        count = int(model.segments)
+        if count > len(layers) and not self._raises:
+            raise CaseError(
+                f"{len(layers)} layer(s) cannot make {count} segments",
+                where=self.at(*path, "segments"),
+                hint="a case about that error names it under `error`",
+            )
+        size = max(1, len(layers) // count)
+        found: list[Region] = []
+        for number in range(1, min(count, len(layers)) + 1):
+            last = number == count
+            part = layers[(number - 1) * size : None if last else number * size]
+            body = tuple(statement for layer in part for statement in layer)
+            segment = f"{name}{number}"
+            self._region_name(segment, (*path, "sequence"), known)
+            region = Region(
+                segment,
+                (Ref(handed),),
+                {},
+                Ref(handed),
+                body,
+                "segment",
+                model.preserve_rng,
+                False,
+                "callable",
+                self.at(*path),
+                segment=Segment(name, number, count, part),
+            )
+            self._defined(region)
+            found.append(region)
+        return found
+
+    def _layers(
+        self, model: SequenceModel, path: Path_, known: set[str], words: Mapping[str, str]
+    ) -> tuple[tuple[Statement, ...], ...]:
+        handed = _replaced(model.takes, words)
+        found: list[tuple[Statement, ...]] = []
+        inside = set(known)
+        for i, given in enumerate(model.layers):
+            if isinstance(given, list):
+                texts, place, copies = given, (*path, i), [words]
+            else:
+                texts, place = given.layer, (*path, i, "layer")
+                copies = [{**words, "{i}": str(n)} for n in range(1, int(given.repeat) + 1)]
+            for chosen in copies:
+                layer = tuple(
+                    self._statement(_replaced(text, chosen), (*place, j), inside)
+                    for j, text in enumerate(texts)
+                )
+                if handed not in layer[-1].targets:
+                    raise CaseError(
+                        f"a layer's last statement does not make {handed!r}, which it hands on",
+                        where=layer[-1].where,
+                    )
+                found.append(layer)
+        return tuple(found)
 
     def _call(
         self, model: CallModel, path: Path_, known: set[str], words: Mapping[str, str]
     ) -> Again:
         name = _replaced(model.call, words)
-        if name not in self.regions:
+        visible = set().union(*self._scopes)
+        if name not in visible:
             raise CaseError(
                 f"no region {name!r} before this call",
                 where=self.at(*path, "call"),
-                hint=nearest(name, self.regions) if self.regions else "",
+                hint=nearest(name, visible) if visible else "",
             )
         takes, kwargs = self._takes(model, path, known, words)
         gives = self._tree(model.gives, (*path, "gives"), words)
@@ -552,7 +745,11 @@ class _Builder:
         return Again(name, takes, kwargs, gives, self.at(*path))
 
     def _takes(
-        self, model: RegionModel | CallModel, path: Path_, known: set[str], words: Mapping[str, str]
+        self,
+        model: BlockModel | CallModel,
+        path: Path_,
+        known: set[str] | None,
+        words: Mapping[str, str],
     ) -> tuple[tuple[Tree, ...], dict[str, Tree]]:
         given = model.takes if isinstance(model.takes, list) else [model.takes]
         many = isinstance(model.takes, list)
@@ -567,9 +764,11 @@ class _Builder:
             for key, tree in model.kwargs.items()
         }
         for tree, place in zip(takes, places, strict=True):
-            self._check_names(tree, known, place, literals=False)
+            own = set(leaves(tree)) if known is None else known
+            self._check_names(tree, own, place, literals=False)
         for key, tree in kwargs.items():
-            self._check_names(tree, known, (*path, "kwargs", key), literals=False)
+            own = set(leaves(tree)) if known is None else known
+            self._check_names(tree, own, (*path, "kwargs", key), literals=False)
         return takes, kwargs
 
     def _tree(self, raw: object, path: Path_, words: Mapping[str, str]) -> Tree:
@@ -657,8 +856,13 @@ class _Builder:
         return max(found, key=lambda t: t.rtol, default=TOLERANCES["float32"])
 
 
-def _targets(node: Node) -> tuple[str, ...]:
-    return node.targets if isinstance(node, Statement) else leaves(node.gives)
+def _procedure(model: CaseModel) -> Procedure:
+    given = model.procedure
+    if isinstance(given, TrainProcedure):
+        return Procedure("train", given.train.steps, given.train.learning_rate)
+    if isinstance(given, BackwardProcedure):
+        return Procedure("backward", between=given.backward.between)
+    return Procedure(given)
 
 
 def _places(tree: Tree, path: Path_) -> Iterator[tuple[str, Path_]]:
@@ -698,7 +902,7 @@ def _refuse_rebinding(nodes: Sequence[Node]) -> None:
     """Refuse a name made anew after a region has captured it: a rerun would read the new value."""
     captured: dict[str, str] = {}
     for node in nodes:
-        for name in _targets(node):
+        for name in node_makes(node):
             if name in captured:
                 raise CaseError(
                     f"{name!r} is made anew, and region {captured[name]!r} has captured it",

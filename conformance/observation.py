@@ -71,10 +71,13 @@ class Run:
     """One run of a program's procedure.
 
     `losses` has one number per step; `gradients` are those of the last step; `again` those of a
-    second backward (`second_backward`) or of the second order (`second_order`). `generator` are
-    random numbers drawn from the implicit generator after the run, `retained` the bytes held between
-    the end of forward and the start of backward beyond inputs, parameters and outputs. What an
-    adapter could not see is `None`, and `Observation.unobserved` says why.
+    second backward (`second_backward`) or of the second order (`second_order`). `generators` are
+    random numbers drawn after the run from each generator that the program uses: `implicit` (the
+    framework's), `numpy`, `python`, and explicit ones by name. `retained` are the bytes held between
+    the end of forward and the start of backward beyond inputs, parameters and outputs, `peak` the
+    most bytes held at any time after the start of forward, beyond those held then. `held` and
+    `alive` are bytes and live tensors after each of several runs, the garbage collector off. What
+    an adapter could not see is `None`, and `Observation.unobserved` says why.
     """
 
     outputs: Tree = None
@@ -85,8 +88,11 @@ class Run:
     state: Mapping[str, Array] = field(default_factory=dict)
     executions: tuple[Execution, ...] | None = None
     draws: tuple[Draw, ...] | None = None
-    generator: Array | None = None
+    generators: Mapping[str, Array] = field(default_factory=dict)
     retained: int | None = None
+    peak: int | None = None
+    held: tuple[int, ...] | None = None
+    alive: tuple[int, ...] | None = None
     error: ErrorSeen | None = None
     good_run_after_error: bool | None = None
 
@@ -121,13 +127,16 @@ class ExpectedMemory:
     """Bytes that the reference counts between forward and backward.
 
     `plain` and `recomputed` are (least, most) over what implementations may legitimately save;
-    `drop` is the least that recomputing must free. `unit` is the largest single activation.
+    `drop` is the least that recomputing must free. `unit` is the largest single activation. `peaks`
+    are the most bytes held at any time, plain and recomputed, where gradients are taken one
+    statement after the other and freed as soon as they can be.
     """
 
     plain: tuple[int, int]
     recomputed: tuple[int, int]
     drop: int
     unit: int
+    peaks: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,8 @@ NOTHING = _alternatives("")
 _INT = OptionSpec("int")
 _AXIS = OptionSpec("int", -1)
 _NO_AXIS = OptionSpec("int", None)
+_SEED = OptionSpec("int", None)
+_RANGE = {"low": OptionSpec("float", 0.0), "high": OptionSpec("float", 1.0)}
 _PADDING = OptionSpec("str", "valid", ("valid", "same"))
 
 
@@ -192,9 +194,10 @@ _ALL = (
     _op(
         "dropout",
         "x",
-        "x * mask / (1 - p), mask 0 with probability p and else 1, from the implicit generator",
+        "x * mask / (1 - p), mask 0 with probability p and else 1, from the implicit generator, or "
+        "from the operation's own seed",
         "shape of x",
-        options={"p": OptionSpec("float", 0.5)},
+        options={"p": OptionSpec("float", 0.5), "seed": _SEED},
         needs={"x": _alternatives("mask")},
         random=True,
     ),
@@ -259,14 +262,37 @@ _ALL = (
     _op(
         "uniform",
         "",
-        "low + (high - low) * u, u uniform in [0, 1), float32, from the implicit generator",
+        "low + (high - low) * u, u uniform in [0, 1), float32, from the implicit generator, or from "
+        "the operation's own seed",
         "shape",
-        options={
-            "shape": OptionSpec("ints"),
-            "low": OptionSpec("float", 0.0),
-            "high": OptionSpec("float", 1.0),
-        },
+        options={"shape": OptionSpec("ints"), **_RANGE, "seed": _SEED},
         random=True,
+    ),
+    _op(
+        "uniform_from",
+        "generator?",
+        "as uniform, from an explicit generator or key, which is an input",
+        "shape",
+        options={"shape": OptionSpec("ints"), **_RANGE},
+        random=True,
+    ),
+    _op(
+        "numpy_uniform",
+        "",
+        "as uniform, from NumPy's global generator",
+        "shape",
+        options={"shape": OptionSpec("ints"), **_RANGE},
+        random=True,
+        capability="numpy-random",
+    ),
+    _op(
+        "python_uniform",
+        "",
+        "low + (high - low) * u, u from Python's own `random`, float32",
+        "one number, ()",
+        options=_RANGE,
+        random=True,
+        capability="python-random",
     ),
     _op(
         "raise_if",

@@ -1,4 +1,6 @@
-"""The worker process of an adapter: started, given one program at a time, replaced when it dies.
+"""The worker processes of an adapter: started, given one program at a time, replaced when they die.
+
+Variants with the same environment share a process; most adapters have one.
 
 Pebble keeps the process and the time; this module says what its ends mean. Nothing that the worker
 raises crosses the border as an exception: a framework's own exception types could not be read here,
@@ -8,6 +10,7 @@ where no framework is imported.
 from __future__ import annotations
 
 import multiprocessing
+import os
 import pickle
 import shutil
 import signal
@@ -30,6 +33,8 @@ from conformance.worker import entry
 #: Seconds that importing a framework and warming it up may take.
 IMPORT_LIMIT = 300.0
 _GIB = 2**30
+#: What NumPy's BLAS reads when it is loaded.
+_THREADS = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}
 _LOG_TAIL = 2000
 
 
@@ -67,23 +72,67 @@ Outcome = Finished | Crashed | TimedOut | Broken
 
 
 class Pool:
-    """One worker process for one adapter. Use as a context manager, or `close` it.
+    """The worker processes of one adapter, one per environment that its variants ask for.
 
-    `log` is the file that takes what the framework prints; it is appended to.
+    Use as a context manager, or `close` it. `log` is the file that takes what the framework prints;
+    it is appended to.
     """
 
     def __init__(self, adapter: Adapter, log: Path) -> None:
         self.adapter, self.log = adapter, log
-        self._pool: ProcessPool | None = None
-        self._folder: str | None = None
-        #: Variants whose observer the present worker has made and warmed up.
-        self._warm: set[str] = set()
+        self._workers: dict[frozenset[tuple[str, str]], _Worker] = {}
 
     def __enter__(self) -> Pool:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def describe(self, variants: Sequence[str]) -> Mapping[str, str]:
+        """Versions of Python and the framework, after an import and a warm-up of the variants.
+
+        Raises `BrokenAdapterError` where the framework cannot be imported or does not warm up.
+        """
+        shared: dict[_Worker, list[str]] = {}
+        for variant in variants:
+            shared.setdefault(self._worker(variant), []).append(variant)
+        found: dict[str, str] = {}
+        for worker, names in shared.items():
+            found |= worker.describe(names)
+        return found
+
+    def ready(self, variant: str) -> Broken | None:
+        """See to it that the worker has imported the framework and warmed the variant up."""
+        return self._worker(variant).ready(variant)
+
+    def observe(self, program: Program) -> Outcome:
+        """Run one program. A new worker imports the framework first, outside the time limit."""
+        return self._worker(program.variant).observe(program)
+
+    def close(self) -> None:
+        """Stop the workers and remove their folders."""
+        for worker in self._workers.values():
+            worker.close()
+
+    def _worker(self, variant: str) -> _Worker:
+        model = self.adapter.model
+        own = model.variants[variant].environment if variant in model.variants else {}
+        environment = model.environment | own
+        key = frozenset(environment.items())
+        if key not in self._workers:
+            self._workers[key] = _Worker(self.adapter, environment, self.log)
+        return self._workers[key]
+
+
+class _Worker:
+    """One worker process for one adapter, under one environment."""
+
+    def __init__(self, adapter: Adapter, environment: Mapping[str, str], log: Path) -> None:
+        self.adapter, self.environment, self.log = adapter, environment, log
+        self._pool: ProcessPool | None = None
+        self._folder: str | None = None
+        #: Variants whose observer the present worker has made and warmed up.
+        self._warm: set[str] = set()
 
     def describe(self, variants: Sequence[str]) -> Mapping[str, str]:
         """Versions of Python and the framework, after an import and a warm-up of the variants.
@@ -152,12 +201,15 @@ class Pool:
             self.log.parent.mkdir(parents=True, exist_ok=True)
             self._folder = tempfile.mkdtemp(prefix=f"conformance-{self.adapter.name}-")
             model = self.adapter.model
+            # NumPy comes with the process, before its initializer can set anything.
+            for name in _THREADS & set(self.environment):
+                os.environ.setdefault(name, self.environment[name])
             self._pool = ProcessPool(
                 max_workers=1,
                 context=multiprocessing.get_context("spawn"),
                 initializer=entry.start,
                 initargs=(
-                    dict(model.environment),
+                    dict(self.environment),
                     int(model.memory_limit * _GIB),
                     self._folder,
                     str(self.log),

@@ -5,6 +5,7 @@ Imports nothing of ours: the worker process reads this too.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal as OneOf
@@ -35,8 +36,10 @@ class Program:
 
     `file` is the absolute path of the written file; `text` its content; `lines` maps line numbers
     (from 1, every line of a statement that spans several) to sites. `random` says whether the case
-    draws random numbers, `then` are the arguments of the good run after an expected error (`None`
-    where no error is expected), `procedure` is the kind of procedure.
+    draws random numbers, `sources` what from without naming it (`implicit`, `numpy`, `python`),
+    `release` how often the procedure is repeated to see what is left over, `then` are the arguments
+    of the good run after an expected error (`None` where no error is expected), `procedure` is the
+    kind of procedure.
     """
 
     case: str
@@ -48,8 +51,29 @@ class Program:
     procedure: str
     random: bool
     then: Mapping[str, object] | None
+    sources: tuple[str, ...] = ()
+    release: int = 0
 
     def sites(self, kind: SiteKind, path: str) -> tuple[Site, ...]:
         """The distinct sites of a kind in a function, in program order."""
         found = [s for _, s in sorted(self.lines.items()) if s.kind == kind and s.path == path]
         return tuple(dict.fromkeys(found))
+
+    def inner_regions(self, path: str) -> dict[str, list[str]]:
+        """For each region of a function (`plain`, `recomputed`) those directly inside it, outer ones
+        first."""
+        found: dict[str, list[str]] = {}
+
+        def visit(node: ast.AST, around: str) -> None:
+            for child in ast.iter_child_nodes(node):
+                site = self.lines.get(child.lineno) if isinstance(child, ast.FunctionDef) else None
+                if site is not None and site.kind == "region" and site.path == path:
+                    found[site.region] = []
+                    if around:
+                        found[around].append(site.region)
+                    visit(child, site.region)
+                else:
+                    visit(child, around)
+
+        visit(ast.parse(self.text), "")
+        return found

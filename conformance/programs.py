@@ -124,6 +124,8 @@ def write_programs(
             lines=text.lines,
             procedure=case.procedure.kind,
             random=case.is_random(RANDOM),
+            sources=tuple(sorted(case.sources())),
+            release=case.release,
             then=None if case.error is None else dict(case.error.then),
         )
     return written

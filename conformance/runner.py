@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from threadpoolctl import threadpool_limits
+
 from conformance.adapter import Adapter, Variant, find_adapter
 from conformance.capabilities import CAPABILITIES, required_by
 from conformance.case import Case
@@ -39,6 +41,10 @@ def checks_of(case: Case) -> tuple[str, ...]:
 def lacking(case: Case, variant: Variant) -> Verdict | None:
     """The verdict on a case that the variant has no way to express; `None` where it has."""
     lacked = sorted(required_by(case) & set(variant.model.lacks))
+    only = variant.model.only
+    if not lacked and only is not None and only.leaves_out(case.id):
+        message = f"{variant.id} is not run on this case: {only.why}"
+        return _ended(Status.UNSUPPORTED, message)
     if not lacked:
         return None
     reasons = "; ".join(f"{word} ({variant.model.lacks[word]})" for word in lacked)
@@ -227,7 +233,11 @@ class Runner:
     def _expected(self, case: Case, variant: Variant, draws: Sequence[Draw] | None) -> Expected:
         reference = _reference(self.places.adapters).load("expected")
         model = variant.model
-        found: Expected = reference.expect(case, model.discipline, saves=model.saves, draws=draws)
+        # The arrays are small: threads of BLAS would only wait for each other, and for the worker.
+        with threadpool_limits(1, user_api="blas"):
+            found: Expected = reference.expect(
+                case, model.discipline, saves=model.saves, draws=draws
+            )
         return found
 
     def _result(

@@ -17,7 +17,7 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 RegionName = Annotated[str, Field(pattern=r"^[a-z]([a-z0-9_-]|\{i\})*$")]
 AxisRef = Annotated[str, Field(pattern=r"^\$[A-Za-z_]", description="The value of an axis.")]
 #: More copies, elements or cases than any case needs; a slip of the keyboard must not fill the memory.
-MAX_COPIES = 1_000
+MAX_COPIES = 5_000
 MAX_ELEMENTS = 2**28
 MAX_INTEGER = 2**63 - 1
 Dtype = OneOf["float32", "float64", "float16", "bfloat16", "int32", "int64", "bool"]
@@ -68,21 +68,36 @@ class ValueModel(Model):
     value: Scalar = Field(description="None, a bool, a number or a string.")
 
 
+class GeneratorModel(Model):
+    """An input that random numbers are drawn from, explicitly."""
+
+    generator: OneOf["framework", "numpy"] = Field(
+        description="The framework's own generator or key, or `numpy.random.default_rng`."
+    )
+    seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
+
+
 def _input_tag(value: Any) -> str:
     given = value if isinstance(value, dict) else getattr(value, "model_fields_set", ())
-    return "value" if "value" in given else "array"
+    return next((tag for tag in ("value", "generator") if tag in given), "array")
 
 
 InputModel = Annotated[
-    Annotated[ArrayModel, Tag("array")] | Annotated[ValueModel, Tag("value")],
+    Annotated[ArrayModel, Tag("array")]
+    | Annotated[ValueModel, Tag("value")]
+    | Annotated[GeneratorModel, Tag("generator")],
     Discriminator(_input_tag),
 ]
 
 
-class RegionModel(Model):
-    """A region: a part of the program that is recomputed in backward."""
+Statement = Annotated[
+    str, Field(pattern="=", description="`name = op(arguments, option=literal)`", min_length=3)
+]
 
-    recompute: RegionName = Field(description="The region's name.")
+
+class BlockModel(Model):
+    """What a region takes, gives and does, and how it is to be recomputed."""
+
     takes: Any = Field(
         default=[],
         description="A name, or a list of positional arguments, each a name or a nested list or "
@@ -106,6 +121,56 @@ class RegionModel(Model):
     block: OneOf["callable", "invalid"] = Field(
         default="callable", description="`invalid` hands over what is not a block at all."
     )
+    save: list[Name] = Field(
+        default=[],
+        description="The policy: operations, or names that the body makes, whose results are kept "
+        "although the region is recomputed.",
+    )
+
+
+class RegionModel(BlockModel):
+    """A region: a part of the program that is recomputed in backward."""
+
+    recompute: RegionName = Field(description="The region's name.")
+
+
+class DefineModel(BlockModel):
+    """A region that is defined here and called later, by `call`, from any list of nodes below.
+
+    The names that it takes are its own.
+    """
+
+    define: RegionName = Field(description="The region's name.")
+
+
+class LayersModel(Model):
+    """The same layer several times; `{i}` in any text of it is the number."""
+
+    repeat: Annotated[int, Field(ge=1, le=MAX_COPIES)] | AxisRef
+    layer: list[Statement] = Field(min_length=1)
+
+
+def _layer_tag(value: Any) -> str:
+    return "layer" if isinstance(value, list) else "layers"
+
+
+class SequenceModel(Model):
+    """Layers that are called one after the other, divided into segments that are recomputed.
+
+    Each layer takes and gives one tensor, of the same name. Segments have
+    `len(layers) // segments` layers each, and the last has the rest.
+    """
+
+    sequence: RegionName = Field(description="The sequence's name; segments are numbered from 1.")
+    segments: Annotated[int, Field(ge=1, le=MAX_COPIES)] | AxisRef
+    takes: Name = Field(description="The tensor that is handed from layer to layer.")
+    layers: list[
+        Annotated[
+            Annotated[list[Statement], Tag("layer")] | Annotated[LayersModel, Tag("layers")],
+            Discriminator(_layer_tag),
+        ]
+    ] = Field(min_length=1, description="Lists of statements, or `repeat` and `layer`.")
+    preserve_rng: bool = Field(default=True, description="As for a region.")
 
 
 class CallModel(Model):
@@ -130,7 +195,7 @@ class RepeatModel(Model):
 
 def _node_tag(value: Any) -> str:
     if isinstance(value, dict):
-        for tag in ("recompute", "repeat", "call"):
+        for tag in ("recompute", "repeat", "call", "define", "sequence"):
             if tag in value:
                 return tag
         return "recompute"
@@ -138,19 +203,20 @@ def _node_tag(value: Any) -> str:
         RegionModel: "recompute",
         RepeatModel: "repeat",
         CallModel: "call",
+        DefineModel: "define",
+        SequenceModel: "sequence",
     }
     return tags.get(type(value), "statement")
 
 
-Statement = Annotated[
-    str, Field(pattern="=", description="`name = op(arguments, option=literal)`", min_length=3)
-]
 NodeModel = Annotated[
     Union[  # noqa: UP007 (a forward reference stands in it)
         Annotated[Statement, Tag("statement")],
         Annotated[RegionModel, Tag("recompute")],
         Annotated[RepeatModel, Tag("repeat")],
         Annotated[CallModel, Tag("call")],
+        Annotated[DefineModel, Tag("define")],
+        Annotated[SequenceModel, Tag("sequence")],
     ],
     Discriminator(_node_tag),
 ]
@@ -173,6 +239,42 @@ class TrainModel(Model):
 
     steps: Annotated[int, Field(ge=1, le=100)]
     learning_rate: float
+
+
+class BackwardModel(Model):
+    """One backward pass, and what happens before it."""
+
+    between: OneOf["reseed", "draw"] = Field(
+        description="What happens to the implicit generator between forward and backward."
+    )
+
+
+class BackwardProcedure(Model):
+    """`procedure: {backward: {between: reseed}}`"""
+
+    backward: BackwardModel
+
+
+def _procedure_tag(value: Any) -> str:
+    if isinstance(value, str):
+        return "word"
+    given = value if isinstance(value, dict) else getattr(value, "model_fields_set", ())
+    return "backward" if "backward" in given else "train"
+
+
+class LawModel(Model):
+    """The law of growth that the case is a point of; the report draws both."""
+
+    name: str = Field(description="A law of `conformance.laws`.")
+    at: Annotated[int, Field(ge=1)] | AxisRef = Field(
+        description="The depth, or what the law counts."
+    )
+    constants: dict[Name, int | AxisRef] = Field(
+        default={}, description="What else the law depends on."
+    )
+    counts: Name | None = Field(
+        default=None, description="The operation whose executions the law is about."
+    )
 
 
 class TrainProcedure(Model):
@@ -213,6 +315,13 @@ class ExpectModel(Model):
     executions: dict[RegionName, CountsModel] = {}
 
 
+class FollowsModel(Model):
+    """Words that go with the values of an axis, one for each; they are not part of the case's id."""
+
+    follows: Name = Field(description="The axis.")
+    values: list[Scalar | list[Scalar]] = Field(min_length=1)
+
+
 class CaseModel(Model):
     """One program and what is expected of it."""
 
@@ -222,8 +331,10 @@ class CaseModel(Model):
     seed: Annotated[int, Field(ge=0, le=MAX_INTEGER)] = Field(
         default=0, description="Of the draws of all tensors."
     )
-    axes: dict[Name, Annotated[list[Scalar], Field(min_length=1)]] = Field(
-        default={}, description="Expands to one case per combination; `$name` stands for the value."
+    axes: dict[Name, Annotated[list[Scalar], Field(min_length=1)] | FollowsModel] = Field(
+        default={},
+        description="Expands to one case per combination; `$name` stands for the value. `follows` "
+        "names another axis, whose values come with these.",
     )
     inputs: dict[str, InputModel] = Field(
         default={}, description="Tensors and values that the program is given."
@@ -237,9 +348,20 @@ class CaseModel(Model):
     gradients: GradientsModel | None = Field(
         default=None, description="Left out only where the procedure is `inference`."
     )
-    procedure: (
-        OneOf["backward", "second_backward", "second_order", "inference"] | TrainProcedure
-    ) = Field(default="backward", description="What is done with the program.")
+    procedure: Annotated[
+        Annotated[OneOf["backward", "second_backward", "second_order", "inference"], Tag("word")]
+        | Annotated[TrainProcedure, Tag("train")]
+        | Annotated[BackwardProcedure, Tag("backward")],
+        Discriminator(_procedure_tag),
+    ] = Field(default="backward", description="What is done with the program.")
+    release: Annotated[int, Field(ge=4, le=100)] | None = Field(
+        default=None,
+        description="Repeat the procedure so often, the garbage collector off, and see that nothing "
+        "is left over.",
+    )
+    law: LawModel | None = Field(
+        default=None, description="The law of growth that the case is a point of."
+    )
     tolerance: ToleranceModel | None = Field(
         default=None, description="Where the dtype's is wrong."
     )
@@ -262,6 +384,7 @@ class CaseFileModel(Model):
 
 
 RegionModel.model_rebuild()
+DefineModel.model_rebuild()
 RepeatModel.model_rebuild()
 CaseModel.model_rebuild()
 CaseFileModel.model_rebuild()

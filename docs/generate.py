@@ -32,6 +32,7 @@ from conformance.checks import CHECKS
 from conformance.compare.model import CrossStatus
 from conformance.emit import Spelling
 from conformance.known import EntryModel
+from conformance.laws import LAWS
 from conformance.load import TOLERANCES, load_folder
 from conformance.operations import OPERATIONS, Operation
 from conformance.report.data import MARKS
@@ -140,6 +141,16 @@ def procedures() -> str:
 # -- adapters --------------------------------------------------------------------------------------
 
 
+def laws() -> str:
+    def rows() -> Iterator[tuple[str, ...]]:
+        for name, law in LAWS.items():
+            said = "; ".join(f"{quantity}: {words}" for quantity, words in law.words.items())
+            constants = ", ".join(f"`{word}`" for word in law.constants)
+            yield f"`{name}`", law.title, law.unit, said, constants, law.source
+
+    return table(("law", "of", "in", "says", "constants", "source"), rows())
+
+
 def adapter_keys() -> str:
     return _keys(
         AdapterModel,
@@ -210,7 +221,7 @@ def _source(base: type, name: str) -> str:
 def methods() -> str:
     """What each adapter's observer says of itself, word for word."""
     found: dict[tuple[str, str], dict[str, None]] = {}
-    for path in sorted((ROOT / "adapters").glob("*/observe.py")):
+    for path in sorted((ROOT / "adapters").glob("*/*.py")):
         for check, words in _said(ast.parse(path.read_text("utf-8"))):
             found.setdefault((path.parent.name, check), {}).setdefault(words)
     rows = ((adapter, check, "; or: ".join(words)) for (adapter, check), words in found.items())
@@ -233,7 +244,8 @@ def _said(tree: ast.AST) -> Iterator[tuple[str, str]]:
             for key, words in pairs:
                 assert isinstance(key, ast.Constant)
                 for text in _texts(words):
-                    yield key.value, text  # type: ignore[misc]
+                    more = isinstance(node, ast.AugAssign)
+                    yield key.value, f"…{text}" if more else text  # type: ignore[misc]
 
 
 def _texts(node: ast.AST | None) -> Iterator[str]:
@@ -242,8 +254,6 @@ def _texts(node: ast.AST | None) -> Iterator[str]:
         yield from _texts(node.orelse)
     elif isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield node.value
-    else:
-        raise LookupError("a method that is not written down as a text")
 
 
 def variants() -> str:
@@ -351,6 +361,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
         variants,
         checks,
         check_pages,
+        laws,
         disciplines,
         marks,
         cross_statuses,

@@ -89,6 +89,8 @@ STATELESS = case(("    state:\n      count: {shape: [2], full: 0.0}\n", ""))
 TWICE = case(procedure("second_backward"))
 ORDER = case(procedure("second_order"))
 TRAIN = case(procedure("{train: {steps: 2, learning_rate: 0.1}}"))
+LARGE = case(("x: {values: [[1, 2]]}", "x: {shape: [8192, 2], full: 1.0}"))
+REPEATED = case(("    gradients:", "    release: 6\n    gradients:"))
 INFERENCE = case(("    gradients: {of: sum(y), wrt: [x, w]}", "    procedure: inference"))
 _GRADIENTS = "    gradients: {of: sum(y), wrt: [x, w]}\n"
 ERROR = case((_GRADIENTS, f"{_GRADIENTS}    error: {{type: ValueError}}\n"))
@@ -132,10 +134,15 @@ CONTROL = Run(
     gradients=GRADIENTS,
     state={"count": array(1, 1)},
     executions=executions(FORWARD),
-    generator=array(0.25),
+    generators={"implicit": array(0.25)},
     retained=10 * 2**20,
+    peak=30 * 2**20,
+    held=(100, 200, 200, 200, 200, 200),
+    alive=(3, 4, 4, 4, 4, 4),
 )
-SEEN = replace(CONTROL, executions=executions({**FORWARD, **RERUN}), retained=2 * 2**20)
+SEEN = replace(
+    CONTROL, executions=executions({**FORWARD, **RERUN}), retained=2 * 2**20, peak=12 * 2**20
+)
 COUNTS = {
     ("block", "", "forward"): Allowed((1,)),
     ("block", "", "rerun"): Allowed((1,)),
@@ -146,8 +153,14 @@ COUNTS = {
     ("", "z", "forward"): Allowed((1,)),
     ("", "z", "rerun"): Allowed((0,)),
 }
-#: In units of 1 MiB: 10 kept plain, 2 with recompute.
-MEMORY = ExpectedMemory((10 * 2**20, 11 * 2**20), (2**20, 2 * 2**20), 8 * 2**20, 2**20)
+#: In units of 1 MiB: 10 kept plain, 2 with recompute; at the peak 30 and 10.
+MEMORY = ExpectedMemory(
+    (10 * 2**20, 11 * 2**20),
+    (2**20, 2 * 2**20),
+    8 * 2**20,
+    2**20,
+    (30 * 2**20, 10 * 2**20),
+)
 
 
 def doubled(values: Mapping[str, Array | None]) -> dict[str, Array | None]:

@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 ADAPTER = read_adapter(ROOT / "adapters" / "mindspore")
 REFERENCE = read_adapter(ROOT / "adapters" / "reference").load("expected")
 EAGER = ("pynative-reentrant", "pynative-non-reentrant")
-GRAPH = ("graph-function", "graph-cell")
+GRAPH = ("graph-function", "jit", "graph-cell")
 UNIT = 2048 * 64 * 4
 
 
@@ -76,7 +76,10 @@ STATEMENTS = [
     (['b = astype(a, dtype="float64")', 'y = astype(b, dtype="float32")'], {"a": (3, 4)}),
 ]
 #: Checked in tests of their own, or lacked.
-ELSEWHERE = {"dropout", "uniform", "raise_if"}
+ELSEWHERE = {
+    *("dropout", "uniform", "uniform_from", "numpy_uniform", "python_uniform"),
+    "raise_if",
+}
 
 
 def written(statements: list[str], shapes: Mapping[str, tuple[int, ...]]) -> Case:
@@ -189,6 +192,8 @@ KERNELS = {
         ("basics/conv-relu-block", "graph-cell"),
         ("documents/resnet-blocks", "graph-cell"),
         ("documents/resnet-single-relu", "graph-primitive"),
+        *(("policies/save-two-operations", variant) for variant in GRAPH),
+        ("sequences/uneven-segments", "graph-cell"),
     ],
 )
 def test_nodes_that_run_again_are_kernels_that_run(

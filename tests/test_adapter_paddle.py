@@ -86,7 +86,8 @@ def emit(tmp_path_factory: pytest.TempPathFactory) -> Emit:
 def test_every_operation_is_spelled_and_has_its_numbers_checked() -> None:
     spelled = set(ADAPTER.load("spelling").Spelling.operations)
     assert spelled == set(OPERATIONS) - {"is_unwrapped_by"}  # `wrapped` is lacking
-    assert {row[0] for row in NUMBERS} | RANDOM_OR_RAISING == spelled
+    elsewhere = {"uniform_from", "numpy_uniform", "python_uniform"}  # see the tests of graphs
+    assert {row[0] for row in NUMBERS} | RANDOM_OR_RAISING == spelled - elsewhere
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

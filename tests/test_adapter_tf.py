@@ -27,7 +27,7 @@ from tests.operation_samples import written as sample  # noqa: E402
 ROOT = Path(__file__).resolve().parents[1]
 ADAPTER = read_adapter(ROOT / "adapters" / "tf")
 REFERENCE = read_adapter(ROOT / "adapters" / "reference").load("expected")
-VARIANTS = ("eager", "function")
+VARIANTS = ("eager", "function", "forward-function", "xla")
 
 
 def observer(variant: str) -> Any:
@@ -69,7 +69,8 @@ STATEMENTS = [
         {"a": (3, 4)},
     ),
 ]
-ELSEWHERE = {"raise_if", "is_unwrapped_by"}
+#: Operations whose numbers are checked in `test_adapter_tf_graphs.py`, or that have none.
+ELSEWHERE = {"raise_if", "is_unwrapped_by", "uniform_from", "numpy_uniform", "python_uniform"}
 
 
 def written(statements: list[str], shapes: Mapping[str, tuple[int, ...]]) -> Case:
@@ -78,7 +79,8 @@ def written(statements: list[str], shapes: Mapping[str, tuple[int, ...]]) -> Cas
 
 
 def test_every_operation_is_spelled_and_has_its_numbers_checked() -> None:
-    spelled = set(ADAPTER.load("spelling").Spelling.operations) | {"is_unwrapped_by"}
+    spelled = set(ADAPTER.load("spelling").Spelling.operations)
+    spelled |= {"is_unwrapped_by", "uniform_from"}
     assert spelled == set(OPERATIONS)
     text = " ".join(s for statements, _ in STATEMENTS for s in statements)
     assert {op for op in OPERATIONS if f" {op}(" in text} | ELSEWHERE == spelled
@@ -201,7 +203,7 @@ def test_nodes_counted_are_kernels_of_the_optimized_graph(name: str, tmp_path: P
     case = published(name)
     program = emitted(case, "function", tmp_path)
     module = load_program(program)
-    observe = ADAPTER.load("observe")
+    observe = ADAPTER.load("profiler")
 
     def products() -> int:
         found: Counter[str] = observe.nodes_run(lambda: module.run(module.recomputed))

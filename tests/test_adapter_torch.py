@@ -36,6 +36,10 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed here")
 ROOT = Path(__file__).resolve().parents[1]
 ADAPTER = read_adapter(ROOT / "adapters" / "torch")
 VARIANTS = ("reentrant", "non-reentrant")
+#: Every variant that takes a function and runs eagerly.
+FUNCTIONS = (*VARIANTS, "non-reentrant-whole", "selective", "wrapper")
+#: Operations whose numbers are drawn from a generator that is not torch's implicit one.
+DRAWN_ELSEWHERE = {"uniform_from", "numpy_uniform", "python_uniform"}
 SUITE = {case.id: case for case in load_folder(ROOT / "cases")}
 SAMPLES = [written(f"operation-{i}", row[1], row[2]) for i, row in enumerate(NUMBERS)]
 Emit = Callable[[Case, str], Program]
@@ -72,7 +76,7 @@ def reruns(run: Run) -> dict[str, int]:
 def test_every_operation_is_spelled_and_has_its_numbers_checked() -> None:
     spelled = set(ADAPTER.load("spelling").Spelling.operations)
     assert spelled == set(OPERATIONS) - {"is_unwrapped_by"}  # `wrapped` is lacking
-    assert {row[0] for row in NUMBERS} | RANDOM_OR_RAISING == spelled
+    assert {row[0] for row in NUMBERS} | RANDOM_OR_RAISING | DRAWN_ELSEWHERE == spelled
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -109,6 +113,64 @@ def test_dropout_drops_its_share_and_scales_the_rest(emit: Emit) -> None:
     kept = draws[0].array != 0
     np.testing.assert_allclose(draws[0].array[kept], x[kept] / 0.75, rtol=1e-12)
     assert abs(kept.mean() - 0.75) < 0.02
+
+
+DRAWS = {
+    "explicit": ("y = uniform_from(g, shape=[2000], low=0.5, high=2.5)", "framework"),
+    "numpy-generator": ("y = uniform_from(g, shape=[2000], low=0.5, high=2.5)", "numpy"),
+    "numpy-global": ("y = numpy_uniform(shape=[2000], low=0.5, high=2.5)", ""),
+    "uniform": ("y = uniform(shape=[2000], low=0.5, high=2.5)", ""),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_draws_are_uniform_and_leave_their_generator_where_it_says(name: str, emit: Emit) -> None:
+    """The numbers lie in the range, and the generator that is read next is the one drawn from."""
+    statement, library = DRAWS[name]
+    generator = f"\n      g: {{generator: {library}, seed: 3}}" if library else ""
+    text = f"""
+family: drawn
+cases:
+  {name}:
+    title: Draws
+    source: the tests
+    why: Their range is known.
+    inputs:
+      x: {{shape: [2000], normal: 1.0}}{generator}
+    program:
+      - {statement}
+      - {{recompute: block, takes: x, gives: n, body: [n = negative(x)]}}
+      - z = multiply(n, y)
+    outputs: [z, y]
+    gradients: {{of: sum(z)}}
+"""
+    (case,) = load_text(text, "drawn")
+    run = observe(emit(case, "non-reentrant")).plain
+    assert isinstance(run.outputs, tuple)
+    drawn = run.outputs[1]
+    assert isinstance(drawn, Leaf)
+    assert drawn.dtype == "float32"
+    assert drawn.array.min() >= 0.5
+    assert drawn.array.max() <= 2.5
+    assert abs(drawn.array.mean() - 1.5) < 0.05
+    assert abs(drawn.array.std() - 2 / 12**0.5) < 0.03
+    np.testing.assert_allclose(run.gradients["x"], -drawn.array)
+    (standing,) = run.generators.values()
+    if library == "framework":
+        np.testing.assert_array_equal(standing, _after(torch.Generator().manual_seed(3)))
+    elif library == "numpy":
+        own = np.random.default_rng(3)
+        own.uniform(size=2000)
+        np.testing.assert_array_equal(standing, own.random(4))
+    elif name == "numpy-global":
+        own_global = np.random.RandomState(case.seed)
+        own_global.uniform(size=2000)
+        np.testing.assert_array_equal(standing, own_global.uniform(size=4))
+
+
+def _after(generator: Any) -> Any:
+    torch.empty(2000).uniform_(0.5, 2.5, generator=generator)
+    return torch.rand(4, generator=generator).numpy()
 
 
 def chain(statements: list[str], shape: str = "[64, 8]") -> Case:
@@ -156,15 +218,15 @@ def test_counts_and_bytes_derived_by_hand(
 ) -> None:
     activation = 64 * 8 * 4
     case = chain(statements)
-    for variant in VARIANTS:
-        program = write_programs(ADAPTER, [(case, ADAPTER.variant(variant))], tmp_path)
-        (written_,) = program.values()
+    chosen = [ADAPTER.variant(variant) for variant in FUNCTIONS]
+    programs = write_programs(ADAPTER, [(case, variant) for variant in chosen], tmp_path)
+    for (_, variant), written_ in programs.items():
         assert isinstance(written_, Program)
         seen = observe(written_)
         found = reruns(seen.recomputed)
         assert found.pop("") == 1
         whole = {statement.label: 1 for region, statement in case.statements() if region}
-        wanted = whole if variant == "reentrant" else again
+        wanted = whole if variant in ("torch/reentrant", "torch/non-reentrant-whole") else again
         assert {k: n for k, n in found.items() if n} == {k: n for k, n in wanted.items() if n}
         assert not any(reruns(seen.plain).values())
         assert seen.plain.retained == kept * activation

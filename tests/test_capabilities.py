@@ -17,7 +17,7 @@ from .test_load import GOOD
 ROOT = Path(__file__).parent.parent
 CASES = load_folder(ROOT / "cases")
 #: What the good file needs as it is: a function that captures a parameter.
-BASE = {"function", "captured-parameter"}
+BASE = {"function", "captured-parameter", "single-call"}
 REGION = GOOD[GOOD.index("      - recompute") : GOOD.index("      - z =")]
 OF = "      of: sum(z)\n"
 NESTED = """\
@@ -52,6 +52,7 @@ TABLE: list[tuple[str, list[tuple[str, str]], set[str], set[str]]] = [
     ("merged", [("takes: x", "takes: x\n        merge_adjacent: true")], {"merge-adjacent"}, set()),
     ("invalid", [("takes: x", "takes: x\n        block: invalid")], {"invalid-block"}, set()),
     ("called-again", [("      - z =", "      - {call: block, takes: x, gives: v}\n      - z =")], {"repeated-call"}, set()),
+    ("called-in-a-chain", [("      - z =", "      - {call: block, takes: y, gives: y}\n      - z =")], {"repeated-call"}, {"single-call"}),
     ("random", [("sin(h)", "dropout(h)")], {"random"}, set()),
     ("random-outside", [("exp(y)", "dropout(y)")], set(), set()),
     ("rng-off", [("sin(h)", "dropout(h)"), ("takes: x", "takes: x\n        preserve_rng: false")], {"random", "preserve-rng-off"}, set()),
@@ -63,10 +64,20 @@ TABLE: list[tuple[str, list[tuple[str, str]], set[str], set[str]]] = [
     ("second-order", [(OF, OF + "    procedure: second_order\n")], {"second-order"}, set()),
     ("train", [(OF, OF + "    procedure: {train: {steps: 1, learning_rate: 0.1}}\n")], {"train"}, set()),
     ("inference", [("    gradients:\n" + OF, "    procedure: inference\n")], {"inference"}, set()),
+    ("policy", [("takes: x", "takes: x\n        save: [matmul]")], {"policy"}, set()),
+    ("between", [(OF, OF + "    procedure: {backward: {between: draw}}\n")], {"between"}, set()),
+    ("seeded", [("sin(h)", "dropout(h, seed=3)")], {"random", "seeded-random"}, set()),
+    ("generator", [("flag: {value: true}", "g: {generator: framework}"), ("sin(h)", "uniform_from(g, shape=[2, 3])")], {"random", "generator"}, set()),
+    ("numpy-generator", [("flag: {value: true}", "g: {generator: numpy}"), ("sin(h)", "uniform_from(g, shape=[2, 3])")], {"random", "numpy-generator"}, set()),
+    ("numpy-random", [("sin(h)", "numpy_uniform(shape=[2, 3])")], {"random", "numpy-random"}, set()),
+    ("python-random", [("sin(h)", "python_uniform()")], {"random", "python-random"}, set()),
+    ("defined", [("      - z =", "      - {define: late, takes: v, gives: v, body: [v = sin(v)]}\n      - {call: late, takes: y, gives: y}\n      - z =")], {"repeated-call"}, set()),
+    ("called-inside", [("      - recompute: block", "      - {define: late, takes: v, gives: v, body: [v = sin(v)]}\n      - recompute: block"), ("          - y = sin(h)", "          - {call: late, takes: h, gives: y}")], {"repeated-call", "nested-regions"}, set()),
+    ("sequence", [("      - z =", "      - {sequence: part, segments: 1, takes: y, layers: [[y = sin(y)]]}\n      - z =")], {"segment"}, set()),
     ("named", [(OF, OF + "    needs: [wrapped]\n")], {"wrapped"}, set()),
 ]  # fmt: skip
 #: Those that only a model of a batch shows, or that a case must name itself.
-SHOWN_ELSEWHERE = {"batch-norm"}
+SHOWN_ELSEWHERE = {"batch-norm", "sequential"}
 
 
 @pytest.mark.parametrize(

@@ -225,7 +225,32 @@ FILES = [
     Wrong("a-date", "A title", "2020-99-99", "2020-99-99", ("not YAML: found '2020-99-99'",)),
 ]  # fmt: skip
 
-ALL = [*UNKNOWN_KEYS, *SHAPES, *NAMES, *FILES]
+SEQUENCE = "      - sequence: part\n        segments: 2\n        takes: z\n        layers:\n          - [z = sin(z)]\n          - {repeat: 3, layer: ['p{i} = cos(z)', 'z = sin(p{i})']}\n"
+DEFINE = "      - define: later\n        takes: v\n        gives: v\n        body: [v = cos(v)]\n      - {call: later, takes: z, gives: z}\n"
+AFTER = "      - z = exp(y)\n"
+NEWER = [
+    Wrong("segments", AFTER, AFTER + SEQUENCE.replace("2", "5"), "5\n        takes", ("4 layer(s) cannot make 5 segments", "names it under `error`")),
+    Wrong("sequence-takes", AFTER, AFTER + SEQUENCE.replace("takes: z", "takes: zz"), "zz", ("unknown name 'zz'", "did you mean 'z'?")),
+    Wrong("layer-hands-on", AFTER, AFTER + SEQUENCE.replace("[z = sin(z)]", "[u = sin(z)]"), "u = sin", ("does not make 'z', which it hands on",)),
+    Wrong("sequence-name", AFTER, AFTER + SEQUENCE.replace("part", "part").replace("sequence: part", "sequence: block") + "      - recompute: block1\n        takes: z\n        gives: z\n        body: [z = sin(z)]\n", "block1", ("the name 'block1' is taken already",)),
+    Wrong("call-of-inner", AFTER, AFTER + "      - recompute: outer\n        takes: z\n        gives: z\n        body: [{define: within, takes: v, gives: v, body: [v = sin(v)]}, z = sin(z)]\n      - {call: within, takes: z, gives: z}\n", "within, takes: z", ("no region 'within' before this call",)),
+    Wrong("call-before-define", AFTER, "      - {call: later, takes: y, gives: y}\n" + AFTER + DEFINE, "later, takes: y", ("no region 'later' before this call",)),
+    Wrong("define-unknown", AFTER, AFTER + DEFINE.replace("cos(v)", "cos(vv)"), "vv", ("unknown name 'vv'",)),
+    Wrong("policy", "        gives: y\n", "        gives: y\n        save: [matmull]\n", "matmull", ("neither an operation of the body nor a name that it makes", "did you mean 'matmul'?")),
+    Wrong("policy-elsewhere", "        gives: y\n", "        gives: y\n        save: [z]\n", "z]", ("neither an operation of the body nor a name",)),
+    Wrong("generator", AFTER, "      - z = uniform_from(g, shape=[2])\n", "g, shape", ("'g' is not a generator", "`g: {generator: framework}`")),
+    Wrong("generator-tensor", AFTER, "      - z = uniform_from(x, shape=[2])\n", "x, shape", ("'x' is not a generator",)),
+    Wrong("generator-kind", "flag: {value: true}", "g: {generator: torch}", "torch", ("found 'torch', expected",)),
+    Wrong("between", OF, f"{OF}    procedure: {{backward: {{between: sleep}}}}\n", "sleep", ("found 'sleep', expected",)),
+    Wrong("release", OF, f"{OF}    release: 2\n", "2\n", ("greater than or equal to 4",)),
+    Wrong("law", OF, f"{OF}    law: {{name: sqrt, at: 4}}\n", "sqrt", ("unknown law 'sqrt'",)),
+    Wrong("law-constants", OF, f"{OF}    law: {{name: each-layer, at: 4}}\n", "law", ("depends on saved, found none",)),
+    Wrong("law-counts", OF, f"{OF}    law: {{name: sqrt-segments, at: 4, counts: sinn}}\n", "sinn", ("unknown operation 'sinn'", "did you mean 'sin'?")),
+    Wrong("follows", OF, f"{OF}    axes: {{n: [1, 2], m: {{follows: k, values: [1, 2]}}}}\n", "m: {", ("'m' follows 'k', which is not an axis",)),
+    Wrong("follows-count", OF, f"{OF}    axes: {{n: [1, 2], m: {{follows: n, values: [1]}}}}\n", "m: {", ("axis 'n' has 2 values",)),
+]  # fmt: skip
+
+ALL = [*UNKNOWN_KEYS, *SHAPES, *NAMES, *NEWER, *FILES]
 
 
 def test_the_good_file_is_good() -> None:
@@ -295,6 +320,36 @@ def test_trees() -> None:
     aux = {"aux": (Ref("h"), Literal(None)), "n": Literal(7)}
     assert case.regions()[0].gives == (Ref("y"), aux)
     assert case.outputs == {"z": Ref("z"), "more": (Ref("y"), (Ref("h"),))}
+
+
+def test_a_sequence_is_divided_into_segments() -> None:
+    (case,) = load_text(
+        GOOD.replace(AFTER, AFTER + SEQUENCE.replace("segments: 2", "segments: 3")), "f"
+    )
+    parts = case.regions()[1:]
+    assert [r.name for r in parts] == ["part1", "part2", "part3"]
+    assert [[s.op for s in r.body] for r in parts] == [["sin"], ["cos", "sin"], ["cos", "sin"] * 2]
+    assert [len(r.segment.layers) for r in parts if r.segment] == [1, 1, 2]
+    assert {r.granularity for r in parts} == {"segment"}
+    assert [r.segment.last for r in parts if r.segment] == [False, False, True]
+
+
+def test_a_defined_region_is_called_from_lists_below() -> None:
+    inner = "      - recompute: outer\n        takes: z\n        gives: z\n        body: [{call: later, takes: z, gives: z}]\n"
+    (case,) = load_text(GOOD.replace(AFTER, AFTER + DEFINE + inner), "f")
+    later = next(r for r in case.regions() if r.name == "later")
+    assert not later.called
+    assert [leaf.name for leaf in later.takes if isinstance(leaf, Ref)] == ["v"]
+
+
+def test_words_follow_an_axis_and_are_not_in_the_id() -> None:
+    text = GOOD.replace("[2, 3]", "[$n, $m]").replace("[3, 3]", "[$m, 3]")
+    axes = "    axes: {n: [1, 2], m: {follows: n, values: [5, 7]}}\n"
+    cases = load_text(text.replace(OF, OF + axes), "f")
+    assert [(c.id, c.arrays[0].shape) for c in cases] == [
+        ("fam/one[n=1]", (1, 5)),
+        ("fam/one[n=2]", (2, 7)),
+    ]
 
 
 # -- malice ---------------------------------------------------------------------------------------

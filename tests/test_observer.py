@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -84,7 +85,7 @@ TEXT = """
 
 @pytest.fixture
 def observed(tmp_path: Path) -> Any:
-    return Numpy().observe(program(tmp_path, TEXT, random=True))
+    return Numpy().observe(program(tmp_path, TEXT, random=True, sources=("implicit",)))
 
 
 def test_values(observed: Any) -> None:
@@ -97,7 +98,7 @@ def test_values(observed: Any) -> None:
     assert run.gradients["w"] is None
     np.testing.assert_array_equal(run.gradients["x"], [1, 1])
     np.testing.assert_array_equal(run.state["mean"], [0])
-    np.testing.assert_array_equal(run.generator, [7])
+    np.testing.assert_array_equal(run.generators["implicit"], [7])
     assert run.error is None
     assert observed.seconds > 0
     assert observed.methods["executions"] == "Python line trace"
@@ -127,14 +128,17 @@ def test_draws_are_what_random_statements_made(observed: Any) -> None:
 def test_draws_keep_their_numbers_when_the_program_overwrites_them(tmp_path: Path) -> None:
     text = TEXT.replace("held.append(y)\n", "held.append(y)\n        y[:] = 99.0\n")
     assert text != TEXT
-    (draw,) = Numpy().observe(program(tmp_path, text, random=True)).plain.draws or ()
+    (draw,) = (
+        Numpy().observe(program(tmp_path, text, random=True, sources=("implicit",))).plain.draws
+        or ()
+    )
     assert draw.array.tolist() == [1.0] * 10
 
 
 def test_no_draws_where_nothing_is_random(tmp_path: Path) -> None:
     found = Numpy().observe(program(tmp_path, TEXT))
     assert found.recomputed.draws is None
-    assert found.recomputed.generator is None
+    assert found.recomputed.generators == {}
 
 
 def test_retained_is_what_forward_keeps_beyond_the_frame(observed: Any) -> None:
@@ -148,7 +152,7 @@ def test_retained_is_what_forward_keeps_beyond_the_frame(observed: Any) -> None:
 
 def test_one_more_value_kept_is_seen_to_the_byte(tmp_path: Path, observed: Any) -> None:
     text = TEXT.replace("y = block(x)\n", "y = block(x)\n        held.append(np.zeros(3))\n")
-    more = Numpy().observe(program(tmp_path, text, random=True))
+    more = Numpy().observe(program(tmp_path, text, random=True, sources=("implicit",)))
     assert more.recomputed.retained == observed.recomputed.retained + 24
 
 
@@ -167,10 +171,99 @@ def test_retained_needs_a_backward_pass_and_a_reading(tmp_path: Path) -> None:
     assert blind.observe(program(tmp_path, TEXT)).recomputed.retained is None
 
 
+class Watched(Numpy):
+    """Has a peak: 1,000 bytes more than are held when it is asked, and as many since the reset."""
+
+    resets = 0
+
+    def reset_peak(self) -> None:
+        self.resets += 1
+
+    def peak(self) -> int | None:
+        held = self.held()
+        return None if held is None else held + 1000
+
+    def alive(self) -> int | None:
+        return len(self.program.held)
+
+
+def test_the_peak_is_beyond_what_was_held_at_the_start_of_forward(tmp_path: Path) -> None:
+    """Forward finds nothing held; after the run 80 + 8 + 16 bytes are, and 1,000 more at the peak."""
+    watched = Watched()
+    found = watched.observe(program(tmp_path, TEXT))
+    assert found.recomputed.peak == 80 + 8 + 16 + 1000
+    assert watched.resets == 4  # of each path the second run counts
+
+
+def test_no_peak_where_none_can_be_told(observed: Any) -> None:
+    assert observed.recomputed.peak is None
+
+
+LEFT_OVER = TEXT.replace("        held.clear()\n", "")
+
+
+def test_what_is_left_over_is_read_after_each_run(tmp_path: Path) -> None:
+    """Each recomputed run leaves three arrays: of 80, 8 and 16 bytes."""
+    found = Watched().observe(program(tmp_path, LEFT_OVER, release=4))
+    assert found.recomputed.alive is not None
+    assert found.recomputed.held is not None
+    assert set(np.diff(found.recomputed.alive)) == {3}
+    assert set(np.diff(found.recomputed.held)) == {80 + 8 + 16}
+    clean = Watched().observe(program(tmp_path, TEXT, release=4))
+    assert clean.recomputed.alive is not None
+    assert set(np.diff(clean.recomputed.alive)) == {0}
+
+
+def test_nothing_is_repeated_unless_asked_for(observed: Any) -> None:
+    assert (observed.recomputed.held, observed.recomputed.alive) == (None, None)
+
+
+def test_the_garbage_collector_is_off_while_runs_are_repeated(tmp_path: Path) -> None:
+    """An array in a cycle is left over; on again, the collector takes it."""
+    text = TEXT.replace("    held = []", "    import gc\n    held = []\n    states = []").replace(
+        "        held.clear()\n", "        held.clear()\n        states.append(gc.isenabled())\n"
+    )
+    watched = Watched()
+    watched.observe(program(tmp_path, text, release=4))
+    assert watched.program.states[-4:] == [False] * 4
+    assert gc.isenabled()
+
+
+GENERATORS = """
+    import random
+    import numpy as np
+
+    held = []
+
+    def plain(x):
+        return x
+
+    def recomputed(x):
+        random.random()
+        return x
+
+    def run(forward):
+        random.seed(1)
+        np.random.seed(1)
+        own = np.random.default_rng(1)
+        forward(1.0)  #p forward
+        return {"outputs": 1, "generators": {"own": own, "key": object()}}  #p backward
+"""
+
+
+def test_each_generator_of_the_program_is_asked_where_it_stands(tmp_path: Path) -> None:
+    found = Numpy().observe(program(tmp_path, GENERATORS, random=True, sources=("numpy", "python")))
+    plain, recomputed = found.plain.generators, found.recomputed.generators
+    assert set(plain) == {"numpy", "python", "own"}  # the key has no state to tell
+    np.testing.assert_array_equal(plain["own"], np.random.default_rng(1).random(4))
+    np.testing.assert_array_equal(plain["numpy"], recomputed["numpy"])
+    assert plain["python"][1] == recomputed["python"][0]
+
+
 def test_what_cannot_be_observed_is_left_out(tmp_path: Path) -> None:
     blind = Numpy()
     blind.without = {"executions": "compiled", "retained memory": "pooled"}
-    found = blind.observe(program(tmp_path, TEXT, random=True))
+    found = blind.observe(program(tmp_path, TEXT, random=True, sources=("implicit",)))
     assert found.unobserved == blind.without
     assert (found.recomputed.executions, found.recomputed.draws) == (None, None)
     assert found.recomputed.retained is None

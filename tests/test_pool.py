@@ -71,6 +71,22 @@ def test_worker_has_its_own_folder_and_the_adapters_environment(pool, program, t
     assert not folder.exists()
 
 
+def test_variants_with_an_environment_of_their_own_have_a_worker_of_their_own(tmp_path, program):
+    own = {"OMP_NUM_THREADS": "7", "OF_THE_VARIANT": "yes"}
+    model = mini.adapter().model
+    apart = model.variants["wrong"].model_copy(update={"environment": own})
+    variants = {**model.variants, "wrong": apart}
+    adapter = replace(mini.adapter(), model=model.model_copy(update={"variants": variants}))
+    with Pool(adapter, tmp_path / "mini.log") as pool:
+        pool.describe(["right", "wrong", "picky"])
+        both = worker_pids()
+        assert len(both) == 2
+        for variant in ("right", "wrong", "picky"):
+            assert isinstance(pool.observe(program(variant)), Finished)
+        assert worker_pids() == both
+    assert worker_pids() == []
+
+
 def test_crash_names_the_signal_and_the_log_and_the_next_program_runs(pool, program):
     outcome = pool.observe(program("crashing"))
     assert outcome == Crashed("SIGSEGV", "mini: about to die")
@@ -103,9 +119,10 @@ def test_killed_in_the_middle_costs_that_program_alone(pool, program):
     assert isinstance(pool.observe(program("right")), Finished)
     pool.ready("hanging")
     (victim,) = worker_pids()
+    written = program("hanging")
     timer = threading.Timer(0.5, os.kill, (victim, signal.SIGKILL))
     timer.start()
-    outcome = pool.observe(program("hanging"))
+    outcome = pool.observe(written)
     timer.join()
     assert outcome == Crashed("SIGKILL", "")
     for case in ("square", "by-name"):

@@ -457,6 +457,43 @@ INPUTS    parameters:
         assert found["y"] == ((1,) if discipline == "whole" else (0,))
 
 
+ASKED = [
+    ("nothing saved", "r(x):\n  a = add(x, 1.0)\nz = sin(a)", {"r": 0, "a": 0}),
+    ("a sine", "r(x):\n  a = sin(x)\n  b = add(a, 1.0)\nz = sin(b)", {"r": 1, "a": 1, "b": 1}),
+    ("one region inside", "o(x):\n  r(x):\n    a = tanh(x)\nz = sin(a)", {"o": 1, "r": 2, "a": 2}),
+    (
+        "nothing saved inside, before",
+        "o(x):\n  r(x):\n    a = add(x, 1.0)\n  b = tanh(a)\nz = sin(b)",
+        {"o": 1, "r": 1, "a": 1, "b": 1},
+    ),
+    (
+        "nothing saved inside, after",
+        "o(x):\n  b = tanh(x)\n  r(b):\n    a = add(b, 1.0)\nz = sin(a)",
+        {"o": 1, "r": 1, "a": 1, "b": 1},
+    ),
+    ("nothing at all", "o(x):\n  r(x):\n    a = add(x, 1.0)\nz = sin(a)", {"o": 0, "r": 0}),
+    ("pair", PAIR, {"o": 1, "ra": 2, "rb": 2}),
+    ("deep before", _deep(True), {"l4": 1, "l3": 2, "l2": 3, "l1": 4}),
+    ("deep after", _deep(False), {"l4": 1, "l3": 2, "l2": 3, "l1": 4}),
+]
+
+
+@pytest.mark.parametrize(("program", "counted"), [r[1:] for r in ASKED], ids=[r[0] for r in ASKED])
+def test_whole_where_asked(program: str, counted: Mapping[str, int]) -> None:
+    """Measured with torch's checkpoint, use_reentrant=False and early_stop=False."""
+    found = _reruns(case(program), "whole", {"region": "asked", "tanh": "out"})
+    assert {name: found[name] for name in counted} == {n: (c,) for n, c in counted.items()}
+
+
+def test_what_is_kept_early_stops_before_its_end() -> None:
+    """Measured with torch's dropout: the mask is kept before it is multiplied with."""
+    program = case("r(x):\n  s = sin(x)\n  d = dropout(s)\n  y = add(d, x)\nz = sin(y)")
+    found = _reruns(program, "early-stop", {})
+    assert (found["s"], found["d"], found["y"]) == ((1,), (1,), (0,))
+    found = _reruns(program, "early-stop", {"dropout": "mask early"})
+    assert (found["r"], found["s"], found["d"], found["y"]) == ((1,), (1,), (0,), (0,))
+
+
 def _procedure(rest: str) -> Case:
     return case(region("m = matmul(x, w1)", "s = tanh(m)"), rest=rest)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,9 @@ tape: Any = load_file(FOLDER / "tape.py", "tape_under_test")
 WITHOUT_GRADIENT = {
     "stop_gradient": "test_stop_gradient_stops",
     "uniform": "test_uniform_has_no_gradient",
+    "uniform_from": "test_sources_of_random_numbers_have_no_gradient",
+    "numpy_uniform": "test_sources_of_random_numbers_have_no_gradient",
+    "python_uniform": "test_sources_of_random_numbers_have_no_gradient",
     "is_unwrapped_by": "test_a_recomputed_callable_gives_the_original_back",
 }
 
@@ -231,6 +235,30 @@ def test_uniform_has_no_gradient() -> None:
     assert u.dtype == "float32"
     assert ((u.data >= 2) & (u.data <= 3)).all()
     assert (u.data == u.data.astype(np.float32)).all()
+
+
+def test_sources_of_random_numbers_have_no_gradient() -> None:
+    random.seed(3)
+    np.random.seed(3)
+    made = (
+        (tape.uniform_from(tape.generator(3), (2, 3), low=2.0, high=3.0), (2, 3)),
+        (tape.numpy_uniform((2, 3), low=2.0, high=3.0), (2, 3)),
+        (tape.python_uniform(low=2.0, high=3.0), ()),
+    )
+    for u, shape in made:
+        assert (u.node, u.dtype, u.shape) == (None, "float32", shape)
+        assert ((u.data >= 2) & (u.data <= 3)).all()
+    np.testing.assert_allclose(made[0][0].data, 2 + np.random.default_rng(3).random((2, 3)), 1e-6)
+
+
+def test_a_seed_of_its_own_leaves_the_generator_alone() -> None:
+    tape.seed(1)
+    before = tape.random_state()[0]
+    first, second = tape.uniform((4,), seed=5), tape.uniform((4,), seed=5)
+    assert (first.data == second.data).all()
+    x = tape.tensor(np.ones(64))
+    assert (tape.dropout(x, seed=5).data == tape.dropout(x, seed=5).data).all()
+    assert tape.random_state()[0] == before
 
 
 def test_a_recomputed_callable_gives_the_original_back() -> None:

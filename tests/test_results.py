@@ -83,7 +83,7 @@ def full() -> Result:
         state={"mean": np.arange(6).reshape(2, 3).T},
         executions=(Execution("r", "", "rerun", 2), Execution("", "h", "forward", 1)),
         draws=(Draw("r", "d", "rerun", np.array([True, False])),),
-        generator=np.array([2**63], np.uint64),
+        generators={"implicit": np.array([2**63], np.uint64)},
         retained=-8,
         error=ErrorSeen("KeyError", ("KeyError", "LookupError"), "key\n'…'", "backward"),
         good_run_after_error=False,
@@ -242,8 +242,8 @@ def refused(path: Path, number: int, match: str) -> None:
 
 
 def test_another_format_is_refused(tmp_path):
-    path = damaged(tmp_path, 1, lambda v: v.update(format=2))
-    refused(path, 1, "format 2, but this suite reads format 1")
+    path = damaged(tmp_path, 1, lambda v: v.update(format=1))
+    refused(path, 1, "format 1, but this suite reads format 2")
 
 
 def test_an_unknown_field_is_refused(tmp_path):

@@ -53,7 +53,7 @@ def test_good_file_validates() -> None:
 def _malformed() -> list[Any]:
     """The malformed texts that say too much, too little or something of another kind."""
     end = next(i for i, w in enumerate(ALL) if w.id == "operation")
-    files = ("no-cases", "a-list", "no-case", "case-list")
+    files = ("no-cases", "a-list", "no-case", "case-list", "generator-kind", "between", "release")
     rows = [w for w in ALL[:end] if w.id not in BEYOND] + [w for w in ALL if w.id in files]
     return [pytest.param(w, id=f"{i}-{w.id}") for i, w in enumerate(rows)]
 

@@ -2,7 +2,7 @@
 
 Instructions are numbered by value, across fusions and calls, so that what a fusion repeats for itself
 counts once. An optimisation barrier's results are values of their own: what is computed behind one
-is computed again.
+is computed again. The body of a loop counts as often as the loop is known to go round.
 """
 
 from __future__ import annotations
@@ -11,8 +11,13 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
+from conformance.adapter import load_file
 from conformance.program import Program, Site
+
+places: Any = load_file(Path(__file__).parent / "places.py", "conformance_adapter_jax_places")
 
 RERUN = "rematted_computation"
 _HEAD = re.compile(r"^(?:ENTRY )?%?(?P<name>[\w.\-]+) \(.*\) -> .* \{$")
@@ -20,7 +25,13 @@ _LINE = re.compile(r"^\s+(?:ROOT )?%?(?P<name>[\w.\-]+) = (?P<rest>.*)$")
 _OPCODE = re.compile(r"(?P<opcode>[a-z][\w\-]*)\((?P<operands>.*)$")
 _META = re.compile(r",? metadata=\{(?P<meta>[^}]*)\}")
 _CALLED = re.compile(r"(?:calls|to_apply)=%?(?P<name>[\w.\-]+)")
+_BODY = re.compile(r"body=%?(?P<name>[\w.\-]+)")
+_TRIPS = re.compile(r'"known_trip_count":\{"n":"(?P<trips>\d+)"\}')
 _TABLE = re.compile(r"^(?P<id>\d+) (?P<rest>.*)$")
+
+
+#: Opcodes that compute nothing themselves.
+_NO_WORK = frozenset({"fusion", "call", "while", "parameter", "get-tuple-element", "tuple"})
 
 
 @dataclass(frozen=True)
@@ -163,13 +174,13 @@ def computed(text: str, program: Program) -> Computed:
     """
     module = parse(text)
     numbers: dict[object, int] = {}
-    made: dict[tuple[Site, str], list[int]] = {}
-    used: dict[tuple[Site, str], set[int]] = {}
+    made: dict[tuple[Site, int, str], list[tuple[int, int]]] = {}  # values, and how often
+    used: dict[tuple[Site, int, str], set[int]] = {}
 
     def number(key: object) -> int:
         return numbers.setdefault(key, len(numbers))
 
-    def evaluate(name: str, arguments: Sequence[int], quiet: bool) -> int:
+    def evaluate(name: str, arguments: Sequence[int], quiet: bool, times: int) -> int:
         known: dict[str, int] = {}
         last = -1
         for one in module.computations[name]:
@@ -177,7 +188,13 @@ def computed(text: str, program: Program) -> Computed:
             if one.opcode == "parameter":
                 last = arguments[int(one.attributes)]
             elif one.opcode in ("fusion", "call") and one.called in module.computations:
-                last = evaluate(one.called, operands, quiet)
+                last = evaluate(one.called, operands, quiet, times)
+            elif one.opcode == "while":
+                trips, body = _TRIPS.search(one.attributes), _BODY.search(one.attributes)
+                if body is not None:
+                    rounds = times * (1 if trips is None else int(trips["trips"]))
+                    evaluate(body["name"], [number(("carried", one.name))], quiet, rounds)
+                last = number(("loop", one.name))
             elif one.opcode in ("bitcast", "copy") and operands:
                 last = operands[0]
             else:
@@ -185,38 +202,42 @@ def computed(text: str, program: Program) -> Computed:
                 if one.called in module.computations:  # of a reduction, say: not run line by line
                     size = _arity(module, one.called)
                     holes = [number(("hole", place)) for place in range(size)]
-                    body = str(evaluate(one.called, holes, True))
+                    body = str(evaluate(one.called, holes, True, times))
                 alone = one.name if one.opcode == "opt-barrier" else ""
                 attributes = _CALLED.sub("", one.attributes)
                 last = number((one.opcode, one.type, operands, attributes, body, alone))
             known[one.name] = last
-            site = None if quiet else _site(module, program, one)
-            if site is not None:
-                key = (site, one.op_name.rsplit("/", 1)[-1])
-                made.setdefault(key, []).append(last)
+            if quiet or last in operands:  # what gives its operand on makes no value
+                continue
+            found = _site(module, program, one)
+            if found is not None:
+                key = (*found, one.op_name.rsplit("/", 1)[-1])
+                made.setdefault(key, []).append((last, times))
                 used.setdefault(key, set()).update(operands)
         return last
 
     entry = [number(("argument", place)) for place in range(_arity(module, module.entry))]
-    evaluate(module.entry, entry, False)
-    ends = {key: [n for n in found if n not in used[key]] for key, found in made.items()}
-    return Computed(
-        Counter({key: len(found) for key, found in ends.items()}),
-        Counter({key: len(set(found)) for key, found in ends.items()}),
-    )
+    evaluate(module.entry, entry, False, 1)
+    instructions: Counter[tuple[Site, str]] = Counter()
+    values: Counter[tuple[Site, str]] = Counter()
+    for (site, line, primitive), found in made.items():
+        ends = [value for value in found if value[0] not in used[site, line, primitive]]
+        instructions[site, primitive] += sum(times for _, times in ends)
+        values[site, primitive] += sum(times for _, times in set(ends))
+    return Computed(instructions, values)
 
 
 def _arity(module: Module, name: str) -> int:
     return sum(one.opcode == "parameter" for one in module.computations[name])
 
 
-def _site(module: Module, program: Program, one: Instruction) -> Site | None:
-    """The statement of an instruction that is not work for gradients."""
+def _site(module: Module, program: Program, one: Instruction) -> tuple[Site, int] | None:
+    """The statement of an instruction that is not work for gradients, and its line."""
     work = "transpose(" in one.op_name and RERUN not in one.op_name
-    if work or one.opcode in ("fusion", "call", "parameter", "get-tuple-element", "tuple"):
+    if work or one.opcode in _NO_WORK:
         return None
     for file, line in module.lines(one.stack_frame):
         site = program.lines.get(line) if file == program.file else None
         if site is not None and site.kind == "statement":
-            return site
+            return site, places.starts(program.text)[line]
     return None

@@ -12,14 +12,18 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 from jax.extend.core import Literal
 
+from conformance.adapter import load_file
 from conformance.operations import OPERATIONS, RANDOM
 from conformance.program import Program, Site
+
+places: Any = load_file(Path(__file__).parent / "places.py", "conformance_adapter_jax_places")
 
 RERUN = "rematted_computation"
 #: Primitives that give their operand back.
@@ -38,14 +42,16 @@ CALLS = RECOMPUTED | {
 }
 #: What of an operation with a `mask` of its own (`conformance.operations`) makes that mask.
 MASKS = frozenset({"random_bits", "reduce_sum"})
+#: What a mask is made of last, where a rerun may need it alone.
+LAST = {"dropout": "lt"}
 
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where an equation comes from: the statement, the program's lines that led to it, and which
-    evaluation of a function it is part of."""
+    """Where an equation comes from: the statement, the program's lines that led to it and its own, and
+    which evaluation of a function it is part of."""
 
     site: Site
     lines: tuple[int, ...]
@@ -64,7 +70,8 @@ class Value:
 @dataclass(frozen=True)
 class Event:
     """An equation, as the walk met it. `rerun` numbers the recomputed function that it is part of, 0
-    outside any; `transposed` says whether it is part of a backward pass."""
+    outside any; `transposed` says whether it is part of a backward pass; `times` is how often the loops
+    around it go round."""
 
     place: Place
     primitive: str
@@ -72,12 +79,13 @@ class Event:
     results: tuple[Value, ...]
     rerun: int
     transposed: bool
+    times: int
 
 
 @dataclass(frozen=True)
 class Signature:
     """How a statement's work is known: the forms of its results, those of its mask, and the names of
-    the primitives that make the results."""
+    the primitives that make them."""
 
     results: frozenset[int]
     masks: frozenset[int]
@@ -102,7 +110,7 @@ class Walk:
     def run(self, closed: Any) -> tuple[Event, ...]:
         """Walk a closed jaxpr without arguments and return its equations that have a statement."""
         start = len(self.events)
-        results = self._evaluate(closed.jaxpr, self._constants(closed), (), None, "", 0)
+        results = self._evaluate(closed.jaxpr, self._constants(closed), (), None, "", 0, 1)
         for value in results:
             self._escape(value)
         return tuple(self.events[start:])
@@ -117,6 +125,7 @@ class Walk:
         inside: Place | None,
         stack: str,
         block: int,
+        times: int,
     ) -> list[Value]:
         self._frames += 1
         frame = self._frames
@@ -135,7 +144,9 @@ class Walk:
             if called is not None:
                 inner, consts = called
                 own = self._frames + 1 if name in RECOMPUTED else block
-                results = self._evaluate(inner, consts, operands, place, names, own)
+                results = self._evaluate(inner, consts, operands, place, names, own, times)
+            elif name == "scan":
+                results = self._loop(equation, operands, place, names, block, times)
             elif name in IDENTITIES:
                 results = operands
             elif name == "convert_element_type" and self._is_number(operands[0]):
@@ -148,13 +159,39 @@ class Walk:
                 if place is not None:
                     rerun = block if RERUN in names else 0
                     given, made = tuple(operands), tuple(results)
-                    event = Event(place, name, given, made, rerun, "transpose(" in names)
+                    event = Event(place, name, given, made, rerun, "transpose(" in names, times)
                     self.events.append(event)
                 for operand in operands:
                     if operand.place != place:
                         self._escape(operand)
             known.update(zip(equation.outvars, results, strict=True))
         return [read(atom) for atom in jaxpr.outvars]
+
+    def _loop(
+        self,
+        equation: Any,
+        operands: list[Value],
+        place: Place | None,
+        stack: str,
+        block: int,
+        times: int,
+    ) -> list[Value]:
+        """The results of a `scan`, whose body is walked once and counts for every round."""
+        params = equation.params
+        body, fixed = params["jaxpr"], operands[: params["num_consts"]]
+        carried = [self._unknown() for _ in body.jaxpr.invars[len(fixed) :]]
+        rounds = times * params["length"]
+        constants, given = self._constants(body), [*fixed, *carried]
+        made = self._evaluate(body.jaxpr, constants, given, place, stack, block, rounds)
+        for value in (*operands, *made):
+            self._escape(value)
+        return [self._unknown() for _ in equation.outvars]
+
+    def _unknown(self) -> Value:
+        """A value that changes from round to round."""
+        number = self._number(("round", len(self._numbers)))
+        self._made[number] = ("round", None, (), 0)
+        return Value(number, None, number)
 
     def _called(self, equation: Any) -> tuple[Any, list[Value]] | None:
         if equation.primitive.name not in CALLS:
@@ -185,10 +222,17 @@ class Walk:
         """An operand as a form knows it: a scalar constant, the same place's work, or just there."""
         if self._is_number(operand):
             return operand.number
-        if place is None or operand.place != place:
+        if place is None or not self._together(operand.place, place):
             return "given"
         signature = self.known.get(place.site)  # a former execution may be in the same place
         return "given" if signature and operand.form in signature.results else operand.form
+
+    def _together(self, one: Place | None, other: Place) -> bool:
+        """Whether two places are one execution of a statement. Where signatures are known, it changes
+        nothing that a part of it was moved out of a function, or of a loop."""
+        if one is None or not self.known:
+            return one == other
+        return (one.site, one.lines) == (other.site, other.lines)
 
     def _is_number(self, value: Value) -> bool:
         """Whether a value is a constant without axes, and no key."""
@@ -225,7 +269,8 @@ class Walk:
                 continue
             site = self.program.lines.get(entry.line_num)
             if site is not None and site.kind == "statement":
-                return Place(site, tuple(lines), frame)
+                own = places.starts(self.program.text)[entry.line_num]
+                return Place(site, (*lines, own), frame)
             lines.append(entry.line_num)
         return None
 
@@ -263,6 +308,8 @@ def signatures(walk: Walk, events: Sequence[Event]) -> Mapping[Site, Signature]:
             own = site.op in RANDOM or any("mask" in words for sets in needs for words in sets)
             if own and event.primitive in MASKS:
                 masks.setdefault(site, set()).add(value.form)
+    for site, names in primitives.items():
+        names |= {LAST[site.op]} if site.op in LAST else set()
     return {
         site: Signature(
             frozenset(forms), frozenset(masks.get(site, ())), frozenset(primitives[site])
@@ -275,11 +322,13 @@ def signatures(walk: Walk, events: Sequence[Event]) -> Mapping[Site, Signature]:
 class Counts:
     """Executions of each statement in forward and in reruns, and what random statements drew.
 
-    `drawn` are (statement, whether in a rerun, number of the value).
+    `entered` is how often each region ran forward: as its busiest line did. `drawn` are
+    (statement, whether in a rerun, number of the value).
     """
 
     forward: Counter[Site]
     rerun: Counter[Site]
+    entered: Counter[str]
     drawn: tuple[tuple[Site, bool, int], ...]
 
 
@@ -292,6 +341,7 @@ def count(events: Sequence[Event], known: Mapping[Site, Signature]) -> Counts:
     """
     forward: Counter[tuple[Site, int]] = Counter()
     again: Counter[tuple[Site, int]] = Counter()
+    lines: Counter[tuple[Site, int, int]] = Counter()
     seen: set[tuple[int, int]] = set()
     drawn: list[tuple[Site, bool, int]] = []
     for event in events:
@@ -307,10 +357,15 @@ def count(events: Sequence[Event], known: Mapping[Site, Signature]) -> Counts:
                 if (event.rerun, value.number) in seen:
                     continue
                 seen.add((event.rerun, value.number))
-            (again if event.rerun else forward)[site, value.form] += 1
+            (again if event.rerun else forward)[site, value.form] += event.times
+            if not event.rerun:
+                lines[site, event.place.lines[-1], value.form] += event.times
             if site.op in RANDOM and value.form in signature.results:
                 drawn.append((site, bool(event.rerun), value.number))
-    return Counts(_most(forward), _most(again), tuple(drawn))
+    entered: Counter[str] = Counter()
+    for (site, _, _), number in lines.items():
+        entered[site.region] = max(entered[site.region], number)
+    return Counts(_most(forward), _most(again), entered, tuple(drawn))
 
 
 def _most(counts: Mapping[tuple[Site, int], int]) -> Counter[Site]:

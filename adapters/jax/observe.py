@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-import ast
-import gc
 import inspect
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
-from unittest import mock
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from conformance.adapter import load_file
-from conformance.observation import Draw, Execution, Leaf, Observation, Phase, Run
+from conformance.observation import Array, Draw, Execution, Leaf, Observation, Phase, Run
 from conformance.program import Program, Site
 from conformance.worker.observer import Observer as Base
+from conformance.worker.observer import told_apart
+from conformance.worker.trace import Trace
 
 _here = Path(__file__).parent
 jaxprs: Any = load_file(_here / "jaxprs.py", "conformance_adapter_jax_jaxprs")
+executables: Any = load_file(_here / "executables.py", "conformance_adapter_jax_executables")
+hosts: Any = load_file(_here / "hosts.py", "conformance_adapter_jax_hosts")
 hlo: Any = load_file(_here / "hlo.py", "conformance_adapter_jax_hlo")
 
 #: By region, statement and primitive.
@@ -31,22 +32,29 @@ Held = Counter[tuple[str, str, str]]
 
 
 class Observer(Base):
-    """Observes JAX on the CPU: `eager` or `jit`.
+    """Observes JAX on the CPU.
 
     An eager program dispatches its operations one after the other, and what it dispatches is what
     tracing all of `run` gives. A jitted one is compiled, and what counts is what is left in the
-    optimised module.
+    optimised modules.
     """
 
     def __init__(self, variant: str) -> None:
         super().__init__(variant)
+        self._jitted = variant != "eager"
+        self._two_phase = variant == "jit-two-phase"
         self.methods = {
             "executions": "jaxpr of the whole run, values by program line",
-            "randomness": "values of the jaxpr's random equations",
+            "randomness": "values of the jaxpr's random equations, and of the program's lines",
             "retained memory": "arrays alive when backward starts",
+            "peak memory": "memory_analysis of the executables, temporary and output bytes",
+            "release": "live arrays",
         }
-        if variant == "jit":
+        if self._jitted:
             self.methods["executions"] = "optimised HLO against plain's, values by program line"
+        if self._two_phase:
+            self.methods["retained memory"] += ", copies of inputs and outputs left out"
+        self._executables: Any = None
         #: What the optimised modules of the plain run compute: the control of the recomputed one.
         self._control: tuple[Held, Held] = (Counter(), Counter())
 
@@ -55,19 +63,35 @@ class Observer(Base):
 
     def observe(self, program: Program) -> Observation:
         jax.config.update("jax_enable_x64", False)  # a program before this one may have set it
-        return super().observe(program)
+        found = super().observe(program)
+        self._executables = None
+        return replace(found, plain=told_apart(found.plain, found.recomputed))
+
+    def run(
+        self, program: Program, module: ModuleType, path: str, unobserved: dict[str, str]
+    ) -> Run:
+        self._executables = executables.Executables(program)
+        found = super().run(program, module, path, unobserved)
+        if found.error is None and self._jitted and program.procedure == "backward":
+            found = replace(found, peak=self._peak())
+        return found
 
     def unobserved(self, program: Program) -> Mapping[str, str]:
-        if self.variant == "jit":
+        found: dict[str, str] = {}
+        if not self._jitted:
+            found["peak memory"] = "XLA's allocator on the CPU tells no peak, and frees late"
+        if self._jitted and not self._two_phase:
             reason = "one executable holds forward and backward, with no boundary between them"
-            return {"retained memory": reason}
-        if program.procedure == "second_order":
+            found["retained memory"] = reason
+        elif program.procedure == "second_order":
             reason = "what first and second order keep lies in one pass, with no boundary between"
-            return {"retained memory": reason}
-        return {}
+            found["retained memory"] = reason
+        return found
 
     def leaf(self, value: object) -> Leaf | None:
-        if not isinstance(value, jax.Array):
+        if isinstance(value, np.ndarray):  # what a traced region gives that is a constant
+            return Leaf(np.array(value), str(value.dtype))
+        if not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
             return None
         if _is_key(value):
             return Leaf(np.array(jax.random.key_data(value)), str(value.dtype))
@@ -75,17 +99,29 @@ class Observer(Base):
         array = np.array(value.astype(jnp.float32) if dtype == "bfloat16" else value)
         return Leaf(array, dtype)
 
+    def numbers(self, generator: object) -> Array | None:
+        """A key has no state: it gives the same numbers as long as it is the same key."""
+        if not isinstance(generator, jax.Array):
+            return None
+        return np.array(jax.random.uniform(generator, (4,)))
+
+    def values(self, program: Program, module: ModuleType, forward: Callable[..., Any]) -> Run:
+        with self._executables.active():
+            return super().values(program, module, forward)
+
     # -- memory --------------------------------------------------------------------------------
 
-    def settle(self) -> None:
+    def wait(self) -> None:
         for array in jax.live_arrays():
             array.block_until_ready()
-        gc.collect()
 
     def held(self) -> int | None:
         """Bytes of the distinct buffers of all arrays that are alive."""
         found = {self.identity(array): array.nbytes for array in jax.live_arrays()}
         return sum(found.values())
+
+    def alive(self) -> int | None:
+        return len(jax.live_arrays())
 
     def nbytes(self, value: object) -> int:
         if not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
@@ -95,9 +131,40 @@ class Observer(Base):
     def identity(self, value: object) -> int:
         if not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
             return id(value)
-        if _is_key(value):
-            value = jax.random.key_data(value)
-        return int(value.unsafe_buffer_pointer())
+        return int(executables.buffer(value))
+
+    def retained(
+        self, program: Program, module: ModuleType, forward: Callable[..., Any]
+    ) -> int | None:
+        """As the base class says, but in one run: the values' pass has filled all caches.
+
+        Where forward and backward are jitted apart, all that backward reads comes out of the first:
+        inputs and outputs once more, in buffers of their own, which recompute has no part in.
+        """
+        found: dict[str, int] = {}
+
+        def on_phase(label: str, frame: FrameType) -> None:
+            if label not in found:
+                self.settle()
+                held = self.held()
+                assert held is not None
+                found[label] = held - self.frame_bytes(frame)
+                if label == "backward" and self._two_phase:
+                    found[label] -= sum(self._executables.calls[0].copies.values())
+
+        with Trace(program, on_phase=on_phase).active(), self._executables.active():
+            module.run(forward)
+        return found["backward"] - found["forward"] if len(found) == 2 else None
+
+    def _peak(self) -> int:
+        """Bytes at most beyond the arguments: while an executable runs it holds its temporaries and
+        its results, and those of one that ran before are there too."""
+        before = most = 0
+        for called in self._executables.calls:
+            one = called.executable
+            most = max(most, before + one.temporary + one.output)
+            before += one.output
+        return most
 
     # -- executions ----------------------------------------------------------------------------
 
@@ -107,11 +174,12 @@ class Observer(Base):
         walk = jaxprs.Walk(program)
         alone = walk.run(jax.make_jaxpr(lambda: _arrays(_forward(module, forward)))())
         known = walk.known = jaxprs.signatures(walk, alone)
-        events = walk.run(jax.make_jaxpr(lambda: _arrays(module.run(forward)))())
-        counts = jaxprs.count(events, known)
+        with hosts.drawing(program) as drawn:
+            closed = jax.make_jaxpr(lambda: _arrays(module.run(forward)))()
+        counts = jaxprs.count(walk.run(closed), known)
         rerun, shown = counts.rerun, list(known)
-        if self.variant == "jit":
-            held = _held(program, module, forward)
+        if self._jitted:
+            held = _held(program, self._executables.calls)
             if forward.__name__ == "plain":
                 self._control = held
             rerun = Counter()
@@ -125,8 +193,8 @@ class Observer(Base):
             Draw(site.region, site.label, "rerun" if again else "forward", np.array(walk.value(n)))
             for site, again, n in counts.drawn
         )
-        found = _executions(program, forward.__name__, counts.forward, rerun, shown)
-        return replace(run, executions=found, draws=draws if program.random else None)
+        found = _executions(program, forward.__name__, counts, rerun, shown)
+        return replace(run, executions=found, draws=(*draws, *drawn) if program.random else None)
 
 
 def _forward(module: ModuleType, forward: Callable[..., Any]) -> Any:
@@ -136,7 +204,7 @@ def _forward(module: ModuleType, forward: Callable[..., Any]) -> Any:
     return forward(**given, **{name: jax.random.key(0) for name in others})
 
 
-def _held(program: Program, module: ModuleType, forward: Callable[..., Any]) -> tuple[Held, Held]:
+def _held(program: Program, calls: Sequence[Any]) -> tuple[Held, Held]:
     """Instructions, and their distinct values, in the optimised modules that a run executes.
 
     Where either are more than in those of the plain run, values are computed again. Where the compiler
@@ -144,37 +212,18 @@ def _held(program: Program, module: ModuleType, forward: Callable[..., Any]) -> 
     """
     instructions: Held = Counter()
     values: Held = Counter()
-    original = jax.jit
-
-    def jit(function: Any, *args: Any, **kwargs: Any) -> Any:
-        jitted = original(function, *args, **kwargs)
-        if function.__code__.co_filename != program.file:
-            return jitted
-        ready: list[Any] = []
-
-        def call(*arguments: Any) -> Any:
-            if not ready:
-                ready.append(jitted.lower(*arguments).compile())
-                ready.append(hlo.computed(ready[0].as_text(), program))
-            for into, found in (
-                (instructions, ready[1].instructions),
-                (values, ready[1].values),
-            ):
-                for (site, primitive), number in found.items():
-                    into[site.region, site.label, primitive] += number
-            return ready[0](*arguments)
-
-        return call
-
-    with mock.patch.object(jax, "jit", jit):
-        module.run(forward)
+    for called in calls:
+        made = called.executable.once(lambda text: hlo.computed(text, program))
+        for into, found in ((instructions, made.instructions), (values, made.values)):
+            for (site, primitive), number in found.items():
+                into[site.region, site.label, primitive] += number
     return instructions, values
 
 
 def _executions(
     program: Program,
     path: str,
-    forward: Mapping[Site, int],
+    seen: Any,
     rerun: Mapping[Site, int],
     shown: Collection[Site],
 ) -> tuple[Execution, ...]:
@@ -184,11 +233,14 @@ def _executions(
     they are, and has nothing of its own to rerun.
     """
     found: list[Execution] = []
-    phases: tuple[tuple[Phase, Mapping[Site, int]], ...] = (("forward", forward), ("rerun", rerun))
-    inner = _inner_regions(program, path)
+    phases: tuple[tuple[Phase, Mapping[Site, int]], ...] = (
+        ("forward", seen.forward),
+        ("rerun", rerun),
+    )
+    inner = program.inner_regions(path)
     for phase, counts in phases:
-        own: dict[str, int] = {}
-        for site in counts:
+        own: dict[str, int] = dict(seen.entered) if phase == "forward" else {}
+        for site in counts if phase == "rerun" else ():
             own[site.region] = max(own.get(site.region, 0), counts[site])
 
         def entered(name: str, own: dict[str, int] = own, phase: Phase = phase) -> int:
@@ -199,25 +251,6 @@ def _executions(
         found += [Execution(name, "", phase, entered(name)) for name in inner]
         found += [Execution(s.region, s.label, phase, counts.get(s, 0)) for s in shown]
     return tuple(found)
-
-
-def _inner_regions(program: Program, path: str) -> dict[str, list[str]]:
-    """For each region of a forward pass the regions directly inside it, outer ones first."""
-    found: dict[str, list[str]] = {}
-
-    def visit(node: ast.AST, around: str) -> None:
-        for child in ast.iter_child_nodes(node):
-            site = program.lines.get(child.lineno) if isinstance(child, ast.FunctionDef) else None
-            if site is not None and site.kind == "region" and site.path == path:
-                found[site.region] = []
-                if around:
-                    found[around].append(site.region)
-                visit(child, site.region)
-            else:
-                visit(child, around)
-
-    visit(ast.parse(program.text), "")
-    return found
 
 
 def _is_key(value: Any) -> bool:

@@ -94,9 +94,21 @@ def _counted(
         texts = written.read(program.file)
     finally:
         written.clear()
-    flow, inputs = flows.follow(program, module)
+    flow, inputs = _followed(program, module, flows)
     found: tuple[Execution, ...] = graphs.executions(texts, flow, inputs, calls.count("forward"))
     return found
+
+
+_FLOWS: dict[tuple[str, str], Any] = {}
+
+
+def _followed(program: Program, module: Any, flows: Any) -> Any:
+    """The flow of a program's plain network: the same for both of its runs, which come in a row."""
+    key = program.file, program.text
+    if key not in _FLOWS:
+        _FLOWS.clear()
+        _FLOWS[key] = flows.follow(program, module)
+    return _FLOWS[key]
 
 
 if __name__ == "__main__":

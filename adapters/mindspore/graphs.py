@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -135,7 +135,7 @@ def executions(
 
     `flow` (see flow.py) says what each statement reads, `inputs` are the names of the program's
     inputs in order. A statement runs as often as the node that gives its value, a region as often
-    as the statement in it that runs most. A statement that hands its argument on has nothing to
+    as the one of its statements that runs most. A statement that hands its argument on has nothing to
     run: forward it counts once for each call, and never again.
     """
     found: Counter[Key] = Counter()
@@ -167,6 +167,12 @@ def _counted(nodes: dict[int, Node], flow: Any) -> Counter[Key]:
     for (name, _), (forward, again) in busiest.items():
         found[name, "", "forward"] += forward
         found[name, "", "rerun"] += again
+    for name in {name for name, _ in busiest}:
+        own = [
+            n for (r, label, phase), n in found.items() if r == name and label and phase == "rerun"
+        ]
+        if own:
+            found[name, "", "rerun"] = max(own)
     return found
 
 
@@ -177,7 +183,12 @@ def matched(nodes: dict[int, Node], flow: Any) -> list[tuple[Any, int | str | No
     Raises `RuntimeError` where a step is missing and a node that might be it is left over.
     """
     forward = {n: node for n, node in nodes.items() if not node.copy and not node.gradient}
+    readers: dict[int | str, list[int]] = defaultdict(list)
+    for number, node in forward.items():
+        for ref in node.reads:
+            readers[ref[0]].append(number)
     values: dict[int, Ref] = dict(flow.starts)
+    known_values: set[Ref] = set()
     cones: dict[
         int, frozenset[int]
     ] = {}  # all nodes of a statement by the one that gives its value
@@ -190,7 +201,8 @@ def matched(nodes: dict[int, Node], flow: Any) -> list[tuple[Any, int | str | No
             value = HANDED_ON
             values |= dict.fromkeys(step.gives, values[step.reads[0]])
         elif known:
-            value = _find(forward, step.site.op, sources, frozenset(values.values()), cones)
+            known_values.update(values.values())
+            value = _find(forward, readers, step.site.op, sources, known_values, cones)
             if isinstance(value, int):
                 values |= {number: (value, i) for i, number in enumerate(step.gives)}
             elif step.site.op in IDLE:
@@ -208,36 +220,56 @@ def matched(nodes: dict[int, Node], flow: Any) -> list[tuple[Any, int | str | No
 
 def _find(
     nodes: Mapping[int, Node],
+    readers: Mapping[int | str, list[int]],
     op: str,
     sources: frozenset[Ref],
-    known: frozenset[Ref],
+    known: set[Ref],
     cones: dict[int, frozenset[int]],
 ) -> int | None:
     """The node that computes an operation from its sources, with its helpers; noted in `cones`."""
+    longest = max(form.total() for form in FORMS[op])
+    near = _near(readers, sources, longest) if sources else sorted(nodes)
     for form in FORMS[op]:
-        for number in nodes:
-            cone, read = _cone(nodes, number, known)
-            if read != sources or Counter(nodes[n].operation for n in cone) != form:
+        for number in near:
+            if nodes[number].operation not in form or number in cones:
                 continue
-            if number not in cones:
-                cones[number] = frozenset(cone)
+            found = _cone(nodes, number, known, form.total())
+            if found is None or found[1] != sources:
+                continue
+            if Counter(nodes[n].operation for n in found[0]) == form:
+                cones[number] = frozenset(found[0])
                 return number
-    for number, done in cones.items():  # the same operation on the same values is computed once
-        others = known - {(number, index) for index in range(len(known))}
-        same = _cone(nodes, number, others)[1] == sources
-        if same and Counter(nodes[n].operation for n in done) in FORMS[op]:
+    for number in near:  # the same operation on the same values is computed once
+        if number not in cones:
+            continue
+        others = {ref for ref in known if ref[0] != number}
+        same = _cone(nodes, number, others, longest)
+        if same is None or same[1] != sources:
+            continue
+        if Counter(nodes[n].operation for n in cones[number]) in FORMS[op]:
             return number
     return None
 
 
+def _near(readers: Mapping[int | str, list[int]], sources: Iterable[Ref], steps: int) -> list[int]:
+    """The nodes that are reached from values in so many steps, in order."""
+    found: set[int] = set()
+    edge: set[int | str] = {ref[0] for ref in sources}
+    for _ in range(steps):
+        edge = {number for name in edge for number in readers.get(name, ())} - found
+        found |= {number for number in edge if isinstance(number, int)}
+    return sorted(found)
+
+
 def _cone(
-    nodes: Mapping[int, Node], number: int, known: frozenset[Ref]
-) -> tuple[set[int], set[Ref]]:
-    """The nodes from which a node is computed back to known values, and those values."""
+    nodes: Mapping[int, Node], number: int, known: Set[Ref], most: int
+) -> tuple[set[int], set[Ref]] | None:
+    """The nodes from which a node is computed back to known values, and those values; `None` where
+    these are more than `most` nodes."""
     cone: set[int] = {number}
     read: set[Ref] = set()
     todo = list(nodes[number].reads)
-    while todo:
+    while todo and len(cone) <= most:
         ref = todo.pop()
         if ref in known or ref[0] not in nodes:
             read.add(ref)
@@ -245,7 +277,7 @@ def _cone(
             assert isinstance(ref[0], int)
             cone.add(ref[0])
             todo += nodes[ref[0]].reads
-    return cone, read
+    return (cone, read) if len(cone) <= most else None
 
 
 class Graphs:
@@ -256,8 +288,12 @@ class Graphs:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What tells the compiler to write its graphs."""
-        return {"MS_DEV_SAVE_GRAPHS": "1", "MS_DEV_SAVE_GRAPHS_PATH": str(self.folder)}
+        """What tells the compiler to write the graphs that are read here, and no others."""
+        return {
+            "MS_DEV_SAVE_GRAPHS": "1",
+            "MS_DEV_SAVE_GRAPHS_PATH": str(self.folder),
+            "MS_DEV_DUMP_IR_PASSES": "validate",
+        }
 
     def clear(self) -> None:
         """Forget the graphs written so far."""

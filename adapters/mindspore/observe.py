@@ -7,6 +7,7 @@ Python does not run the program: what the compiler makes of it is read in a proc
 from __future__ import annotations
 
 import bisect
+import gc
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -18,7 +19,7 @@ from typing import Any
 
 import mindspore as ms
 import numpy as np
-from mindspore import Tensor, ops
+from mindspore import Tensor
 
 from conformance.adapter import load_file
 from conformance.observation import Leaf, Phase, Run
@@ -29,6 +30,7 @@ from conformance.worker.trace import Trace
 
 _here = Path(__file__).parent
 compiled: Any = load_file(_here / "compiled.py", "conformance_adapter_mindspore_compiled")
+pool: Any = load_file(_here / "pool.py", "conformance_adapter_mindspore_pool")
 profiler: Any = load_file(_here / "profiler.py", "conformance_adapter_mindspore_profiler")
 COMPILER = compiled.Compiler()
 
@@ -96,8 +98,8 @@ class Observer(Base):
 
     def __init__(self, variant: str) -> None:
         super().__init__(variant)
-        self.graph = variant.startswith("graph-")
-        self._measures = False
+        self.graph = variant == "jit" or variant.startswith("graph-")
+        self._meter: Any = None
         self.methods = {
             "executions": "nodes of the compiled graph, matched by what they read"
             if self.graph
@@ -105,7 +107,9 @@ class Observer(Base):
             "randomness": "gradients under one seed"
             if self.graph
             else "values of the program's lines",
-            "retained memory": "CPU profiler, allocated bytes of the memory pool",
+            "retained memory": "bytes that the memory pool has given",
+            "peak memory": "the most bytes that the memory pool has given",
+            "release": "bytes that the memory pool has given; tensors that Python tracks",
         }
 
     def warm_up(self) -> None:
@@ -115,18 +119,13 @@ class Observer(Base):
             pass
         if [kernel.name for kernel in kernels] != ["Exp"]:
             raise RuntimeError(f"the CPU profiler recorded {kernels}, but one Exp ran")
-        if not self.graph:
-            self._measures = self._measures_exactly()
+        self._meter = self._find_meter()
 
-    def _measures_exactly(self) -> bool:
-        """Whether the profiler shows a tensor of 1 MiB as that, and shows it gone."""
-        source = Tensor(np.ones(2**18), ms.float32)
-        ops.exp(source).asnumpy()
-        before = profiler.allocated()
-        held = ops.exp(source)
-        during = profiler.allocated()
-        del held
-        return bool(during - before == 2**20 and profiler.allocated() == before)
+    def _find_meter(self) -> Any:
+        """What tells the bytes of the memory pool exactly: the pool itself or, slower from run to
+        run, the profiler; `None` where neither does."""
+        meters = (*pool.Pool.candidates(profiler.touch), profiler.Memory())
+        return next((meter for meter in meters if pool.exact(meter)), None)
 
     def leaf(self, value: object) -> Leaf | None:
         if not isinstance(value, Tensor):
@@ -139,21 +138,47 @@ class Observer(Base):
         """Bytes in the memory pool; what came from NumPy lies outside of it."""
         return value.nbytes if isinstance(value, Tensor) else 0
 
-    def settle(self) -> None:
+    def wait(self) -> None:
         profiler.synchronize()
-        super().settle()
+
+    def alive(self) -> int | None:
+        # Not `isinstance`, which asks a weak proxy for what may be gone.
+        return sum(issubclass(type(value), Tensor) for value in gc.get_objects())
+
+    def held(self) -> int | None:
+        return None if self._meter is None else int(self._meter.allocated())
 
     def unobserved(self, program: Program) -> Mapping[str, str]:
+        found: dict[str, str] = {}
+        if self._meter is None:
+            checks = ("retained memory", "peak memory", "release")
+            found = dict.fromkeys(checks, "neither pool nor CPU profiler tells the bytes allocated")
         if self.graph:
-            found = {
-                "retained memory": "forward and backward are one graph, no moment lies between"
-            }
+            found["retained memory"] = "forward and backward are one graph, no moment lies between"
             if "# has_aux knows" in program.text:
                 found["structure"] = "the gradient function hands out no dict and no None"
-            return found
-        if not self._measures:
-            return {"retained memory": "the CPU profiler does not tell the bytes allocated"}
-        return {}
+        return found
+
+    def run(
+        self, program: Program, module: ModuleType, path: str, unobserved: dict[str, str]
+    ) -> Run:
+        run = super().run(program, module, path, unobserved)
+        if run.error is not None:
+            profiler.forget_unfinished()
+        judged = self.graph and self._meter is not None and program.procedure == "backward"
+        if run.error is not None or not judged:
+            return run
+        self.highest = None
+        self.retained(program, module, getattr(module, path))
+        return replace(run, peak=self.highest)
+
+    def values(self, program: Program, module: ModuleType, forward: Callable[..., Any]) -> Run:
+        """As a user runs it: PyNative mode goes on while operations are still to be done."""
+        profiler.synchronous(False)
+        try:
+            return super().values(program, module, forward)
+        finally:
+            profiler.synchronous(True)
 
     def retained(
         self, program: Program, module: ModuleType, forward: Callable[..., Any]
@@ -165,14 +190,24 @@ class Observer(Base):
         def on_phase(label: str, frame: FrameType) -> None:
             if label == "forward" and not before:
                 self.settle()
-                before.append(profiler.allocated() - self.frame_bytes(frame))
+                memory.reset_peak()
+                before.extend([memory.allocated(), self.frame_bytes(frame)])
             elif label == "backward" and not found:
                 self.settle()
-                found.append(profiler.allocated() - self.frame_bytes(frame) - before[0])
+                found.append(memory.allocated() - self.frame_bytes(frame) - before[0] + before[1])
 
-        with Trace(program, on_phase=on_phase).active():
-            module.run(forward)
+        with self._meter as memory:
+            with Trace(program, on_phase=on_phase).active():
+                module.run(forward)
+                profiler.synchronize()
+            self.highest = memory.peak() - before[0]
         return found[0] if found else None
+
+    def leftovers(
+        self, program: Program, module: ModuleType, forward: Callable[..., Any]
+    ) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+        with self._meter:
+            return super().leftovers(program, module, forward)
 
     def count(
         self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run

@@ -6,10 +6,11 @@ it is stopped. That takes milliseconds, where a public trace takes more than a s
 
 from __future__ import annotations
 
+import gc
 import re
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import numpy as np
 from mindspore import Tensor, _c_expression, ops
 from mindspore.graph.api import _pynative_executor
 
+ms.set_context(pynative_synchronize=True)
 with suppress(SystemError):  # under NumPy 2 the first operation fails, and only the first
     Tensor(np.ones(1, np.float32)) * 0.1
 
@@ -36,6 +38,13 @@ class Kernel:
 def synchronize() -> None:
     """Wait until every operation that PyNative mode has begun has run."""
     _pynative_executor.sync()
+
+
+def forget_unfinished() -> None:
+    """Drop what an error has left of a gradient: the next one would count as one inside it, and
+    keep all that it has computed until its end."""
+    gc.collect()
+    _pynative_executor.clear_res()
 
 
 def touch() -> None:
@@ -59,15 +68,73 @@ def recorded_kernels() -> Iterator[list[Kernel]]:
     found.sort(key=lambda kernel: kernel.start)
 
 
-def allocated() -> int:
-    """Bytes that tensors of the memory pool occupy now, in blocks of 512."""
-    with tempfile.TemporaryDirectory() as folder:
-        with _recorder(folder, memory=True):
-            pass
-        text = (Path(folder) / "cpu_ms_memory_record_0.txt").read_text()
-    head, *lines = text.split("\n")
-    column = head.split(",").index("Total Allocated(Byte)")
-    return int([line for line in lines if line][-1].split(",")[column])
+class Memory:
+    """The bytes that tensors of the memory pool occupy, in blocks of 512, while recorded.
+
+    The recorder notes the sum after each block that is taken or given back. It forgets nothing, and
+    each time writes all of its notes: only the new ones are read. Use as a context manager.
+    """
+
+    def __init__(self) -> None:
+        self._recorder: AbstractContextManager[None] | None = None
+        self._read = 0  # time of the last note read, ns since the epoch
+        self._latest = 0
+        self._highest = 0
+
+    def __enter__(self) -> Memory:
+        self._folder = tempfile.TemporaryDirectory()
+        self._start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop()
+        self._folder.cleanup()
+
+    def allocated(self) -> int:
+        """Bytes now."""
+        self._stop()
+        self._start()
+        return self._latest
+
+    def reset_peak(self) -> None:
+        """Forget the peak: it is what is allocated now."""
+        self._highest = self.allocated()
+
+    def peak(self) -> int:
+        """The most bytes at any time since `reset_peak`."""
+        self.allocated()
+        return self._highest
+
+    def _start(self) -> None:
+        self._recorder = _recorder(self._folder.name, memory=True)
+        self._recorder.__enter__()
+
+    def _stop(self) -> None:
+        if self._recorder is None:
+            return
+        recorder, self._recorder = self._recorder, None
+        recorder.__exit__(None, None, None)
+        path = Path(self._folder.name) / "cpu_ms_memory_record_0.txt"
+        head, *lines = path.read_text().splitlines()
+        column = head.split(",").index("Total Allocated(Byte)")
+        for line in reversed(lines):
+            noted, found = int(line.split(",", 1)[0]), int(line.split(",")[column])
+            if line is lines[-1]:
+                self._latest = found
+            if noted <= self._read:
+                break
+            self._highest = max(self._highest, found)
+        self._read = int(lines[-1].split(",", 1)[0])
+
+
+def synchronous(on: bool) -> None:
+    """Whether PyNative mode has finished an operation when its line ends. Otherwise threads wait
+    busily for the next one, and what is alive at a time depends on which of them was faster.
+
+    It can be switched only where it was on when the process ran its first operation.
+    """
+    synchronize()
+    ms.set_context(pynative_synchronize=on)
 
 
 @contextmanager

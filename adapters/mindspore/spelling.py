@@ -6,14 +6,16 @@ once, `Primitive.recompute` does without a cell and configures the operation its
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from typing import TypeGuard
 
 from conformance.adapter import Variant
 from conformance.case import (
     Again,
     Array,
     Case,
+    Generator,
     Literal,
     Node,
     Ref,
@@ -29,7 +31,6 @@ from conformance.case import (
 from conformance.emit import BACKWARD, FORWARD, Call, Writer, function
 from conformance.emit import Spelling as Base
 from conformance.errors import AdapterError
-from conformance.operations import RANDOM
 from conformance.program import Site
 
 
@@ -58,10 +59,15 @@ def _split(call: Call) -> str:
     return f"ops.tensor_split({x}, {sections}, axis={axis})"
 
 
+def _seed(call: Call) -> str:
+    seed = call.options["seed"]
+    return "" if seed is None else f", seed={seed}"
+
+
 def _uniform(call: Call) -> str:
     low, high, shape = (call.options[name] for name in ("low", "high", "shape"))
     bounds = ", ".join(f"Tensor({bound}, ms.float32)" for bound in (low, high))
-    return f"ops.uniform({shape}, {bounds})"
+    return f"ops.uniform({shape}, {bounds}{_seed(call)})"
 
 
 #: The constructor of an operation's primitive, where one primitive does all of it.
@@ -91,10 +97,13 @@ class Spelling(Base):
     """Writes one case for a variant in PyNative mode or in graph mode."""
 
     imports = (
+        "import random",
         "import mindspore as ms",
         "import numpy as np",
         "from mindspore import Parameter, Tensor, nn, ops",
     )
+    seeding = "ms.set_seed({seed})"
+    drawing = "ops.rand(3)"
     operations: Mapping[str, Writer] = {
         "add": "{a} + {b}",
         "subtract": "{a} - {b}",
@@ -120,7 +129,9 @@ class Spelling(Base):
         "exp": "ops.exp({x})",
         "log": "ops.log({x})",
         "softmax": "ops.softmax({x}, axis={axis})",
-        "dropout": "ops.dropout({x}, p={p})",
+        "dropout": lambda call: (
+            f"ops.dropout({call.arguments['x']}, p={call.options['p']}{_seed(call)})"
+        ),
         "sum": _reduced,
         "mean": _reduced,
         "reshape": "{x}.reshape({shape})",
@@ -130,15 +141,21 @@ class Spelling(Base):
         "astype": "{x}.astype(ms.{dtype})",
         "stop_gradient": "ops.stop_gradient({x})",
         "uniform": _uniform,
+        "uniform_from": "Tensor({generator}.uniform({low}, {high}, {shape}), ms.float32)",
+        "numpy_uniform": "Tensor(np.random.uniform({low}, {high}, {shape}), ms.float32)",
+        "python_uniform": "Tensor(random.uniform({low}, {high}), ms.float32)",
         "raise_if": "raise_if({x}, {flag})",
     }
 
     def __init__(self, case: Case, variant: Variant) -> None:
         super().__init__(case, variant)
-        self.graph = variant.name.startswith("graph-")
+        self.jit = variant.name == "jit"
+        self.graph = self.jit or variant.name.startswith("graph-")
         self.primitive = variant.name == "graph-primitive"
-        held = (*case.parameters, *case.state)
-        self._held = {array.name for array in held}  # what a cell holds as a parameter
+        own = [value for value in case.inputs if isinstance(value, Generator)]
+        held = (*case.parameters, *case.state, *own)
+        self._held = {value.name for value in held}  # what a cell is given when it is made
+        self._inputs = [value for value in case.inputs if not isinstance(value, Generator)]
         self._attributes: frozenset[str] = frozenset()
         self._renamed: Mapping[str, str] = {}
         self._written: set[str] = set()  # classes and functions of regions
@@ -161,7 +178,7 @@ class Spelling(Base):
         """
         self.path = path
         at_the_call = [r for r in self.case.regions() if not self.configured(r)]
-        held = [array.name for array in (*self.case.parameters, *self.case.state)]
+        held = [name for name in self.case.names() if name in self._held]
         if path == "plain" or at_the_call:
             self._write_cell(self._net(), held, self.case.program, self.case.outputs, None)
         with self.code.indent(f"def {path}({', '.join(held)}):"):
@@ -214,6 +231,7 @@ class Spelling(Base):
         """A cell's class, after the classes of the regions in it. `given` are the arguments of
         `__init__`: parameters, and what else the body reads from outside."""
         code, nodes = self.code, tuple(nodes)
+        own = {node.name for node in nodes if isinstance(node, Region)}
         inner = [node for node in nodes if isinstance(node, Region)]
         for node in inner:
             self._write_block(node)
@@ -224,7 +242,11 @@ class Spelling(Base):
                 for attribute in held:
                     code(f"self.{attribute} = {attribute}")
                 for node in inner:
-                    self._write_attribute(node)
+                    self._write_attribute(node, own)
+                for node in nodes:
+                    if self._kept(node, region):
+                        primitive = self._primitive(node)
+                        code(f"self.{_attribute(node)} = ops.{primitive}.recompute(False)")
             code()
             site = None if region is None else Site("region", self.path, region.name, region.name)
             formals = self.case_inputs() if region is None else self.parameters(region)
@@ -236,24 +258,51 @@ class Spelling(Base):
                 code(f"return {self.tree(gives)}")
         code("\n")
 
+    def _kept(self, node: Node, region: Region | None) -> TypeGuard[Statement]:
+        """Whether a node is an operation whose result the policy of its region keeps: it is
+        configured not to be recomputed, though the cell around it is."""
+        return self.graph and isinstance(node, Statement) and bool(region and region.saves(node))
+
+    def write_statement(self, statement: Statement, region: str) -> None:
+        if not region or not self._kept(statement, self.region_named(region)):
+            super().write_statement(statement, region)
+            return
+        site = Site("statement", self.path, region, statement.label, statement.op)
+        arguments = ", ".join(self.spelled(statement).arguments.values())
+        self.code(f"{statement.label} = self.{_attribute(statement)}({arguments})", site)
+
     def _reads(self, nodes: Iterable[Node], gives: Tree, region: Region | None) -> set[str]:
         """The names that a cell's own lines read from outside the cell."""
         known = set() if region is None else set(leaves(region.takes) + leaves(region.kwargs))
         found: set[str] = set()
         for node in nodes:
             if isinstance(node, Region) and (self.primitive or self._made_at_call(node)):
-                read = set(node_reads(node))
+                read = set(node_reads(node)) | set(self._cells(node))
+            elif isinstance(node, Region) and not node.called:
+                read = set()
+            elif isinstance(node, Again) and not self._made_at_call(self.region_named(node.region)):
+                read = set(leaves(node.takes) + leaves(node.kwargs))
+                read.add(function(node.region))
             elif isinstance(node, Statement):
                 read = set(node.names())
             else:
                 read = set(leaves(node.takes) + leaves(node.kwargs))
             found |= read - known
             known |= set(node_makes(node))
+            if isinstance(node, Region):
+                known.add(function(node.name))
         return found | (set(leaves(gives)) - known)
+
+    def write_seeding(self, seed: int) -> None:
+        """An operation's own seed tells two operations apart; where it starts, the global one says."""
+        super().write_seeding(seed)
+        seeded = any(s.options.get("seed") is not None for _, s in self.case.statements())
+        if seeded and "implicit" not in self.case.sources():
+            self.code(self.seeding.format(seed=seed))
 
     def case_inputs(self) -> str:
         """The network's arguments."""
-        return ", ".join(value.name for value in self.case.inputs)
+        return ", ".join(value.name for value in self._inputs)
 
     @contextmanager
     def _reading(self, attributes: frozenset[str]) -> Iterator[None]:
@@ -280,7 +329,14 @@ class Spelling(Base):
         self._write_cell(name, self._given(region), region.body, region.gives, region)
 
     def _given(self, region: Region) -> list[str]:
-        return list(region.captured())
+        """What a region's cell is given when it is made: tensors, and cells that it calls."""
+        return [*region.captured(), *self._cells(region)]
+
+    def _cells(self, region: Region) -> list[str]:
+        """The cells of regions that are defined around a region and called in it."""
+        inside = {n.name for n in walk(region.body) if isinstance(n, Region)}
+        called = [n.region for n in walk(region.body) if isinstance(n, Again)]
+        return [function(name) for name in dict.fromkeys(called) if name not in inside]
 
     def _class(self, region: Region) -> str:
         """The name of a region's class; a cell that recomputes others inside has one of its own."""
@@ -288,19 +344,23 @@ class Spelling(Base):
         if region.block == "invalid":
             return name
         name = "".join(word[:1].upper() + word[1:] for word in name.split("_"))
-        inside = [n for n in walk(region.body) if isinstance(n, Region) and not self.configured(n)]
+        inner = [n for n in walk(region.body) if isinstance(n, Region)]
+        inner += [self.region_named(n.region) for n in walk(region.body) if isinstance(n, Again)]
+        inside = any(not self.configured(n) for n in inner)
         return f"Recomputed{name}" if self.path == "recomputed" and inside else name
 
     def _made_at_call(self, region: Region) -> bool:
         """Whether a region's cell holds a tensor that is computed, and so is made for each call."""
         return any(name not in self._held for name in region.captured())
 
-    def _write_attribute(self, region: Region) -> None:
+    def _write_attribute(self, region: Region, siblings: Set[str]) -> None:
         name = function(region.name)
         if self.primitive:
-            self.code(f"self.{name} = ops.{self._primitive(region)}")
+            self.code(f"self.{name} = ops.{self._primitive(region.body[0])}")
         elif region.block != "invalid" and not self._made_at_call(region):
-            self.code(f"self.{name} = {self._class(region)}({', '.join(self._given(region))})")
+            near = {function(sibling) for sibling in siblings}
+            given = [f"self.{n}" if n in near else n for n in self._given(region)]
+            self.code(f"self.{name} = {self._class(region)}({', '.join(given)})")
 
     def name(self, name: str) -> str:
         name = self._renamed.get(name, name)
@@ -312,7 +372,7 @@ class Spelling(Base):
         """Regions are classes, written before; a cell that holds a computed tensor is made here."""
         if self.primitive or region.block == "invalid" or not self._made_at_call(region):
             return
-        given = ", ".join(self.name(n) for n in region.captured())
+        given = ", ".join(self.name(n) for n in self._given(region))
         self.code(f"{function(region.name)} = {self._class(region)}({given})")
 
     def recompute(self, region: Region) -> str:
@@ -343,8 +403,8 @@ class Spelling(Base):
         site = Site("statement", self.path, region.name, statement.label, statement.op)
         self.code(f"{leaves(node.gives)[0]} = self.{function(region.name)}({arguments})", site)
 
-    def _primitive(self, region: Region) -> str:
-        statement = region.body[0]
+    def _primitive(self, statement: Node) -> str:
+        """The constructor of the primitive that does a statement."""
         assert isinstance(statement, Statement)
         if statement.op not in PRIMITIVES:
             raise AdapterError(f"{self.variant.id} does not spell the operation {statement.op!r}")
@@ -361,19 +421,25 @@ class Spelling(Base):
     def write_run(self) -> None:
         case, code, kind = self.case, self.code, self.case.procedure.kind
         with code.indent(self.run_signature()):
-            code(f"ms.set_context(mode=ms.{'GRAPH' if self.graph else 'PYNATIVE'}_MODE)")
-            if case.is_random(RANDOM):
-                code(f"ms.set_seed({case.seed})")
+            mode = "GRAPH" if self.graph and not self.jit else "PYNATIVE"
+            code(f"ms.set_context(mode=ms.{mode}_MODE)")
+            self.write_seeding(case.seed)
             code(f"values = {self.inputs_call()}")
             if self._held:
-                code("held = {k: v for k, v in values.items() if isinstance(v, Parameter)}")
+                own = any(isinstance(value, Generator) for value in case.inputs)
+                kinds = "Parameter | np.random.Generator" if own else "Parameter"
+                code(f"held = {{k: v for k, v in values.items() if isinstance(v, {kinds})}}")
                 code("network = forward(**held)")
             else:
                 code("network = forward()")
             if kind == "inference":
                 code("network.set_train(False)")
-                given = ", ".join(f'values["{value.name}"]' for value in case.inputs)
-                code(f"outputs = network({given})", FORWARD)
+                given = ", ".join(f'values["{value.name}"]' for value in self._inputs)
+                callee = "network"
+                if self.jit:
+                    callee = "infer"
+                    code("infer = ms.jit(network)")
+                code(f"outputs = {callee}({given})", FORWARD)
                 code('return {"outputs": outputs}')
             else:
                 self._write_loss()
@@ -386,8 +452,8 @@ class Spelling(Base):
         In PyNative mode every argument asks for a gradient; in graph mode whatever is no argument
         is a constant of the graph.
         """
-        asks = [v for v in self.case.inputs if not isinstance(v, Value) and v.gradient]
-        return [v.name for v in (self.case.inputs if self.graph else asks)]
+        asks = [v for v in self._inputs if not isinstance(v, Value) and v.gradient]
+        return [v.name for v in (self._inputs if self.graph else asks)]
 
     def _weights(self) -> list[str]:
         """The parameters that gradients are taken of."""
@@ -397,7 +463,7 @@ class Spelling(Base):
 
     def _sources(self) -> list[str]:
         """The inputs that gradients are taken of."""
-        inputs = [value.name for value in self.case.inputs]
+        inputs = [value.name for value in self._inputs]
         return self._passed() if not self.graph else [n for n in inputs if n in self.case.wrt]
 
     def _write_loss(self) -> None:
@@ -409,7 +475,7 @@ class Spelling(Base):
         code()
         passed = self._passed()
         with code.indent(f"def compute({', '.join(passed)}):"):
-            inputs = [value.name for value in self.case.inputs]
+            inputs = [value.name for value in self._inputs]
             given = [name if name in passed else f'values["{name}"]' for name in inputs]
             code(f"outputs = network({', '.join(given)})")
             place = self.loss_place()
@@ -463,7 +529,7 @@ class Spelling(Base):
         if case.state:
             results["state"] = self.chosen(case.state)
         pairs = ", ".join(f'"{key}": {value}' for key, value in results.items())
-        code(f"return {{{pairs}}}")
+        code(f"return {{{pairs}{self.generators_entry()}}}")
 
     def _write_second_order(self) -> None:
         """The sum of all first gradients is computed by a function, and differentiated as one."""
@@ -492,7 +558,10 @@ class Spelling(Base):
         weights = "weights=weights" if self._weights() else ""
         aux = "" if name == "compute" and self._stops() else "has_aux=True"
         words = ", ".join(filter(None, [name, position, weights, aux]))
-        self.code(f"differentiate_{name} = ms.value_and_grad({words})")
+        function_of = f"ms.value_and_grad({words})"
+        if self.jit and (name == "compute_total" or self.case.procedure.kind != "second_order"):
+            function_of = f"ms.jit({function_of})"
+        self.code(f"differentiate_{name} = {function_of}")
 
     def _write_differentiated(
         self, name: str, value: str, others: str, *, inner: bool = False
@@ -518,6 +587,8 @@ class Spelling(Base):
         words = ", ".join([name, *passed, *filter(None, [weights]), "has_aux=True"])
         site = None if self.case.procedure.kind == "second_order" and not inner else FORWARD
         code(f"{value}, backward, {others} = ms.vjp({words})", site)
+        if site:
+            self.write_between()
         code(f"{found} = backward(ops.ones_like({value}))", site and BACKWARD)
 
     def _gradients(self) -> str:
@@ -533,6 +604,11 @@ class Spelling(Base):
         alone = self.graph and len(sources) == 1
         places |= {n: "of_inputs" if alone else f"of_inputs[{i}]" for i, n in enumerate(sources)}
         return places
+
+
+def _attribute(statement: Statement) -> str:
+    """The attribute of a cell that holds the primitive of a statement."""
+    return f"{statement.op}_{statement.label}"
 
 
 def _has_others(tree: Tree) -> bool:

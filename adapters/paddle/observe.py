@@ -1,39 +1,64 @@
-"""How PaddlePaddle's dynamic mode is observed: program lines and allocator statistics."""
+"""How PaddlePaddle is observed: program lines and allocator statistics, or what is in its graphs."""
 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from types import ModuleType
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import paddle
 from paddle.base import core, framework
 from paddle.distributed.fleet.utils import recompute
+from paddle.jit.dy2static import program_translator
 
-from conformance.observation import Array, Leaf, Run
+from conformance.adapter import load_file
+from conformance.observation import Array, Leaf, Observation, Run
 from conformance.program import Program
 from conformance.worker.observer import Observer as Base
+from conformance.worker.trace import executions
+
+graphs: Any = load_file(Path(__file__).parent / "graphs.py", "conformance_adapter_paddle_graphs")
+#: Variants that Python runs once, to make a graph.
+COMPILED, STATIC = "to-static-ast", "pir-pass"
+#: Variants in which graphs run, whose tensors a thread of their own frees.
+GRAPHS = (COMPILED, STATIC, "to-static-sot")
 
 
 class Observer(Base):
-    """Observes dynamic mode on the CPU, where every line runs its kernels when it is reached."""
+    """Observes PaddlePaddle on the CPU.
 
-    methods: Mapping[str, str] = {
-        "executions": "Python line trace, dynamic mode",
-        "randomness": "values of the program's lines",
-        "retained memory": "host_memory_stat_current_value, allocated bytes",
-    }
+    In dynamic mode every line runs its kernels when it is reached. That holds under `to_static` too
+    where it does not compile the whole forward: it cannot compile what `recompute` does.
+    """
+
+    def __init__(self, variant: str) -> None:
+        super().__init__(variant)
+        self.methods = {
+            "executions": "Python line trace, dynamic mode",
+            "randomness": "values of the program's lines",
+            "retained memory": "host_memory_stat_current_value, allocated bytes",
+            "peak memory": "host_memory_stat_peak_value, allocated bytes",
+            "release": "host_memory_stat_current_value, allocated bytes",
+        }
+        self._names: Mapping[str, Any] = {}
+        if variant in (COMPILED, STATIC):
+            self.methods["executions"] = "operations of the programs, and kernels launched"
+            self.methods["randomness"] = "gradients under one seed"
 
     def warm_up(self) -> None:
         paddle.device.set_device("cpu")
         x = paddle.ones([2])
         x.stop_gradient = False
-        recompute(paddle.nn.ReLU(), x, use_reentrant=self.variant == "reentrant").sum().backward()
+        recompute(paddle.nn.ReLU(), x, use_reentrant=self.variant != "hook").sum().backward()
 
     def leaf(self, value: object) -> Leaf | None:
+        if self.variant == STATIC and isinstance(value, np.ndarray | np.generic):
+            return Leaf(np.array(value), str(value.dtype))
         if not isinstance(value, paddle.Tensor):
             return None
         # Detached first: reading must add nothing to the graph, nor to what a rerun packs.
@@ -44,7 +69,10 @@ class Observer(Base):
         return Leaf(np.array(found.numpy()), dtype)
 
     def generator(self) -> Array | None:
-        return np.array(paddle.rand([4]).numpy())
+        if paddle.in_dynamic_mode():
+            return np.array(paddle.rand([4]).numpy())
+        with paddle.base.dygraph.guard():
+            return np.array(paddle.rand([4]).numpy())
 
     def nbytes(self, value: object) -> int:
         return value.size * value.element_size() if isinstance(value, paddle.Tensor) else 0
@@ -53,18 +81,105 @@ class Observer(Base):
         """The address of the elements: a reshaped or transposed tensor shares them."""
         return value.data_ptr() if isinstance(value, paddle.Tensor) else id(value)
 
-    def held(self) -> int | None:
+    def held(self) -> int:
         return int(core.host_memory_stat_current_value("Allocated", 0))
 
+    def reset_peak(self) -> None:
+        core.host_memory_stat_reset_peak_value("Allocated", 0)
+
+    def peak(self) -> int:
+        return int(core.host_memory_stat_peak_value("Allocated", 0))
+
+    def wait(self) -> None:
+        """Until nothing more is freed: a graph's tensors are freed by a thread of their own."""
+        if self.variant not in GRAPHS:
+            return
+        before, same = self.held(), 0
+        while same < 6:
+            time.sleep(0.003)
+            now = self.held()
+            before, same = now, same + 1 if now == before else 0
+
+    def unobserved(self, program: Program) -> Mapping[str, str]:
+        if self.variant == STATIC:
+            return {
+                "retained memory": "forward and backward are one graph, no moment lies between",
+                "peak memory": "a thread of their own frees tensors, now earlier and now later",
+            }
+        return {}
+
+    # -- passes ----------------------------------------------------------------------------------
+
+    def observe(self, program: Program) -> Observation:
+        # to_static keeps what it has made of a source text, and with it the file that it was in.
+        program_translator._FUNCTION_CACHE = program_translator.FunctionCache()
+        try:
+            return super().observe(program)
+        finally:
+            paddle.disable_static()  # the mode is the process's
+            # Compiled programs would keep their threads, and are known by addresses that come again.
+            core.clear_executor_cache()
+
     def values(self, program: Program, module: ModuleType, forward: Callable[..., Any]) -> Run:
-        # An exception that left a backward pass, of an earlier program or of the plain run, leaves
-        # gradients switched off in Paddle, for the rest of the process.
-        framework._dygraph_tracer()._has_grad = True
-        core.eager.reset_saved_tensors_hooks()
+        if self.variant != STATIC:
+            # An exception that left a backward pass, of an earlier program or of the plain run,
+            # leaves gradients switched off in Paddle, for the rest of the process.
+            framework._dygraph_tracer()._has_grad = True
+            core.eager.reset_saved_tensors_hooks()
         run = super().values(program, module, forward)
         if run.error is None:
             return run
         return replace(run, error=replace(run.error, message=essence(run.error.message)))
+
+    def count(
+        self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run
+    ) -> Run:
+        if self.variant not in (COMPILED, STATIC):
+            return super().count(program, module, forward, run)
+        trace = graphs.Marking(program)
+
+        def watched() -> None:
+            with trace.active():
+                module.run(forward)
+
+        launched = graphs.launches(watched)
+        names = self._names = trace.names
+        if self.variant == STATIC:
+            ops = graphs.operations(names["main"], program)
+            before = [op for op in ops if not op.again]
+            after = [op for op in ops if op.again]
+            runs = graphs.times(program, ops, launched[""])
+        else:
+            _, (_, layer) = forward.program_cache.last()
+            if program.procedure == "inference":
+                before, after = graphs.operations(layer.infer_program.forward_program, program), []
+            else:
+                before = graphs.operations(layer.program.forward_program, program)
+                after = graphs.operations(layer.program.backward_program, program)
+            phase = "" if program.procedure == "inference" else "forward"
+            runs = graphs.times(program, before, launched[phase])
+        path = "plain" if forward is module.plain else "recomputed"
+        found = graphs.executions(program, path, before, after)
+        if program.sites("statement", path) and not found[1]:
+            raise RuntimeError("no operation comes from a line of the program")
+        for counted in found:
+            for key in counted:
+                counted[key] *= runs
+        return replace(run, executions=executions(*found))
+
+    # -- memory of a graph -----------------------------------------------------------------------
+
+    def _step(self, module: ModuleType) -> None:
+        """Run the graph that the program has made once more."""
+        module.fetch(*(self._names[name] for name in ("executor", "main", "feed", "results")))
+
+    def leftovers(
+        self, program: Program, module: ModuleType, forward: Callable[..., Any]
+    ) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+        if self.variant == STATIC:  # a step is a run of the graph, `run` makes a new one each time
+            step: Any = SimpleNamespace(run=lambda _: self._step(module))
+            return super().leftovers(program, step, forward)
+        return super().leftovers(program, module, forward)
 
 
 def essence(message: str) -> str:

@@ -1,12 +1,24 @@
-"""How PaddlePaddle writes a case: dynamic mode, `recompute` at each call of a region."""
+"""How PaddlePaddle writes a case: `recompute` at each call of a region.
+
+In dynamic mode, as it is or compiled by `to_static`; or as a static graph (`static.py`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
-from conformance.case import Again, Array, Region
+from conformance.adapter import Variant, load_file
+from conformance.case import Again, Array, Case, Region
 from conformance.emit import BACKWARD, FORWARD, Call, Writer, function
 from conformance.emit import Spelling as Base
+
+_here = Path(__file__).parent
+sequential: Any = load_file(_here / "sequential.py", "conformance_adapter_paddle_sequential")
+static: Any = load_file(_here / "static.py", "conformance_adapter_paddle_static")
+#: For the variants that compile the forward pass, the option of `to_static`.
+FULL_GRAPH: Mapping[str, bool] = {"to-static-ast": True, "to-static-sot": False}
 
 
 def _axis(call: Call) -> str:
@@ -35,21 +47,34 @@ def _batch_norm(call: Call) -> str:
 
 def _uniform(call: Call) -> str:
     shape, low, high = (call.options[word] for word in ("shape", "low", "high"))
-    if (low, high) == (0, 1):
+    seed = call.options["seed"]
+    if (low, high, seed) == (0, 1, None):
         return f"paddle.rand({shape})"
-    return f"paddle.uniform({shape}, min={low}, max={high})"
+    own = "" if seed is None else f", seed={seed}"
+    return f"paddle.uniform({shape}, min={low}, max={high}{own})"
+
+
+def _dropout(call: Call) -> str:
+    x, p, seed = call.arguments["x"], call.options["p"], call.options["seed"]
+    if seed is None:
+        return f"F.dropout({x}, p={p})"
+    # F.dropout takes no seed, paddle.uniform does.
+    drawn = f"paddle.uniform({x}.shape, min=0.0, max=1.0, seed={seed})"
+    return f"{x} * ({drawn} >= {p}).astype({x}.dtype) / (1 - {p})"
 
 
 class Spelling(Base):
-    """Writes one case for `reentrant` or `hook`."""
+    """Writes one case for any variant."""
 
-    imports = (
+    imports: Sequence[str] = (
+        "import random",
         "import numpy as np",
         "import paddle",
         "import paddle.nn.functional as F",
         "from paddle.distributed.fleet.utils import recompute",
     )
     seeding = "paddle.seed({seed})"
+    drawing = "paddle.rand([1])"
     without_gradients = "with paddle.no_grad():"
     operations: Mapping[str, Writer] = {
         "add": "{a} + {b}",
@@ -74,7 +99,7 @@ class Spelling(Base):
         "exp": "paddle.exp({x})",
         "log": "paddle.log({x})",
         "softmax": "F.softmax({x}, axis={axis})",
-        "dropout": "F.dropout({x}, p={p})",
+        "dropout": _dropout,
         "sum": _axis,
         "mean": _axis,
         "reshape": "paddle.reshape({x}, {shape})",
@@ -84,15 +109,50 @@ class Spelling(Base):
         "astype": '{x}.astype("{dtype}")',
         "stop_gradient": "{x}.detach()",
         "uniform": _uniform,
+        "uniform_from": 'paddle.to_tensor({generator}.uniform({low}, {high}, {shape}), dtype="float32")',
+        "numpy_uniform": 'paddle.to_tensor(np.random.uniform({low}, {high}, {shape}), dtype="float32")',
+        "python_uniform": 'paddle.to_tensor(random.uniform({low}, {high}), dtype="float32")',
         "raise_if": "raise_if({x}, {flag})",
     }
 
+    def __init__(self, case: Case, variant: Variant) -> None:
+        super().__init__(case, variant)
+        self.static = variant.name == "pir-pass"
+        if self.static:
+            self.imports = static.IMPORTS
+        elif variant.name == "sequential":
+            self.imports = (*Spelling.imports, *sequential.IMPORTS)
+
+    def write_helpers(self) -> None:
+        if self.static:
+            static.write_helpers(self)
+        super().write_helpers()
+
+    def write_forward(self, path: str) -> None:
+        if self.variant.name in FULL_GRAPH:
+            self.code(f"@paddle.jit.to_static(full_graph={FULL_GRAPH[self.variant.name]})")
+        super().write_forward(path)
+
     def tensor(self, array: Array, source: str) -> str:
+        if self.static:
+            return str(static.tensor(array, source))
         made = f'paddle.to_tensor({source}, dtype="{array.dtype}"'
         if array in self.case.parameters:
             frozen = "" if array.gradient else ", requires_grad=False"
             return f"paddle.nn.Parameter({made}){frozen})"
         return f"{made}, stop_gradient=False)" if array.gradient else f"{made})"
+
+    def write_region(self, region: Region) -> None:
+        if self.variant.name == "sequential":
+            sequential.write_region(self, region)
+        else:
+            super().write_region(region)
+
+    def write_call(self, node: Region | Again, call: str, region: Region) -> None:
+        if self.variant.name == "sequential":
+            sequential.write_call(self, region)
+        else:
+            super().write_call(node, call, region)
 
     def recompute(self, region: Region) -> str:
         return "recompute"
@@ -102,12 +162,20 @@ class Spelling(Base):
             return super().called(node, callee, region)
         block = "None" if region.block == "invalid" else function(region.name)
         arguments = self.call_arguments(node)
-        options = f"use_reentrant={self.variant.name == 'reentrant'}"
+        options = []
+        if self.variant.name in ("reentrant", "hook"):
+            options.append(f"use_reentrant={self.variant.name == 'reentrant'}")
         if not region.preserve_rng:
-            options += ", preserve_rng_state=False"
-        return f"recompute({', '.join(filter(None, [block, arguments, options]))})"
+            options.append("preserve_rng_state=False")
+        return f"recompute({', '.join(filter(None, [block, arguments, *options]))})"
 
     # -- run -----------------------------------------------------------------------------------
+
+    def write_inference(self) -> None:
+        if self.static:
+            static.write_inference(self)
+        else:
+            super().write_inference()
 
     def _write_forward(self) -> None:
         loss, place = self.case.loss, self.loss_place()
@@ -116,9 +184,13 @@ class Spelling(Base):
         self.code(f"loss = {place}" + ("" if loss.reduction == "none" else f".{loss.reduction}()"))
 
     def write_gradients(self) -> None:
+        if self.static:
+            static.write_gradients(self)
+            return
         code, kind = self.code, self.case.procedure.kind
         wanted = ", ".join(f'"{name}"' for name in self.case.wrt)
         self._write_forward()
+        self.write_between()
         results = ['"outputs": outputs', '"losses": [loss]', '"gradients": gradients']
         if kind == "second_order":
             code(f"names = [{wanted}]")
@@ -144,6 +216,9 @@ class Spelling(Base):
         code(f"return {{{', '.join(results)}{self.state_entry()}}}")
 
     def write_training(self) -> None:
+        if self.static:
+            static.write_training(self)
+            return
         code, case = self.code, self.case
         trained = ", ".join(f'values["{p.name}"]' for p in case.parameters if p.gradient)
         rate = case.procedure.learning_rate
@@ -163,6 +238,7 @@ class Spelling(Base):
                 "gradients": {self._gradients()},
                 "parameters": {self.chosen(case.parameters)},
                 "state": {self.chosen(case.state)},
+                {self.generators_entry().removeprefix(", ")}
             }}
             """
         )

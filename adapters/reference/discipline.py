@@ -25,7 +25,10 @@ _WORDS = {
     "alternatives": "implementations differ in what a gradient reads and which gradients they take",
     "second order": "the second pass may run a region again or use what the first made",
     "unused": "what no output needs may be left out",
+    "cheap": "a compiler may run what is cheap again",
 }
+#: Operations that no compiler runs again unasked.
+COSTLY = frozenset({"matmul", "linear", "conv2d", "embedding", *RANDOM})
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,8 @@ class World:
     `choice` is the number of the alternative of an operation's needs, `saves` overrides it.
     `active` are the tensors through which gradients flow, `reached` the statements whose gradients
     are taken. `mask_alone`: a dropout mask can be made without the tensor that it masks.
-    `whole_merged`: a merged region with nothing after it runs to its end.
+    `whole_merged`: a merged region with nothing after it runs to its end. `through`: what
+    stands outside regions and is cheap is made again for the gradients that read it.
     """
 
     choice: Mapping[str, int]
@@ -44,6 +48,7 @@ class World:
     reached: frozenset[Any]
     mask_alone: bool
     whole_merged: bool
+    through: bool = False
 
     def words(self, flow: Any, step: Any, active: Iterable[int] | None = None) -> frozenset[str]:
         """What the gradients of a statement read: argument names, `out`, `mask`."""
@@ -61,7 +66,7 @@ class World:
 
     @property
     def region(self) -> frozenset[str]:
-        """What the variant says of regions as a whole: `out`, `inner`, `anew`, `flat`, `after`."""
+        """What the variant says of regions as a whole: the words of `REGION_SAVES`."""
         return frozenset(self.saves.get("region", "").replace(",", " ").split())
 
 
@@ -88,7 +93,10 @@ def worlds(
             choice = dict(zip(options, numbers, strict=True))
             for alone in (True, False) if has_mask and alternatives else (True,):
                 for whole in (True, False) if merged else (False,):
-                    yield World(choice, saves, active, reached, alone, whole)
+                    world = World(choice, saves, active, reached, alone, whole)
+                    yield world
+                    if "cheap" in world.region:
+                        yield replace(world, through=True)
 
 
 def contributes(call: Any, world: World) -> bool:
@@ -96,17 +104,87 @@ def contributes(call: Any, world: World) -> bool:
     return any(step in world.reached for step in call.steps())
 
 
+def run_plainly(call: Any, world: World) -> bool:
+    """Whether the variant does not recompute a call: the last segment of a sequence."""
+    if "last" not in world.region:
+        return False
+    segment = call.region.segment
+    return segment is not None and segment.last
+
+
+def is_kept(step: Any) -> bool:
+    """Whether the policy of the region around it keeps a statement's results."""
+    return step.call is not None and step.call.region.saves(step.statement)
+
+
+def policy_keeps(call: Any) -> frozenset[int]:
+    """The tensors inside a call that the policy of its region keeps."""
+    return frozenset(
+        n for step in call.body if isinstance(step, Step) and is_kept(step) for n in step.results
+    )
+
+
 # -- whole -----------------------------------------------------------------------------------------
 
 
 def whole(flow: Any, world: World) -> Counter[Key]:
-    """Every region that contributes runs again, with all that is in it."""
+    """Every region that contributes runs again, with all that is in it.
+
+    Where the variant says `asked`, only those do in which a value was saved that is asked for;
+    where it says `flat`, regions inside others are no regions; where it says `ends`, what nothing in
+    a region reads does not run again.
+    """
     found: Counter[Key] = Counter()
+    asked = asked_for(flow, world)
+
+    def regions(chain: tuple[Any, ...]) -> tuple[Any, ...]:
+        return chain[:1] if "flat" in world.region else chain
+
+    def again(call: Any) -> bool:
+        if run_plainly(call, world):
+            return False
+        return asked(call) if "asked" in world.region else contributes(call, world)
+
     for step in flow.steps():
-        found[step.key] += sum(contributes(call, world) for call in step.chain)
+        left = is_kept(step) or ("ends" in world.region and ends(step))
+        if not left:
+            found[step.key] += sum(again(call) for call in regions(step.chain))
     for call in flow.calls():
-        found[call.region.name, ""] += sum(contributes(outer, world) for outer in call.chain)
+        found[call.region.name, ""] += sum(again(outer) for outer in regions(call.chain))
     return found
+
+
+def ends(step: Any) -> bool:
+    """Whether nothing in the outermost region around a statement reads its results; the first
+    statement of a region is none of its ends."""
+    if not step.chain:
+        return False
+    first, *rest = step.chain[0].steps()
+    read = {number for other in rest for number in other.reads()}
+    return step is not first and read.isdisjoint(step.results)
+
+
+def asked_for(flow: Any, world: World) -> Callable[[Any], bool]:
+    """Tells of a call whether backward asks for a value that was saved in it; what a region inside
+    it was given is one, where that region runs again."""
+    known: dict[Any, bool] = {}
+
+    def asked(call: Any) -> bool:
+        if call not in known:
+            known[call] = False
+            known[call] = _own(call) or any(asked(c) for c in _consumers(flow, call))
+        return known[call]
+
+    def _own(call: Any) -> bool:
+        for item in call.body:
+            if isinstance(item, Call):
+                if item.saves_on_entry and asked(item):
+                    return True
+            elif item in world.reached and world.words(flow, item):
+                return True
+        return False
+
+    return asked
 
 
 # -- early stop ------------------------------------------------------------------------------------
@@ -116,8 +194,8 @@ def stop_point(flow: Any, call: Any, world: World) -> tuple[int, bool] | None:
     """Where a rerun of a call stops: the place in its body of the last saved value, and whether
     what stands there still runs. `None` where nothing is saved.
 
-    A statement that saves only arguments stops before it runs (unless the variant says `after`);
-    a region inside saves its arguments before it is entered.
+    A statement that saves only arguments stops before it runs (unless the variant says `after`), and
+    one that saves `early` before its end; a region inside saves its arguments before it is entered.
     """
     found = None
     for place, item in enumerate(call.body):
@@ -127,33 +205,18 @@ def stop_point(flow: Any, call: Any, world: World) -> tuple[int, bool] | None:
         else:
             words = world.words(flow, item)
             if words:
-                found = (place, bool(words & {"out", "mask"}) or "after" in world.region)
+                own = "early" not in words and bool(words & {"out", "mask"})
+                found = (place, own or "after" in world.region)
     return found
 
 
 def early_stop(flow: Any, world: World) -> Counter[Key]:
     """A region runs again when a value saved in it is first asked for, until all are back."""
-    triggered: dict[Any, bool] = {}
-
-    def needed(call: Any) -> bool:
-        if call not in triggered:
-            triggered[call] = False
-            triggered[call] = _asked(call) or any(needed(c) for c in _consumers(flow, call))
-        return triggered[call]
-
-    def _asked(call: Any) -> bool:
-        for item in call.body:
-            if isinstance(item, Call):
-                if item.saves_on_entry and needed(item):
-                    return True
-            elif item in world.reached and world.words(flow, item):
-                return True
-        return False
-
+    asked = asked_for(flow, world)
     found: Counter[Key] = Counter()
     for call in flow.calls():
         point = stop_point(flow, call, world)
-        if point is None or not needed(call):
+        if point is None or run_plainly(call, world) or not asked(call):
             continue
         found[call.region.name, ""] += 1
         place, still = point
@@ -170,7 +233,7 @@ def _run_through(item: Any, found: Counter[Key]) -> None:
         found[item.region.name, ""] += 1
         for inner in item.body:
             _run_through(inner, found)
-    else:
+    elif not is_kept(item):
         found[item.key] += 1
 
 
@@ -215,9 +278,15 @@ def units(flow: Any, items: Iterable[Any]) -> list[Unit]:
 def minimal_units(flow: Any, world: World) -> list[Unit]:
     """Every unit with what it reruns, outer ones first. Flat: only the outermost ones."""
     found: list[Unit] = []
-    for unit in units(flow, flow.body):
+    whole = [Unit((everything(flow),))] if "program" in world.region else units(flow, flow.body)
+    for unit in whole:
         found += _solved(flow, world, unit)
     return _anew(flow, world, found) if "anew" in world.region else found
+
+
+def everything(flow: Any) -> Any:
+    """The whole program as one call of a region that has no name."""
+    return Call(None, None, tuple(flow.leaves.values()), (), flow.outputs, list(flow.body))
 
 
 def _solved(flow: Any, world: World, unit: Unit) -> list[Unit]:
@@ -225,7 +294,7 @@ def _solved(flow: Any, world: World, unit: Unit) -> list[Unit]:
     inner: list[Unit] = []
     direct: list[Any] = []
     for call in unit.calls:
-        if "flat" in world.region:
+        if not {"flat", "program"}.isdisjoint(world.region):
             direct += call.steps()
             continue
         direct += [item for item in call.body if isinstance(item, Step)]
@@ -239,6 +308,9 @@ def _solved(flow: Any, world: World, unit: Unit) -> list[Unit]:
         if "inner" in world.region:
             last += [c for c in flow.calls() if set(unit.calls) & set(c.chain[:-1])]
         at_hand = {n for call in last for n in call.gives}
+    at_hand |= {n for step in direct if is_kept(step) for n in step.results}
+    if "passed" in world.region:
+        at_hand |= passed(flow)
     wanted = [n for u in nearest for n in u.reads]
     reruns: set[Any] = set()
     masks: list[Any] = []
@@ -274,6 +346,17 @@ def _solved(flow: Any, world: World, unit: Unit) -> list[Unit]:
     return [solved, *inner]
 
 
+def passed(flow: Any) -> frozenset[int]:
+    """The tensors made in one region that a statement of another one reads, outermost regions taken."""
+    home = {n: step.chain[0] for step in flow.steps() if step.chain for n in step.results}
+    return frozenset(
+        n
+        for step in flow.steps()
+        for n in step.reads()
+        if step.chain and home.get(n, step.chain[0]) is not step.chain[0]
+    )
+
+
 def _anew(flow: Any, world: World, solved: list[Unit]) -> list[Unit]:
     """The units, where what a region gives is not kept for the gradients around it, but made again
     from what is."""
@@ -284,11 +367,20 @@ def _anew(flow: Any, world: World, solved: list[Unit]) -> list[Unit]:
             for word in world.words(flow, step):
                 wanted += step.results if word == "out" else step.arguments.get(word, ())
     again: set[Any] = set()
+    at_hand = passed(flow) if "passed" in world.region else frozenset()
+    outside = {
+        n: step
+        for step in flow.steps()
+        for n in step.results
+        if world.through and step.call is None and step.statement.op not in COSTLY
+    }
     while wanted:
         number = wanted.pop()
-        if number in made and made[number] not in again:
+        if number in made and number not in at_hand and made[number] not in again:
             again.add(made[number])
             wanted += made[number].reads()
+        elif number in outside:
+            wanted += outside.pop(number).reads()
     return [replace(u, reruns=u.reruns | again.intersection(u.steps())) for u in solved]
 
 
@@ -337,9 +429,14 @@ def executions(
             for key in forward:
                 rerun[key].setdefault(counted[key])
     times = 2 if kind == "second_backward" else steps
+    cheap = {step.key for step in flow.steps() if step.statement.op not in COSTLY}
+    cheap |= {(region, "") for region, _ in cheap if region}
     for key, seen in rerun.items():
         counts = tuple(times * n for n in seen) or (0,)
         reason = _WORDS["alternatives"] if len(counts) > 1 else ""
+        if "cheap" in saves.get("region", "").split() and key in cheap:
+            more = range(max(counts) + 1, times * forward[key] + 1)
+            counts, reason = (*counts, *more), _WORDS["cheap"]
         if kind == "second_order" and discipline == "minimal":
             counts, reason = _second_order(counts, 3 * len_of(key, flow)), _WORDS["second order"]
         elif kind == "second_order" and max(counts):

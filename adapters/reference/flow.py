@@ -18,6 +18,7 @@ from conformance.case import (
     Again,
     Array,
     Case,
+    Generator,
     Literal,
     Node,
     Ref,
@@ -166,6 +167,8 @@ def make_inputs(case: Case) -> dict[str, Any]:
     for value in (*case.inputs, *case.parameters, *case.state):
         if isinstance(value, Value):
             found[value.name] = value.value
+        elif isinstance(value, Generator):
+            found[value.name] = tape.generator(value.seed)
         else:
             found[value.name] = tape.tensor(_fill(value, rng), value.dtype, value.gradient)
     return found
@@ -217,6 +220,7 @@ class Interpreter:
         self.case, self.draws = case, draws
         self.flow = Flow()
         self.numbers: dict[int, int] = {}
+        self.generators: Mapping[str, Any] = {}
         self.keep: list[Any] = []  # keeps ids in `numbers` from being used again
 
     def forward(self, values: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -225,6 +229,7 @@ class Interpreter:
             if isinstance(value, tape.Tensor):
                 self.flow.leaves[name] = self._number(value, None)
         names = dict(values)
+        self.generators = values
         self._nodes(self.case.program, names, None, self.flow.body)
         outputs = build(self.case.outputs, names)
         self.flow.outputs = tuple(self.numbers[id(t)] for t in tape.tensors_in(outputs))
@@ -252,7 +257,7 @@ class Interpreter:
         for node in nodes:
             if isinstance(node, Statement):
                 self._statement(node, names, call, body)
-            else:
+            elif isinstance(node, Again) or node.called:
                 region = node if isinstance(node, Region) else self._region(node)
                 self._call(node, region, names, call, body)
 
@@ -297,7 +302,7 @@ class Interpreter:
         arguments: list[Any] = []
         numbers: dict[str, tuple[int, ...]] = {}
         for name, argument in zip(operation.tensors, statement.arguments, strict=True):
-            if name == "region?":
+            if name in ("region?", "generator?"):
                 continue
             value = _argument(argument, names)
             arguments.append(value)
@@ -315,13 +320,16 @@ class Interpreter:
         if statement.op == "is_unwrapped_by":
             return True
         if statement.op in RANDOM and self.draws is not None:
-            shape = options["shape"] if statement.op == "uniform" else arguments[0].shape
+            dropped = statement.op == "dropout"
+            shape = arguments[0].shape if dropped else options.get("shape", ())
             drawn = self.draws.take(*step.key, tuple(shape))  # type: ignore[arg-type]
-            if statement.op == "uniform":
+            if not dropped:
                 return tape.tensor(drawn)
             p = options.get("p", OPERATIONS["dropout"].options["p"].default)
             return tape.masked(arguments[0], drawn != 0, p)
         function: Callable[..., Any] = getattr(tape, statement.op)
+        if statement.op == "uniform_from":
+            arguments = [self.generators[name] for name in statement.names()]
         result = function(*arguments, **options)
         if any(result is argument for argument in arguments):
             raise AssertionError(f"{statement.op} gave its argument back")

@@ -13,6 +13,7 @@ from conformance.observation import ExpectedMemory
 _here = Path(__file__).parent
 flow_: Any = load_file(_here / "flow.py", "conformance_reference_flow")
 rules: Any = load_file(_here / "discipline.py", "conformance_reference_discipline")
+peaks_: Any = load_file(_here / "peaks.py", "conformance_reference_peaks")
 
 Kept = dict[object, int]
 
@@ -73,6 +74,7 @@ def expected(case: Case, flow: Any, discipline: str, saves: Mapping[str, str]) -
     plain: list[int] = []
     recomputed: list[int] = []
     drops: list[int] = []
+    peaks: list[tuple[int, int]] = []
     for world in rules.worlds(case, flow, saves, alternatives=True):
         for views, wide in ((True, False), (True, True), (False, False), (False, True)):
             ledger = Ledger(flow, views=views, wide=wide)
@@ -80,13 +82,18 @@ def expected(case: Case, flow: Any, discipline: str, saves: Mapping[str, str]) -
             least, most = _recomputed(flow, world, ledger, discipline)
             plain.append(before)
             recomputed += [least, most]
-            drops.append(before - most)
+            spared = _spared(flow, world, ledger) if "cheap" in world.region else before
+            plain.append(spared)
+            drops.append(min(before, spared) - most)
+            if not (views or wide):
+                peaks.append(peaks_.peaks(flow, world, ledger, _alive(flow, world)))
     sizes = [made.nbytes for made in flow.tensors if made.step is not None and made.floating]
     return ExpectedMemory(
         plain=(min(plain), max(plain)),
         recomputed=(min(recomputed), max(recomputed)),
         drop=max(0, min(drops)),
         unit=max(sizes, default=0),
+        peaks=min(peaks, key=lambda pair: pair[0] - pair[1], default=(0, 0)),
     )
 
 
@@ -104,17 +111,45 @@ def _plain(flow: Any, world: Any, ledger: Ledger) -> int:
     return sum(kept.values())
 
 
+def _spared(flow: Any, world: Any, ledger: Ledger) -> int:
+    """What the plain run keeps where a compiler runs again all that is cheap: what costly operations
+    made."""
+    kept: Kept = {}
+    made = {n: step for step in flow.steps() for n in step.results}
+    wanted: list[int] = []
+    for step in _alive(flow, world):
+        for word in world.words(flow, step):
+            if word == "mask":
+                kept[step] = ledger.mask(step)
+            else:
+                wanted += step.results if word == "out" else step.arguments.get(word, ())
+    seen: set[int] = set()
+    while wanted:
+        number = wanted.pop()
+        if number in seen:
+            continue
+        seen.add(number)
+        step = made.get(number)
+        if step is None or step.statement.op in rules.COSTLY:
+            ledger.add(kept, [number])
+        else:
+            wanted += step.reads()
+    return sum(kept.values())
+
+
 def _recomputed(flow: Any, world: Any, ledger: Ledger, discipline: str) -> tuple[int, int]:
     """(least, most): a region keeps what its gradients read from around it, or all that it was
     given and reads."""
     alive = _alive(flow, world)
     least: Kept = {}
     for step in alive:
-        if step.call is None:
+        if "program" in world.region:
+            continue
+        if step.call is None or rules.run_plainly(step.call, world):
             ledger.add_saved(least, step, world.words(flow, step))
     most = dict(least)
     for unit in rules.minimal_units(flow, world):
-        if unit.calls[0].parent is not None:
+        if unit.calls[0].parent is not None or rules.run_plainly(unit.calls[0], world):
             continue
         if any(step in alive for step in unit.steps()):
             made = {n for step in unit.steps() for n in step.results}
@@ -124,4 +159,6 @@ def _recomputed(flow: Any, world: Any, ledger: Ledger, discipline: str) -> tuple
             ledger.add(least, unit.reads)
             for kept in (least, most):
                 ledger.add(kept, unit.kept_results)
+            for call in unit.calls:
+                ledger.add(most, rules.policy_keeps(call))
     return sum(least.values()), sum(most.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType, ModuleType
@@ -26,6 +27,7 @@ class Observer(Base):
         "executions": "Python line trace",
         "randomness": "values of the program's lines",
         "retained memory": "walk over the tape's graph",
+        "release": "tensors that the garbage collector knows",
     }
 
     def leaf(self, value: object) -> Leaf | None:
@@ -33,9 +35,19 @@ class Observer(Base):
             return None
         return Leaf(np.array(value.data), value.dtype)  # type: ignore[attr-defined]
 
+    def unobserved(self, program: Program) -> Mapping[str, str]:
+        return {"peak memory": "NumPy frees arrays as soon as it can, and keeps no account"}
+
     def generator(self) -> Array | None:
         found: Array = tape.uniform((4,)).data
         return found
+
+    def held(self) -> int | None:
+        """What the process holds says nothing: NumPy's small arrays come and go."""
+        return None
+
+    def alive(self) -> int | None:
+        return sum(isinstance(thing, tape.Tensor) for thing in gc.get_objects())
 
     def retained(
         self, program: Program, module: ModuleType, forward: Callable[..., Any]

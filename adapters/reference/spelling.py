@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from conformance.case import Array, Ref, Region, Statement
+from conformance.case import Array, Generator, Ref, Region, Statement
 from conformance.emit import BACKWARD, FORWARD, Call, Writer, function
 from conformance.emit import Spelling as Base
 from conformance.operations import OPERATIONS
@@ -23,9 +23,10 @@ def _written(call: Call) -> str:
 class Spelling(Base):
     """Writes one case for `float64`."""
 
-    imports = ("import numpy as np", "import tape")
+    imports = ("import random", "import numpy as np", "import tape")
     helpers: Mapping[str, str] = {}  # the tape has every operation
     seeding = "tape.seed({seed})"
+    drawing = "tape.uniform((3,))"
     without_gradients = "with tape.no_gradient():"
     operations: Mapping[str, Writer] = dict.fromkeys(OPERATIONS, _written)
 
@@ -40,6 +41,9 @@ class Spelling(Base):
         dtype = "" if array.dtype == "float32" else f', dtype="{array.dtype}"'
         gradient = ", gradient=True" if array.gradient else ""
         return f"tape.tensor({source}{dtype}{gradient})"
+
+    def generator(self, value: Generator) -> str:
+        return f"tape.generator({value.seed})"
 
     # -- regions -------------------------------------------------------------------------------
 
@@ -71,6 +75,7 @@ class Spelling(Base):
         self._write_forward()
         code(f"names = {self._names(self.case.wrt)}")
         code("wrt = [values[name] for name in names]")
+        self.write_between()
         again = ""
         if kind == "second_order":
             code("first = tape.gradient(loss, wrt, create_graph=True)", BACKWARD)

@@ -20,6 +20,8 @@ import functools
 import heapq
 import itertools
 import math
+import random
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -163,6 +165,7 @@ class _State:
     phase: str = "forward"
     logging: bool = True
     generator: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
+    explicit: weakref.WeakSet = field(default_factory=weakref.WeakSet)
     log: list = field(default_factory=list)
 
 
@@ -515,30 +518,70 @@ def retained(*roots):
 
 def seed(number):
     """Start the implicit generator anew."""
-    _state.generator = np.random.default_rng(number)
+    _state.generator.bit_generator.state = np.random.PCG64(number).state
+
+
+class _Explicit(np.random.Generator):
+    """A generator that can be referred to weakly."""
+
+
+def generator(seed):
+    """An explicit generator, whose state regions preserve as well."""
+    made = _Explicit(np.random.PCG64(seed))
+    _state.explicit.add(made)
+    return made
 
 
 def random_state():
-    """The state of the implicit generator."""
-    return _state.generator.bit_generator.state
+    """The states of all generators: the implicit one, NumPy's, Python's, and explicit ones."""
+    known = (_state.generator, *_state.explicit)
+    own = [(source, source.bit_generator.state) for source in known]
+    return own, np.random.get_state(), random.getstate()
 
 
 def set_random_state(state):
-    """Put the implicit generator where `random_state` found it."""
-    _state.generator.bit_generator.state = state
+    """Put all generators where `random_state` found them."""
+    own, numpys, pythons = state
+    for source, found in own:
+        source.bit_generator.state = found
+    np.random.set_state(numpys)
+    random.setstate(pythons)
+
+
+def _uniform(u, low, high):
+    return _record((), rounded(np.asarray(low + (high - low) * u), "float32"), "float32")
 
 
 @_operation
-def uniform(shape, low=0.0, high=1.0):
-    """`low + (high - low) * u`, u uniform in [0, 1), as float32."""
-    u = _state.generator.random(shape)
-    return _record((), rounded(low + (high - low) * u, "float32"), "float32")
+def uniform(shape, low=0.0, high=1.0, seed=None):
+    """`low + (high - low) * u`, u uniform in [0, 1), as float32; always the same with a `seed`."""
+    source = _state.generator if seed is None else np.random.default_rng(seed)
+    return _uniform(source.random(shape), low, high)
 
 
 @_operation
-def dropout(x, p=0.5):
-    """`x * mask / (1 - p)`, mask 0 with probability p."""
-    return masked(x, _state.generator.random(x.shape) >= p, p)
+def uniform_from(generator, shape, low=0.0, high=1.0):
+    """As `uniform`, from an explicit generator."""
+    return _uniform(generator.random(shape), low, high)
+
+
+@_operation
+def numpy_uniform(shape, low=0.0, high=1.0):
+    """As `uniform`, from NumPy's global generator."""
+    return _uniform(np.random.uniform(size=shape), low, high)
+
+
+@_operation
+def python_uniform(low=0.0, high=1.0):
+    """As `uniform`, one number from Python's own."""
+    return _uniform(random.random(), low, high)
+
+
+@_operation
+def dropout(x, p=0.5, seed=None):
+    """`x * mask / (1 - p)`, mask 0 with probability p; always the same with a `seed`."""
+    source = _state.generator if seed is None else np.random.default_rng(seed)
+    return masked(x, source.random(x.shape) >= p, p)
 
 
 def masked(x, mask, p):

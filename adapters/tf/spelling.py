@@ -3,117 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
-from conformance.case import Again, Array, Region, Statement, Value, leaves, walk
-from conformance.emit import BACKWARD, FORWARD, Call, Writer, function
+from conformance.adapter import load_file
+from conformance.case import Again, Array, Generator, Region, Statement, leaves, walk
+from conformance.emit import BACKWARD, FORWARD, Writer, function
 from conformance.emit import Spelling as Base
 from conformance.program import Site
 
-#: Functions that a program carries along where it uses the operation: images are NCHW in a case,
-#: and TensorFlow computes on them in NHWC on the CPU.
-HELPERS: Mapping[str, str] = {
-    **Base.helpers,
-    "conv2d": """
-        def conv2d(x, w, strides, padding):
-            # On the CPU, convolutions are computed in NHWC.
-            x, w = tf.transpose(x, [0, 2, 3, 1]), tf.transpose(w, [2, 3, 1, 0])
-            y = tf.nn.conv2d(x, w, strides=strides, padding=padding)
-            return tf.transpose(y, [0, 3, 1, 2])
-        """,
-    "max_pool2d": """
-        def max_pool2d(x, size):
-            x = tf.transpose(x, [0, 2, 3, 1])
-            y = tf.nn.max_pool2d(x, size, strides=size, padding="VALID")
-            return tf.transpose(y, [0, 3, 1, 2])
-        """,
-    "avg_pool2d": """
-        def avg_pool2d(x, size):
-            x = tf.transpose(x, [0, 2, 3, 1])
-            y = tf.nn.avg_pool2d(x, size, strides=size, padding="VALID")
-            return tf.transpose(y, [0, 3, 1, 2])
-        """,
-    "batch_norm": """
-        def batch_norm(x, gamma, beta, running_mean, running_var, momentum, eps):
-            mean, var = tf.nn.moments(x, axes=[0, 2, 3])
-            running_mean.assign((1 - momentum) * running_mean + momentum * mean)
-            running_var.assign((1 - momentum) * running_var + momentum * var)
-            mean, var, beta, gamma = (
-                tf.reshape(value, [-1, 1, 1]) for value in (mean, var, beta, gamma)
-            )
-            return tf.nn.batch_normalization(x, mean, var, beta, gamma, eps)
-        """,
-    "layer_norm": """
-        def layer_norm(x, gamma, beta, eps):
-            mean, var = tf.nn.moments(x, axes=[-1], keepdims=True)
-            return tf.nn.batch_normalization(x, mean, var, beta, gamma, eps)
-        """,
-}
-
-
-def _reduced(call: Call) -> str:
-    axis, keepdims = call.options["axis"], call.options["keepdims"]
-    if axis is None and not keepdims:
-        return f"tf.reduce_{call.op}({call.arguments['x']})"
-    keep = ", keepdims=True" if keepdims else ""
-    return f"tf.reduce_{call.op}({call.arguments['x']}, axis={axis}{keep})"
-
-
-def _conv2d(call: Call) -> str:
-    stride, padding = call.options["stride"], str(call.options["padding"]).upper()
-    return f'conv2d({call.arguments["x"]}, {call.arguments["w"]}, {stride}, "{padding}")'
-
-
-def _uniform(call: Call) -> str:
-    low, high = call.options["low"], call.options["high"]
-    shape = list(call.options["shape"])  # type: ignore[arg-type]
-    bounds = "" if (low, high) == (0, 1) else f", minval={low}, maxval={high}"
-    return f"tf.random.uniform({shape}{bounds})"
+_here = Path(__file__).parent
+operations: Any = load_file(_here / "operations.py", "conformance_adapter_tf_operations")
 
 
 class Spelling(Base):
-    """Writes one case for `eager` or `function`."""
+    """Writes one case.
 
-    imports = ("import numpy as np", "import tensorflow as tf")
-    helpers = HELPERS
+    `function` and `xla` are one graph of forward and backward, `forward-function` is a graph of the
+    forward pass with the tape around it, and `eager` is no graph.
+    """
+
+    imports = ("import random", "import numpy as np", "import tensorflow as tf")
+    helpers = operations.HELPERS
     seeding = "tf.random.set_seed({seed})"
-    operations: Mapping[str, Writer] = {
-        "add": "{a} + {b}",
-        "subtract": "{a} - {b}",
-        "multiply": "{a} * {b}",
-        "divide": "{a} / {b}",
-        "negative": "-{x}",
-        "matmul": "{a} @ {b}",
-        "linear": "tf.matmul({x}, {w}, transpose_b=True) + {b}",
-        "conv2d": _conv2d,
-        "max_pool2d": "max_pool2d({x}, {size})",
-        "avg_pool2d": "avg_pool2d({x}, {size})",
-        "batch_norm": "batch_norm({x}, {gamma}, {beta}, {running_mean}, {running_var}, "
-        "momentum={momentum}, eps={eps})",
-        "layer_norm": "layer_norm({x}, {gamma}, {beta}, eps={eps})",
-        "embedding": "tf.gather({table}, {indices})",
-        "relu": "tf.nn.relu({x})",
-        "gelu": "tf.nn.gelu({x})",
-        "tanh": "tf.tanh({x})",
-        "sigmoid": "tf.sigmoid({x})",
-        "sin": "tf.sin({x})",
-        "cos": "tf.cos({x})",
-        "exp": "tf.exp({x})",
-        "log": "tf.math.log({x})",
-        "softmax": "tf.nn.softmax({x}, axis={axis})",
-        "dropout": "tf.nn.dropout({x}, rate={p})",
-        "sum": _reduced,
-        "mean": _reduced,
-        "reshape": "tf.reshape({x}, {shape})",
-        "permute_dims": "tf.transpose({x}, {axes})",
-        "concat": "tf.concat({arrays}, axis={axis})",
-        "split": "tf.split({x}, {sections}, axis={axis})",
-        "astype": "tf.cast({x}, tf.{dtype})",
-        "stop_gradient": "tf.stop_gradient({x})",
-        "uniform": _uniform,
-        "raise_if": "raise_if({x}, {flag})",
-    }
+    drawing = "tf.random.uniform([3])"
+    operations: Mapping[str, Writer] = operations.OPERATIONS
 
     def expression(self, statement: Statement) -> str:
+        if statement.op == "uniform_from":
+            (name,) = statement.names()
+            own = [i for i in self.case.inputs if isinstance(i, Generator) and i.name == name]
+            return str(operations.uniform_from(self.spelled(statement), own[0].library))
         if statement.op != "is_unwrapped_by":
             return super().expression(statement)
         region = function(statement.names()[0])
@@ -126,6 +46,9 @@ class Spelling(Base):
             return f"tf.constant({source}, dtype=tf.{array.dtype})"
         trainable = "" if array.gradient else ", trainable=False"
         return f"tf.Variable({source}, dtype=tf.{array.dtype}{trainable})"
+
+    def framework_generator(self, seed: int) -> str:
+        return f"tf.random.Generator.from_seed({seed})"
 
     # -- regions -------------------------------------------------------------------------------
 
@@ -175,27 +98,50 @@ class Spelling(Base):
     def write_training(self) -> None:
         self.write_gradients()
 
+    @property
+    def _one_graph(self) -> bool:
+        return self.variant.name in ("function", "xla")
+
+    @property
+    def _decorator(self) -> str:
+        compiled = ", jit_compile=True" if self.variant.name == "xla" else ""
+        return f"@tf.function(autograph=False{compiled})"
+
     def write_gradients(self) -> None:
-        if self.variant.name == "function":
+        if self._one_graph:
             self._write_function()
         else:
-            self._write_eager()
+            self._write_taped_run()
 
     def write_inference(self) -> None:
-        if self.variant.name != "function":
+        if self.variant.name == "eager":
             super().write_inference()
             return
         code = self.code
-        code()
-        with code.indent("@tf.function(autograph=False)\ndef step(values):"):
-            code("outputs = forward(**values)", FORWARD)
-            code("return outputs")
-        code()
-        code("outputs = step(values)")
-        code('return {"outputs": outputs}')
+        if self.variant.name == "forward-function":
+            self._write_forward_function()
+            code("outputs = step(values)", FORWARD)
+        else:
+            code()
+            with code.indent(f"{self._decorator}\ndef step(values):"):
+                code("outputs = forward(**values)", FORWARD)
+                code("return outputs")
+            code()
+            code("outputs = step(values)")
+        code(f'return {{"outputs": outputs{self.state_entry()}}}')
 
-    def _write_eager(self) -> None:
+    def _write_forward_function(self) -> None:
+        code = self.code
+        code()
+        with code.indent(f"{self._decorator}\ndef step(values):"):
+            code("return forward(**values)")
+        code()
+
+    def _write_taped_run(self) -> None:
+        """Forward under a tape, and backward, outside any graph."""
         code, case = self.code, self.case
+        if self.variant.name == "forward-function":
+            self._write_forward_function()
         if case.procedure.kind == "train":
             code("losses = []")
             with code.indent(f"for _ in range({case.procedure.steps}):"):
@@ -214,7 +160,7 @@ class Spelling(Base):
         code()
         code("# Cotangents are data: the graph optimizer cannot see through a product with them.")
         head = "cotangent, cotangent2" if second else "cotangent"
-        with code.indent(f"@tf.function(autograph=False)\ndef step(values, {head}):"):
+        with code.indent(f"{self._decorator}\ndef step(values, {head}):"):
             self._write_gradients()
             code(f"return {', '.join(results)}")
         code()
@@ -253,7 +199,7 @@ class Spelling(Base):
     def _write_gradients(self) -> None:
         """Forward, loss, and the gradients of the procedure."""
         code, kind = self.code, self.case.procedure.kind
-        cotangent = ", output_gradients=cotangent" if self.variant.name == "function" else ""
+        cotangent = ", output_gradients=cotangent" if self._one_graph else ""
         sources = ", ".join(f'"{n}": values["{n}"]' for n in self._sources())
         code(f"sources = {{{sources}}}")
         if kind == "second_order":
@@ -275,12 +221,15 @@ class Spelling(Base):
     def _write_taped(self, tape: str) -> None:
         with self.code.indent(f"with {tape} as tape:"):
             self._write_watch("tape")
-            self.code("outputs = forward(**values)", FORWARD)
+            step = self.variant.name == "forward-function"
+            self.code("outputs = step(values)" if step else "outputs = forward(**values)", FORWARD)
             self.code(f"loss = {self._loss()}")
+        if not self._one_graph:
+            self.write_between()
 
     def _write_watch(self, tape: str) -> None:
         """Variables are watched by themselves, tensors are not."""
-        inputs = [v for v in self.case.inputs if not isinstance(v, Value) and v.gradient]
+        inputs = [v for v in self.case.inputs if isinstance(v, Array) and v.gradient]
         watched = ", ".join(f'values["{v.name}"]' for v in inputs)
         if len(inputs) == 1:
             self.code(f"{tape}.watch({watched})")
@@ -322,4 +271,4 @@ class Spelling(Base):
             results.append(f'"parameters": {self.chosen(case.parameters)}')
         if case.state:
             results.append(f'"state": {self.chosen(case.state)}')
-        self.code(f"return {{{', '.join(results)}}}")
+        self.code(f"return {{{', '.join(results)}{self.generators_entry()}}}")

@@ -6,6 +6,7 @@ import gc
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -16,11 +17,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
 
+from conformance.adapter import load_file
 from conformance.observation import Array, Leaf, Phase
 from conformance.program import Program, Site
 from conformance.worker.observer import Counts
 from conformance.worker.observer import Observer as Base
 from conformance.worker.trace import Trace
+
+compiled: Any = load_file(
+    Path(__file__).parent / "compiled.py", "conformance_adapter_torch_compiled"
+)
 
 
 class Dispatched(TorchDispatchMode):
@@ -60,11 +66,17 @@ class Dispatched(TorchDispatchMode):
 
 
 class LiveStorages(TorchDispatchMode):
-    """Knows every storage that an operation has put out and that is still alive."""
+    """Knows every storage that an operation has put out and that is still alive.
+
+    Between two operations storages are only freed, so that the most bytes alive after any of them
+    is the peak, but for what a kernel takes for itself and gives back.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.known: dict[int, tuple[StorageWeakRef, int]] = {}
+        self.total = 0  # bytes of what is known, freed since or not
+        self.highest = 0
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
@@ -74,12 +86,28 @@ class LiveStorages(TorchDispatchMode):
             if isinstance(value, torch.Tensor):
                 storage = value.untyped_storage()
                 reference = StorageWeakRef(storage)
+                _, before = self.known.get(reference.cdata, (None, 0))
                 self.known[reference.cdata] = (reference, storage.nbytes())
+                self.total += storage.nbytes() - before
+        if self.total > self.highest:
+            self.highest = max(self.highest, self.nbytes())
         return result
 
     def nbytes(self) -> int:
         """Bytes of all storages that are alive."""
-        return sum(size for reference, size in self.known.values() if not reference.expired())
+        self._forget()
+        return self.total
+
+    def count(self) -> int:
+        """How many storages are alive."""
+        self._forget()
+        return len(self.known)
+
+    def _forget(self) -> None:
+        expired = torch.UntypedStorage._expired  # as StorageWeakRef.expired does, for each of many
+        gone = [key for key in self.known if expired(key)]
+        for key in gone:
+            self.total -= self.known.pop(key)[1]
 
 
 class Observer(Base):
@@ -89,7 +117,12 @@ class Observer(Base):
         "executions": "TorchDispatchMode, operations by program line",
         "randomness": "values of the program's lines",
         "retained memory": "TorchDispatchMode, live storages",
+        "peak memory": "TorchDispatchMode, live storages after each operation",
+        "release": "TorchDispatchMode, live storages",
     }
+
+    def __new__(cls, variant: str) -> Observer:
+        return super().__new__(CompiledObserver if variant in compiled.VARIANTS else cls)
 
     def __init__(self, variant: str) -> None:
         super().__init__(variant)
@@ -120,8 +153,23 @@ class Observer(Base):
             return value.untyped_storage()._cdata
         return id(value)
 
+    def numbers(self, generator: object) -> Array | None:
+        if not isinstance(generator, torch.Generator):
+            return None
+        return torch.rand(4, generator=generator).numpy()
+
     def held(self) -> int | None:
         return None if self._live is None else self._live.nbytes()
+
+    def reset_peak(self) -> None:
+        if self._live is not None:
+            self._live.highest = self._live.nbytes()
+
+    def peak(self) -> int | None:
+        return None if self._live is None else self._live.highest
+
+    def alive(self) -> int | None:
+        return None if self._live is None else self._live.count()
 
     @contextmanager
     def counting(self, trace: Trace) -> Iterator[Callable[[], Counts]]:
@@ -132,9 +180,25 @@ class Observer(Base):
         self, program: Program, module: ModuleType, forward: Callable[..., Any]
     ) -> int | None:
         gc.collect()
+        with self.watching():
+            return super().retained(program, module, forward)
+
+    def leftovers(
+        self, program: Program, module: ModuleType, forward: Callable[..., Any]
+    ) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+        with self.watching():
+            return super().leftovers(program, module, forward)
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Know the storages that operations inside the `with` put out."""
         self._live = LiveStorages()
         try:
             with self._live:
-                return super().retained(program, module, forward)
+                yield
         finally:
             self._live = None
+
+
+class CompiledObserver(compiled.Compiled, Observer):  # type: ignore[misc, name-defined]
+    """Observes programs that `torch.compile` compiles."""

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
-from conformance.case import Again, Array, Region
+from conformance.adapter import Variant, load_file
+from conformance.case import Again, Array, Case, Generator, Region, Statement
 from conformance.emit import BACKWARD, FORWARD, Call, Writer, function
 from conformance.emit import Spelling as Base
+
+HERE = Path(__file__).parent
+compiled: Any = load_file(HERE / "compiling.py", "conformance_adapter_torch_compiling")
+selective: Any = load_file(HERE / "selective.py", "conformance_adapter_torch_selective")
+sequential: Any = load_file(HERE / "sequential.py", "conformance_adapter_torch_sequential")
+wrapper: Any = load_file(HERE / "wrapper.py", "conformance_adapter_torch_wrapper")
 
 
 def _axis(call: Call) -> str:
@@ -31,21 +40,25 @@ def _split(call: Call) -> str:
 def _uniform(call: Call) -> str:
     low, high = call.options["low"], call.options["high"]
     shape = ", ".join(map(str, call.options["shape"]))  # type: ignore[arg-type]
+    source = call.arguments.get("generator", "")
+    generator = f", generator={source}" if source else ""
     if (low, high) == (0, 1):
-        return f"torch.rand({shape})"
-    return f"torch.empty({shape}).uniform_({low}, {high})"
+        return f"torch.rand({shape}{generator})"
+    return f"torch.empty({shape}).uniform_({low}, {high}{generator})"
 
 
 class Spelling(Base):
-    """Writes one case for `reentrant` or `non-reentrant`."""
+    """Writes one case for a variant; those that go about it in another way have a class below."""
 
     imports = (
+        "import random",
         "import numpy as np",
         "import torch",
         "import torch.nn.functional as F",
         "from torch.utils.checkpoint import checkpoint",
     )
     seeding = "torch.manual_seed({seed})"
+    drawing = "torch.rand(3)"
     without_gradients = "with torch.no_grad():"
     operations: Mapping[str, Writer] = {
         "add": "{a} + {b}",
@@ -81,8 +94,14 @@ class Spelling(Base):
         "astype": "{x}.to(torch.{dtype})",
         "stop_gradient": "{x}.detach()",
         "uniform": _uniform,
+        "uniform_from": _uniform,
+        "numpy_uniform": "torch.tensor(np.random.uniform({low}, {high}, {shape}), dtype=torch.float32)",
+        "python_uniform": "torch.tensor(random.uniform({low}, {high}))",
         "raise_if": "raise_if({x}, {flag})",
     }
+
+    def __new__(cls, case: Case, variant: Variant) -> Spelling:
+        return super().__new__(OTHERS.get(variant.name, cls))
 
     def tensor(self, array: Array, source: str) -> str:
         gradient = ", requires_grad=True" if array.gradient else ""
@@ -94,20 +113,56 @@ class Spelling(Base):
             return f"torch.full({shape}, {number}{dtype}{gradient})"
         return f"torch.tensor({source}, dtype=torch.{array.dtype}{gradient})"
 
+    def expression(self, statement: Statement) -> str:
+        drawn_from = statement.names()[:1] if statement.op == "uniform_from" else ()
+        numpy = [
+            i.name for i in self.case.inputs if isinstance(i, Generator) and i.library == "numpy"
+        ]
+        if not set(drawn_from) & set(numpy):
+            return super().expression(statement)
+        call = self.spelled(statement)
+        low, high, shape = (call.options[name] for name in ("low", "high", "shape"))
+        numbers = f"{call.arguments['generator']}.uniform({low}, {high}, {shape})"
+        return f"torch.tensor({numbers}, dtype=torch.float32)"
+
+    def framework_generator(self, seed: int) -> str:
+        return f"torch.Generator().manual_seed({seed})"
+
     def recompute(self, region: Region) -> str:
-        return "checkpoint"
+        return function(region.name) if self.variant.name == "memory-budget" else "checkpoint"
 
     def called(self, node: Region | Again, callee: str, region: Region) -> str:
-        if self.path == "plain":
+        if self.path == "plain" or self.variant.name == "memory-budget":
             return super().called(node, callee, region)
         block = "None" if region.block == "invalid" else function(region.name)
-        arguments = self.call_arguments(node)
-        options = f"use_reentrant={self.variant.name == 'reentrant'}"
+        words = [block, self.call_arguments(node), *self.options(region)]
+        return f"checkpoint({', '.join(filter(None, words))})"
+
+    def options(self, region: Region) -> list[str]:
+        """The keywords of a region's call."""
+        found = [f"use_reentrant={self.variant.name == 'reentrant'}"]
+        if self.variant.name == "non-reentrant-whole":
+            found.append("early_stop=False")
         if not region.preserve_rng:
-            options += ", preserve_rng_state=False"
-        return f"checkpoint({', '.join(filter(None, [block, arguments, options]))})"
+            found.append("preserve_rng_state=False")
+        return found
 
     # -- run -----------------------------------------------------------------------------------
+
+    def write_compiling(self) -> None:
+        """The lines that have `forward` compiled, in the variants that compile."""
+        for line in compiled.lines(self.variant.name, self.case.procedure.kind):
+            self.code(line)
+
+    def write_seeding(self, seed: int) -> None:
+        super().write_seeding(seed)
+        if compiled.replaces_numpy(self.variant.name) and self.case.sources() == {"numpy"}:
+            # compiled code draws NumPy's numbers from PyTorch's generator
+            self.code(self.seeding.format(seed=seed))
+
+    def write_inference(self) -> None:
+        self.write_compiling()
+        super().write_inference()
 
     def _write_forward(self) -> None:
         self.code("outputs = forward(**values)", FORWARD)
@@ -128,7 +183,9 @@ class Spelling(Base):
 
     def write_gradients(self) -> None:
         code, kind = self.code, self.case.procedure.kind
+        self.write_compiling()
         self._write_forward()
+        self.write_between()
         results = ['"outputs": outputs', '"losses": [loss]', '"gradients": gradients']
         if kind == "second_order":
             wanted = ", ".join(f'"{n}"' for n in self.case.wrt)
@@ -153,6 +210,7 @@ class Spelling(Base):
 
     def write_training(self) -> None:
         code, case = self.code, self.case
+        self.write_compiling()
         trained = [p.name for p in case.parameters if p.gradient]
         listed = ", ".join(f'values["{name}"]' for name in trained)
         code(f"optimizer = torch.optim.SGD([{listed}], lr={case.procedure.learning_rate})")
@@ -174,3 +232,28 @@ class Spelling(Base):
             }}
             """
         )
+
+
+class Selective(selective.Policies, Spelling):  # type: ignore[misc, name-defined]
+    """Writes one case for `selective`."""
+
+    imports = (*Spelling.imports, *selective.IMPORTS)
+
+
+class Sequential(sequential.Sequences, Spelling):  # type: ignore[misc, name-defined]
+    """Writes one case for `sequential`."""
+
+    imports = (*Spelling.imports, *sequential.IMPORTS)
+
+
+class Wrapper(wrapper.Modules, Spelling):  # type: ignore[misc, name-defined]
+    """Writes one case for `wrapper`."""
+
+    imports = (*Spelling.imports, *wrapper.IMPORTS)
+
+
+OTHERS: Mapping[str, type[Spelling]] = {
+    "selective": Selective,
+    "sequential": Sequential,
+    "wrapper": Wrapper,
+}

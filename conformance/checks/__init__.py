@@ -10,7 +10,9 @@ from conformance.checks import (
     error,
     executions,
     gradient,
+    peak_memory,
     randomness,
+    release,
     retained_memory,
     state,
     structure,
@@ -30,6 +32,8 @@ CHECKS: Mapping[str, Check] = {
         executions,
         randomness,
         retained_memory,
+        peak_memory,
+        release,
         state,
     )
 }

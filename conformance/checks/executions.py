@@ -39,9 +39,9 @@ def _judge(evidence: Evidence) -> Verdict:
     if evidence.recomputed.executions is None:
         return CHECK.verdict(Status.UNSUPPORTED, "the adapter observed no executions")
     seen, control = counts(evidence.recomputed), counts(evidence.plain)
-    for key, count in control.items():
-        if key[2] == "rerun" and count:
-            return CHECK.verdict(Status.BROKEN, f"{_name(key)} ran again in the plain run")
+    unasked = [key for key, count in control.items() if key[2] == "rerun" and count]
+    if unasked and not evidence.variant.model.says("cheap"):
+        return CHECK.verdict(Status.BROKEN, f"{_name(unasked[0])} ran again in the plain run")
     wrong: list[tuple[Key, int, Allowed]] = []
     for key, allowed in _told_apart(evidence, [*seen, *control]).items():
         count = seen.get(key, 0)
@@ -49,9 +49,13 @@ def _judge(evidence: Evidence) -> Verdict:
             wrong.append((key, count, allowed))
     table = ", ".join(f"{_name(k)} {k[2]} {n}" for k, n in seen.items() if n and k[0] and not k[1])
     if not wrong:
-        return CHECK.verdict(Status.PASS, f"as under {evidence.variant.model.discipline}: {table}")
+        plain = ", ".join(_name(k) for k in unasked if k[1])
+        told = f"; again in the plain run, as the compiler chose: {plain}" if plain else ""
+        return CHECK.verdict(
+            Status.PASS, f"as under {evidence.variant.model.discipline}: {table}{told}"
+        )
     region = {k: a for k, a in evidence.expected.executions.items() if k[0] and k[2] == "rerun"}
-    rerun = any(n for k, n in seen.items() if k[2] == "rerun")
+    rerun = any(n > control.get(k, 0) for k, n in seen.items() if k[2] == "rerun")
     if not rerun and any(0 not in a for a in region.values()):
         first = next(k for k, a in region.items() if 0 not in a)
         return CHECK.verdict(

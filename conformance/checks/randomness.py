@@ -51,17 +51,25 @@ def _judge(evidence: Evidence) -> Verdict:
             method,
         )
     said = "drew what the forward drew" if again else "drew nothing again"
-    ours, plain = evidence.recomputed.generator, evidence.plain.generator
-    if ours is not None and plain is not None and not np.array_equal(ours, plain):
+    moved = _moved(evidence)
+    if moved:
         status = Status.WARN if asked else Status.REPORT
+        which = "" if moved == ["implicit"] else f" ({', '.join(moved)})"
         return CHECK.verdict(
             status,
-            f"the rerun {said}, but afterwards the generator is not where the plain run leaves it",
+            f"the rerun {said}, but afterwards the generator{which} is not where the plain run "
+            "leaves it",
             method=method,
         )
     if not asked:
         return CHECK.verdict(Status.REPORT, f"the rerun {said}, though it need not", method=method)
     return CHECK.verdict(Status.PASS, f"the rerun {said}", method=method)
+
+
+def _moved(evidence: Evidence) -> list[str]:
+    """The generators that the recomputed run leaves elsewhere than the plain run."""
+    ours, plain = evidence.recomputed.generators, evidence.plain.generators
+    return [n for n in ours if n in plain and not np.array_equal(ours[n], plain[n])]
 
 
 def _fresh(draws: list[Draw]) -> tuple[set[tuple[str, str]], bool]:

@@ -11,10 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from conformance.case import Case
 from conformance.compare import Comparison, CrossStatus
+from conformance.report.growth import Chart, charts
 from conformance.results import KnownNote, Result, Results
 from conformance.verdict import Level, Status, Verdict
 
-FORMAT = 1
+FORMAT = 2
 #: A verdict's status, or `known` for a deviation that was known beforehand; the worst first. What
 #: is only recorded judges nothing, so that a pass beside it is what a cell shows.
 Mark = Literal[
@@ -189,6 +190,7 @@ class Report(_View):
     cases: list[CaseView]
     deviations: list[DeviationView]
     unsupported: list[UnsupportedView]
+    growth: list[Chart] = Field(description="What grows with depth, and the law beside it.")
     comparison: ComparisonView
 
     @property
@@ -272,6 +274,7 @@ def build(results: Sequence[Results], cases: Sequence[Case], comparison: Compari
         cases=listed,
         deviations=deviations,
         unsupported=_unsupported(listed),
+        growth=charts(cases, found),
         comparison=comparison_view(comparison),
     )
 

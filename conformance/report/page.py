@@ -24,6 +24,7 @@ from conformance.report.data import (
     Report,
     grouped,
 )
+from conformance.report.growth import Frame
 from conformance.results import Result, Results
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -116,6 +117,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    found.filters["frame"] = Frame
     found.filters["web"] = web_address
     found.filters["bytes"] = format_bytes
     found.filters["shorten"] = shorten
@@ -197,4 +199,9 @@ def _procedure(case: Case) -> str:
     words = procedure.kind.replace("_", " ")
     if procedure.kind == "train":
         words += f", {procedure.steps} steps of SGD({procedure.learning_rate:g})"
+    if procedure.between:
+        done = {"reseed": "seeded anew", "draw": "drawn from"}[procedure.between]
+        words += f", the generator {done} before it"
+    if case.release:
+        words += f", {case.release} times"
     return words

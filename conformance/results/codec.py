@@ -166,8 +166,11 @@ def _run_to_model(run: Run) -> m.RunModel:
             )
             for d in run.draws
         ],
-        generator=None if run.generator is None else array_to_model(run.generator),
+        generators=_arrays_to_model(run.generators),
         retained=run.retained,
+        peak=run.peak,
+        held=None if run.held is None else list(run.held),
+        alive=None if run.alive is None else list(run.alive),
         error=None
         if run.error is None
         else m.ErrorModel(
@@ -197,8 +200,11 @@ def _run_from_model(model: m.RunModel) -> Run:
         else tuple(
             Draw(d.region, d.statement, d.phase, array_from_model(d.array)) for d in model.draws
         ),
-        generator=None if model.generator is None else array_from_model(model.generator),
+        generators=_arrays_from_model(model.generators),
         retained=model.retained,
+        peak=model.peak,
+        held=None if model.held is None else tuple(model.held),
+        alive=None if model.alive is None else tuple(model.alive),
         error=None
         if error is None
         else ErrorSeen(error.type, tuple(error.bases), error.message, error.phase),
@@ -252,6 +258,7 @@ def _expected_to_model(expected: Expected) -> m.ExpectedModel:
             recomputed=list(memory.recomputed),
             drop=memory.drop,
             unit=memory.unit,
+            peaks=list(memory.peaks),
         ),
         error=expected.error,
     )
@@ -278,6 +285,7 @@ def _expected_from_model(model: m.ExpectedModel) -> Expected:
             (memory.recomputed[0], memory.recomputed[1]),
             memory.drop,
             memory.unit,
+            (memory.peaks[0], memory.peaks[1]),
         ),
         error=model.error,
     )

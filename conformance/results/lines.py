@@ -110,8 +110,11 @@ class RunModel(_Line):
     state: Arrays
     executions: list[ExecutionModel] | None
     draws: list[DrawModel] | None
-    generator: ArrayModel | None
+    generators: Arrays = Field(description="Numbers drawn after the run, by generator.")
     retained: int | None = Field(description="Bytes.")
+    peak: int | None = Field(description="Bytes.")
+    held: list[int] | None = Field(description="Bytes after each of several runs.")
+    alive: list[int] | None = Field(description="Live tensors after each of several runs.")
     error: ErrorModel | None
     good_run_after_error: bool | None
 
@@ -143,6 +146,7 @@ class MemoryModel(_Line):
     recomputed: Annotated[list[int], Field(min_length=2, max_length=2)]
     drop: int
     unit: int
+    peaks: Annotated[list[int], Field(min_length=2, max_length=2)]
 
 
 class ExpectedModel(_Line):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import random
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
@@ -38,6 +39,7 @@ class Observer(ABC):
         "executions": "Python line trace",
         "randomness": "Python line trace",
         "retained memory": "mallinfo2",
+        "release": "mallinfo2",
     }
 
     #: What follows a program's lines while executions are counted.
@@ -46,6 +48,8 @@ class Observer(ABC):
     def __init__(self, variant: str) -> None:
         self.variant = variant
         self._good: Run | None = None
+        #: The peak that `retained` has come across, in bytes beyond its baseline.
+        self.highest: int | None = None
 
     # -- what each framework says for itself -----------------------------------------------------
 
@@ -60,18 +64,39 @@ class Observer(ABC):
         """A few numbers drawn now from the implicit generator; `None` where there is none."""
         return None
 
+    def numbers(self, generator: object) -> Array | None:
+        """A few numbers drawn now from an explicit generator of the framework; `None` where its
+        state cannot be told, or where it has none (a key)."""
+        return None
+
     def nbytes(self, value: object) -> int:
         """Bytes that a tensor occupies; 0 for anything else."""
         leaf = self.leaf(value)
         return 0 if leaf is None else leaf.array.nbytes
 
+    def wait(self) -> None:  # noqa: B027 (most frameworks have done it when they return)
+        """Wait until the framework has done all that it has begun."""
+
     def settle(self) -> None:
         """Wait until the framework has done all that it has begun, and drop what nobody holds."""
+        self.wait()
         gc.collect()
 
     def held(self) -> int | None:
         """Bytes allocated now. The default asks glibc, and so sees no pool that never gives back."""
         return allocated_bytes()
+
+    def reset_peak(self) -> None:  # noqa: B027 (without a peak there is nothing to reset)
+        """Forget the peak: from now on `peak` tells of what comes."""
+
+    def peak(self) -> int | None:
+        """The most bytes allocated at any time since `reset_peak`; `None` where it cannot be told
+        exactly."""
+        return None
+
+    def alive(self) -> int | None:
+        """Tensors alive now; `None` where they cannot be counted."""
+        return None
 
     def unobserved(self, program: Program) -> Mapping[str, str]:
         """For each check that cannot be observed on this variant and program: why."""
@@ -104,7 +129,12 @@ class Observer(ABC):
         if "executions" not in unobserved:
             run = self.count(program, module, forward, run)
         if "retained memory" not in unobserved and program.procedure in BACKWARD_PROCEDURES:
-            run = replace(run, retained=self.retained(program, module, forward))
+            self.highest = None
+            kept = self.retained(program, module, forward)
+            run = replace(run, retained=kept, peak=self.highest)
+        if program.release and "release" not in unobserved:
+            held, alive = self.leftovers(program, module, forward)
+            run = replace(run, held=held, alive=alive)
         return run
 
     def values(self, program: Program, module: ModuleType, forward: Callable[..., Any]) -> Run:
@@ -114,7 +144,21 @@ class Observer(ABC):
             run = self.read(result)
         except Exception as error:
             return Run(error=error_seen(error, program))
-        return replace(run, generator=self.generator() if program.random else None)
+        return replace(run, generators=self.standing(program, result))
+
+    def standing(self, program: Program, result: Mapping[str, Any]) -> Mapping[str, Array]:
+        """Where each generator of the program stands, told by the numbers that it gives next."""
+        found: dict[str, Array | None] = {}
+        if "implicit" in program.sources:
+            found["implicit"] = self.generator()
+        if "numpy" in program.sources:
+            found["numpy"] = np.random.uniform(size=4)
+        if "python" in program.sources:
+            found["python"] = np.array([random.random() for _ in range(4)])
+        for name, generator in result.get("generators", {}).items():
+            own = isinstance(generator, np.random.Generator)
+            found[name] = generator.random(4) if own else self.numbers(generator)
+        return {name: numbers for name, numbers in found.items() if numbers is not None}
 
     def read(self, result: Mapping[str, Any]) -> Run:
         """What `run(forward)` of a program returned, as an observation."""
@@ -170,7 +214,7 @@ class Observer(ABC):
 
         The baseline is read when the forward pass starts, when the inputs are there already; what
         the frame of `run` holds then (outputs, loss) is subtracted. Runs twice and keeps the second
-        result: the first warms caches up.
+        result: the first warms caches up. Leaves the peak since the baseline in `highest`.
         """
         found: int | None = None
         for _ in range(2):
@@ -186,18 +230,46 @@ class Observer(ABC):
                 if label == "forward" and not before:
                     self.settle()
                     before += [self.held(), self.frame_bytes(frame)]
+                    self.reset_peak()
                 elif label == "backward" and not readings:
                     self.settle()
                     readings += [self.held(), self.frame_bytes(frame)]
 
             with Trace(program, on_phase=on_phase).active():
                 module.run(forward)
+                highest = self.peak()
                 self.settle()
             if len(before) != 2 or len(readings) != 2 or None in before or None in readings:
                 return None
+            self.highest = None if highest is None else highest - before[0]  # type: ignore[operator]
             grown = [after - at for after, at in zip(readings, before, strict=True)]  # type: ignore[operator]
             found = grown[0] - grown[1]
         return found
+
+    def leftovers(
+        self, program: Program, module: ModuleType, forward: Callable[..., Any]
+    ) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+        """Bytes held and tensors alive after each of `program.release` runs of the procedure.
+
+        The garbage collector is off: what only it could free grows from run to run. Nothing traces.
+        """
+        held: list[int | None] = []
+        alive: list[int | None] = []
+        self.settle()
+        gc.disable()
+        try:
+            for _ in range(program.release):
+                module.run(forward)
+                self.wait()
+                held.append(self.held())
+                alive.append(self.alive())
+        finally:
+            gc.enable()
+            gc.collect()
+        return (
+            None if None in held else tuple(n for n in held if n is not None),
+            None if None in alive else tuple(n for n in alive if n is not None),
+        )
 
     def frame_bytes(self, frame: FrameType) -> int:
         """Bytes of the distinct tensors that the variables of a frame hold, containers included."""
@@ -242,6 +314,16 @@ class Observer(ABC):
     def _array(self, value: Any) -> Array:
         leaf = self.leaf(value)
         return np.array(value if leaf is None else leaf.array)
+
+
+def told_apart(run: Run, other: Run) -> Run:
+    """A run without the statements that the other one does not tell apart: for compilers, which make
+    the work of one statement a part of another's."""
+    if run.executions is None or other.executions is None:
+        return run
+    shown = {(e.region, e.statement) for e in other.executions}
+    kept = tuple(e for e in run.executions if (e.region, e.statement) in shown)
+    return replace(run, executions=kept)
 
 
 def computes_alike(run: Run, control: Run) -> bool:

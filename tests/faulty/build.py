@@ -16,15 +16,21 @@ IMPLEMENTATIONS = Path(__file__).parent / "implementations"
 
 @dataclass(frozen=True)
 class Swap:
-    """Where a framework's spelling names its recompute, and what stands there instead."""
+    """Where a framework's spelling names its recompute, what stands there instead, and for which
+    variants."""
 
     named: str
     instead: str
+    variants: tuple[str, ...]
 
 
 SWAPS = {
-    "torch": Swap("from torch.utils.checkpoint import checkpoint", "from faulty import checkpoint"),
-    "reference": Swap("tape.recompute(", "faulty.recompute("),
+    "torch": Swap(
+        "from torch.utils.checkpoint import checkpoint",
+        "from faulty import checkpoint",
+        ("reentrant", "non-reentrant", "selective"),
+    ),
+    "reference": Swap("tape.recompute(", "faulty.recompute(", ("float64",)),
 }
 
 
@@ -44,6 +50,7 @@ def build(framework: str, fault: str, folder: Path) -> Adapter:
     shutil.copy(IMPLEMENTATIONS / framework / f"{fault}.py", made / "faulty.py")
     manifest = yaml.safe_load((made / "adapter.yaml").read_text("utf-8"))
     manifest["name"] = f"{framework}-{fault.replace('_', '-')}"
+    manifest["variants"] = {name: manifest["variants"][name] for name in swap.variants}
     manifest["beside"] = [*manifest.get("beside", []), "faulty.py"]
     (made / "adapter.yaml").write_text(yaml.safe_dump(manifest), "utf-8")
     (made / "known.yaml").write_text("[]\n", "utf-8")

@@ -1,0 +1,128 @@
+"""The executables of a program's jitted functions: compiled once, run and looked at as they are.
+
+A program makes its jitted functions anew whenever it runs. Here each is compiled when it is first
+called, by `jax.jit`'s own way through `lower` and `compile`, and that executable serves the runs that
+follow: what is counted and measured is what gave the values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+import jax
+
+from conformance.program import Program
+
+
+@dataclass
+class Executable:
+    """A function, compiled for arguments of one kind. `jaxpr` is what it was compiled from."""
+
+    name: str
+    kind: tuple[Any, ...]
+    jaxpr: Any
+    compiled: Any
+    #: What `text` holds, once something was made of it.
+    read: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def temporary(self) -> int:
+        """Bytes that it takes for itself while it runs."""
+        return int(self.compiled.memory_analysis().temp_size_in_bytes)
+
+    @property
+    def output(self) -> int:
+        """Bytes of what it puts out."""
+        return int(self.compiled.memory_analysis().output_size_in_bytes)
+
+    def once(self, make: Callable[[str], Any]) -> Any:
+        """What `make` makes of the optimised module's text, made once."""
+        if "made" not in self.read:
+            self.read["made"] = make(self.compiled.as_text())
+        return self.read["made"]
+
+
+@dataclass(frozen=True)
+class Called:
+    """One call of an executable. `copies` are the buffers in what its second result holds, by address,
+    that repeat an argument or another result: (address, bytes)."""
+
+    executable: Executable
+    copies: Mapping[int, int]
+
+
+class Executables:
+    """Those of one forward pass (`plain` or `recomputed`) of a program."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._known: list[Executable] = []
+        #: Of the last time that it was active, in order.
+        self.calls: list[Called] = []
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Inside the `with`, the program's jitted functions run as the executables known here."""
+        self.calls = []
+        original = jax.jit
+
+        def jit(function: Any, *args: Any, **kwargs: Any) -> Any:
+            jitted = original(function, *args, **kwargs)
+            if function.__code__.co_filename != self._program.file:
+                return jitted
+            return lambda *arguments: self._call(jitted, function, arguments)
+
+        with mock.patch.object(jax, "jit", jit):
+            yield
+
+    def _call(self, jitted: Any, function: Any, arguments: tuple[Any, ...]) -> Any:
+        kind = _kind(arguments)
+        for found in self._known:
+            if found.name == function.__qualname__ and found.kind == kind:
+                break
+        else:
+            traced = jitted.trace(*arguments)
+            compiled = traced.lower().compile()
+            found = Executable(function.__qualname__, kind, traced.jaxpr, compiled)
+            self._known.append(found)
+        result = found.compiled(*arguments)
+        self.calls.append(Called(found, _copies(found.jaxpr, arguments, result)))
+        return result
+
+
+def _kind(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    leaves, structure = jax.tree.flatten(arguments)
+    return structure, *((leaf.shape, leaf.dtype, jax.typeof(leaf).weak_type) for leaf in leaves)
+
+
+def _copies(closed: Any, arguments: Any, result: Any) -> dict[int, int]:
+    """Buffers of the residuals (the second of the results) that hold what is held elsewhere too: an
+    argument, another result, or a residual before them."""
+    if not isinstance(result, tuple) or len(result) < 3:
+        return {}
+    first, held = (len(jax.tree.leaves(part)) for part in result[:2])
+    leaves, variables = jax.tree.leaves(result), closed.jaxpr.outvars
+    own = range(first, first + held)
+    elsewhere = {id(v) for v in closed.jaxpr.invars}
+    elsewhere |= {id(v) for i, v in enumerate(variables) if i not in own}
+    needed = {buffer(leaf) for leaf in jax.tree.leaves(arguments)}
+    needed |= {buffer(leaf) for i, leaf in enumerate(leaves) if i not in own}
+    found: dict[int, int] = {}
+    for i in own:
+        if id(variables[i]) in elsewhere:
+            found[buffer(leaves[i])] = int(leaves[i].nbytes)
+        else:
+            needed.add(buffer(leaves[i]))
+            elsewhere.add(id(variables[i]))
+    return {address: size for address, size in found.items() if address not in needed}
+
+
+def buffer(array: Any) -> int:
+    """The address of an array's elements; of a key, of its data's."""
+    if jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
+        array = jax.random.key_data(array)
+    return int(array.unsafe_buffer_pointer())

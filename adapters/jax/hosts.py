@@ -1,0 +1,42 @@
+"""Random numbers that do not come from a key: NumPy's and Python's own.
+
+A traced region runs its Python once, so that such numbers are drawn once, and are constants of what
+is traced. No equation draws them: they are seen where the program makes an array of them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+import jax.numpy as jnp
+import numpy as np
+
+from conformance.observation import Draw
+from conformance.program import Program
+from conformance.worker.trace import Trace
+
+SOURCES = frozenset({"uniform_from", "numpy_uniform", "python_uniform"})
+
+
+@contextmanager
+def drawing(program: Program) -> Iterator[list[Draw]]:
+    """The draws made inside the `with`, in order; under `rerun` those after backward has started."""
+    found: list[Draw] = []
+    original = jnp.asarray
+    trace = Trace(program)
+
+    def asarray(value: Any, *args: Any, **kwargs: Any) -> Any:
+        frame = sys._getframe(1)
+        own = frame.f_code.co_filename == program.file
+        site = program.lines.get(frame.f_lineno) if own else None
+        if site is not None and site.op in SOURCES:
+            array = np.asarray(value, np.float32)
+            found.append(Draw(site.region, site.label, trace.phase, array))
+        return original(value, *args, **kwargs)
+
+    with trace.active(), mock.patch.object(jnp, "asarray", asarray):
+        yield found

@@ -1,0 +1,42 @@
+"""Regions as the body of `jax.lax.scan`: calls that follow each other, each on what the last gave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from conformance.case import Node, Region, chains
+from conformance.emit import Site, Spelling, function
+from conformance.errors import AdapterError
+
+
+class Scans(Spelling):
+    """Writes each chain of calls as one loop, with the region's function as its body."""
+
+    def write_nodes(self, nodes: Iterable[Node], region: str) -> None:
+        for chain in chains(tuple(nodes)):
+            first = chain[0]
+            if isinstance(first, Region):
+                self._write_body(first)
+                if not first.called:
+                    continue
+            if len(chain) == 1:
+                super().write_nodes(chain, region)
+                continue
+            called = first if isinstance(first, Region) else self.region_named(first.region)  # type: ignore[union-attr]
+            body = function(called.name) if self.path == "plain" else self.recompute(called)
+            carry = self.tree(first.takes[0])  # type: ignore[union-attr]
+            scan = f"lax.scan({body}, {carry}, length={len(chain)})"
+            self.code(f"{self.tree(chain[-1].gives)}, _ = {scan}")  # type: ignore[union-attr]
+
+    def _named(self, region: Region) -> bool:
+        return False  # a body is handed over to the loop where it is made
+
+    def _write_body(self, region: Region) -> None:
+        """The function of a region, from one carry to the next; a loop over nothing else."""
+        if self._draws(region.body) or self._threaded(region.body):  # type: ignore[attr-defined]
+            raise AdapterError(f"{self.variant.id} does not spell keys or state in a loop")
+        site = Site("region", self.path, region.name, region.name)
+        with self.code.indent(f"def {function(region.name)}({self.formals(region)[0]}, _):", site):
+            self.write_nodes(region.body, region.name)
+            self.code(f"return {self.tree(region.gives)}, None")
+        self.code()

@@ -1,0 +1,154 @@
+"""Keras on TensorFlow, eagerly: the program's lines, and the buffers of the tensors that are alive."""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.framework import op_callbacks
+
+from conformance.observation import Leaf
+from conformance.program import Program
+from conformance.worker.observer import Observer as Base
+
+#: Address and bytes.
+Buffer = tuple[int, int]
+
+
+class LiveBuffers:
+    """Knows every buffer that an eager operation has put out and that a tensor still holds, and the
+    most bytes alive after any operation: between two, buffers are only freed."""
+
+    def __init__(self) -> None:
+        self.held = self.highest = 0
+        self._tensors: dict[int, tuple[weakref.ref[Any], Buffer]] = {}
+        self._holders: Counter[Buffer] = Counter()
+
+    @contextmanager
+    def active(self) -> Iterator[LiveBuffers]:
+        """Follow operations until the `with` ends."""
+        op_callbacks.add_op_callback(self._called)
+        try:
+            yield self
+        finally:
+            op_callbacks.remove_op_callback(self._called)
+
+    def place(self, tensor: Any) -> Buffer | None:
+        """The whole buffer that a tensor holds; `None` where it has no elements to hold."""
+        known = self._tensors.get(id(tensor))
+        return known[1] if known else buffer(tensor)
+
+    def count(self) -> int:
+        """How many buffers are alive."""
+        return len(self._holders)
+
+    def _called(
+        self,
+        op_type: Any,
+        inputs: Any,
+        attrs: Any,
+        outputs: Any,
+        op_name: Any = None,
+        graph: Any = None,
+    ) -> None:
+        around = [found for found in map(self.place, inputs) if found is not None]
+        for tensor in outputs:
+            place = buffer(tensor)
+            if place is None:
+                continue
+            for start, size in around:  # a slice or an alias keeps the whole buffer
+                if start <= place[0] and sum(place) <= start + size:
+                    place = start, size
+            key = id(tensor)
+            self._tensors[key] = weakref.ref(tensor, lambda _, key=key: self._forget(key)), place
+            self._holders[place] += 1
+            self.held += place[1] if self._holders[place] == 1 else 0
+        self.highest = max(self.highest, self.held)
+
+    def _forget(self, key: int) -> None:
+        _, place = self._tensors.pop(key)
+        self._holders[place] -= 1
+        if not self._holders[place]:
+            del self._holders[place]
+            self.held -= place[1]
+
+
+def buffer(tensor: Any) -> Buffer | None:
+    """Address and bytes of the elements of an eager tensor; `None` for anything else."""
+    if not isinstance(tensor, tf.Tensor) or not hasattr(tensor, "_numpy"):
+        return None
+    if tensor.dtype in (tf.resource, tf.variant, tf.string):
+        return None
+    elements = tensor._numpy()  # the tensor's own memory, not a copy
+    if not isinstance(elements, np.ndarray) or not elements.nbytes:
+        return None
+    return elements.__array_interface__["data"][0], elements.nbytes
+
+
+class Observer(Base):
+    """Python runs a region each time, so that lines tell what ran."""
+
+    methods: Mapping[str, str] = {
+        "executions": "Python line trace",
+        "randomness": "values of the program's lines",
+        "retained memory": "op callbacks, live tensor buffers",
+        "peak memory": "op callbacks, live tensor buffers after each operation",
+        "release": "op callbacks, live tensor buffers",
+    }
+
+    def __init__(self, variant: str) -> None:
+        super().__init__(variant)
+        self._live = LiveBuffers()
+
+    def leaf(self, value: object) -> Leaf | None:
+        if isinstance(value, tf.IndexedSlices):
+            value = tf.convert_to_tensor(value)
+        if not isinstance(value, tf.Tensor | tf.Variable):
+            return None
+        dtype = value.dtype.name
+        array = tf.cast(value, tf.float32) if dtype == "bfloat16" else value
+        return Leaf(np.array(array), dtype)
+
+    def nbytes(self, value: object) -> int:
+        return (self._live.place(value) or (0, 0))[1]
+
+    def identity(self, value: object) -> int:
+        return (self._live.place(value) or (id(value), 0))[0]
+
+    def held(self) -> int | None:
+        return self._live.held
+
+    def reset_peak(self) -> None:
+        self._live.highest = self._live.held
+
+    def peak(self) -> int | None:
+        return self._live.highest
+
+    def alive(self) -> int | None:
+        return self._live.count()
+
+    def retained(
+        self, program: Program, module: ModuleType, forward: Callable[..., Any]
+    ) -> int | None:
+        with self._watching():
+            return super().retained(program, module, forward)
+
+    def leftovers(
+        self, program: Program, module: ModuleType, forward: Callable[..., Any]
+    ) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+        with self._watching():
+            return super().leftovers(program, module, forward)
+
+    @contextmanager
+    def _watching(self) -> Iterator[None]:
+        self.settle()
+        self._live = LiveBuffers()
+        with self._live.active():
+            yield
+        self._live = LiveBuffers()

@@ -1,0 +1,321 @@
+"""How Keras writes a case: `keras.ops` on every backend, and one of two ways to recompute.
+
+`remat-…` wraps the function of a region in `keras.remat`. `scope-…` makes each region a layer, and
+constructs it inside `keras.RematScope`: what the scope says is read when a layer is constructed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from conformance.adapter import Variant, load_file
+from conformance.case import Again, Array, Case, Generator, Region, Statement, Value, leaves
+from conformance.emit import Call, Writer, function
+from conformance.emit import Spelling as Base
+from conformance.program import Site
+
+gradients: Any = load_file(
+    Path(__file__).parent / "gradients.py", "conformance_adapter_keras_gradients"
+)
+
+#: Functions that a program carries along where it uses the operation.
+HELPERS: Mapping[str, str] = {
+    **Base.helpers,
+    "batch_norm": """
+        def batch_norm(x, gamma, beta, running_mean, running_var, momentum, epsilon):
+            mean, var = ops.moments(x, axes=[0, 2, 3])
+            running_mean.assign((1 - momentum) * running_mean + momentum * mean)
+            running_var.assign((1 - momentum) * running_var + momentum * var)
+            return ops.batch_normalization(x, mean, var, 1, beta, gamma, epsilon)
+        """,
+}
+
+
+def _conv2d(call: Call) -> str:
+    x, w = call.arguments["x"], call.arguments["w"]
+    stride = "" if call.options["stride"] == 1 else f", strides={call.options['stride']}"
+    # A kernel of Keras is (height, width, in, out).
+    kernel = f"ops.transpose({w}, (2, 3, 1, 0))"
+    rest = f'padding="{call.options["padding"]}", data_format="channels_first"'
+    return f"ops.conv({x}, {kernel}{stride}, {rest})"
+
+
+def _pool(call: Call) -> str:
+    kind = {"max_pool2d": "max", "avg_pool2d": "average"}[call.op]
+    size = call.options["size"]
+    return f'ops.{kind}_pool({call.arguments["x"]}, {size}, {size}, data_format="channels_first")'
+
+
+def _reduced(call: Call) -> str:
+    axis, keepdims = call.options["axis"], call.options["keepdims"]
+    words = [call.arguments["x"]]
+    words += [] if axis is None else [f"axis={axis}"]
+    words += ["keepdims=True"] if keepdims else []
+    return f"ops.{call.op}({', '.join(words)})"
+
+
+def _range(call: Call) -> str:
+    low, high = call.options["low"], call.options["high"]
+    return "" if (low, high) == (0, 1) else f", minval={low}, maxval={high}"
+
+
+def _seed(call: Call) -> str:
+    generator, seed = call.arguments.get("generator"), call.options.get("seed")
+    given = generator or seed
+    return "" if given is None else f", seed={given}"
+
+
+def _dropout(call: Call) -> str:
+    return f"keras.random.dropout({call.arguments['x']}, {call.options['p']}{_seed(call)})"
+
+
+#: A draw of NumPy's: `source` is its global generator or one of its own.
+_NUMPY = 'ops.convert_to_tensor({source}.uniform({low}, {high}, {shape}), "float32")'
+
+
+def _uniform(call: Call) -> str:
+    return f"keras.random.uniform({call.options['shape']}{_range(call)}{_seed(call)})"
+
+
+class Spelling(Base):
+    """Writes one case for `remat-…` or `scope-…`."""
+
+    helpers = HELPERS
+    seeding = "keras.utils.set_random_seed({seed})"
+    drawing = "keras.random.uniform((3,))"
+    operations: Mapping[str, Writer] = {
+        "add": "ops.add({a}, {b})",
+        "subtract": "ops.subtract({a}, {b})",
+        "multiply": "ops.multiply({a}, {b})",
+        "divide": "ops.divide({a}, {b})",
+        "negative": "ops.negative({x})",
+        "matmul": "ops.matmul({a}, {b})",
+        "linear": "ops.add(ops.matmul({x}, ops.transpose({w})), {b})",
+        "conv2d": _conv2d,
+        "max_pool2d": _pool,
+        "avg_pool2d": _pool,
+        "batch_norm": "batch_norm({x}, {gamma}, {beta}, {running_mean}, {running_var}, "
+        "momentum={momentum}, epsilon={eps})",
+        "layer_norm": "ops.layer_normalization({x}, {gamma}, {beta}, epsilon={eps})",
+        "embedding": "ops.take({table}, {indices}, axis=0)",
+        "relu": "ops.relu({x})",
+        "gelu": "ops.gelu({x}, approximate=False)",
+        "tanh": "ops.tanh({x})",
+        "sigmoid": "ops.sigmoid({x})",
+        "sin": "ops.sin({x})",
+        "cos": "ops.cos({x})",
+        "exp": "ops.exp({x})",
+        "log": "ops.log({x})",
+        "softmax": "ops.softmax({x}, axis={axis})",
+        "dropout": _dropout,
+        "sum": _reduced,
+        "mean": _reduced,
+        "reshape": "ops.reshape({x}, {shape})",
+        "permute_dims": "ops.transpose({x}, {axes})",
+        "concat": "ops.concatenate({arrays}, axis={axis})",
+        "split": "ops.split({x}, {sections}, axis={axis})",
+        "astype": 'ops.cast({x}, "{dtype}")',
+        "stop_gradient": "ops.stop_gradient({x})",
+        "uniform": _uniform,
+        "uniform_from": _uniform,
+        "numpy_uniform": lambda call: _NUMPY.format(source="np.random", **call.options),
+        "python_uniform": 'ops.convert_to_tensor(random.uniform({low}, {high}), "float32")',
+        "raise_if": "raise_if({x}, {flag})",
+    }
+
+    def __init__(self, case: Case, variant: Variant) -> None:
+        super().__init__(case, variant)
+        self.way, _, name = variant.name.partition("-")
+        self.backend = gradients.BACKENDS[name]
+        self.imports = (
+            "import os",
+            "import random",
+            f'os.environ["KERAS_BACKEND"] = "{name}"',
+            "import keras",
+            "import numpy as np",
+            *self.backend.imports,
+            "from keras import ops",
+        )
+        self.without_gradients = self.backend.without_gradients
+        variables = {array.name for array in (*case.parameters, *case.state)}
+        #: Names that are a `keras.Variable` where the program is now, and those read from `self`.
+        self._variables, self._owned = variables, frozenset[str]()
+        self._handing = False
+        generators = [value for value in case.inputs if isinstance(value, Generator)]
+        self._numpy = {value.name for value in generators if value.library == "numpy"}
+        dtypes = {array.dtype for array in case.arrays}
+        dtypes |= {str(s.options.get("dtype", "float32")) for _, s in case.statements()}
+        self._wide = name == "jax" and "float64" in dtypes
+        #: Layers cast what they are given to float32 by default.
+        self._casts = any("float" in dtype and dtype != "float32" for dtype in dtypes)
+
+    # -- inputs --------------------------------------------------------------------------------
+
+    def write_helpers(self) -> None:
+        if self._wide:
+            self.code('jax.config.update("jax_enable_x64", True)')
+            self.code("\n")
+        super().write_helpers()
+
+    def tensor(self, array: Array, source: str) -> str:
+        if array in self.case.inputs:
+            return f'ops.convert_to_tensor({source}, "{array.dtype}")'
+        trainable = "" if array.gradient else ", trainable=False"
+        return f'keras.Variable({source}, dtype="{array.dtype}"{trainable})'
+
+    def framework_generator(self, seed: int) -> str:
+        return f"keras.random.SeedGenerator({seed})"
+
+    def expression(self, statement: Statement) -> str:
+        if statement.op == "is_unwrapped_by":
+            region = function(statement.names()[0])
+            return "True" if self.path == "plain" else f"remat_{region}.__wrapped__ is {region}"
+        if statement.op == "uniform_from" and statement.names()[0] in self._numpy:
+            call = self.spelled(statement)
+            return _NUMPY.format(source=call.arguments["generator"], **call.options)
+        return super().expression(statement)
+
+    # -- regions -------------------------------------------------------------------------------
+
+    def write_region(self, region: Region) -> None:
+        name = function(region.name)
+        if self.way == "scope" and region.granularity == "operation":
+            self._write_function(region, name)
+            with self._scope("activations"):
+                self.code(f"{name}_layer = keras.layers.Activation({name})")
+        elif self.way == "scope" or region.granularity == "module":
+            self._write_layer(region, name)
+        else:
+            self._write_function(region, name)
+        if self.way == "remat" and self.path == "recomputed":
+            block = "None" if region.block == "invalid" else name
+            self.code(f"remat_{name} = keras.remat({block})")
+
+    def recompute(self, region: Region) -> str:
+        name = function(region.name)
+        if self.way == "remat":
+            return f"remat_{name}"
+        return f"{name}_layer" if region.granularity == "operation" else name
+
+    def _write_function(self, region: Region, name: str) -> None:
+        with self._inside(region, frozenset(self._owned)):
+            super().write_region(region)
+
+    def _write_layer(self, region: Region, name: str) -> None:
+        """A layer that owns the variables its body reads, and its construction."""
+        code = self.code
+        owned = [n for n in region.captured() if n in self._variables]
+        values = [self.name(n) for n in owned]
+        kind = "".join(word.capitalize() for word in name.split("_"))
+        site = Site("region", self.path, region.name, region.name)
+        with code.indent(f"class {kind}(keras.layers.Layer):"):
+            if owned or self._casts:
+                with code.indent(f"def __init__({', '.join(['self', *owned])}):"):
+                    code(f"super().__init__({'autocast=False' if self._casts else ''})")
+                    for variable in owned:
+                        code(f"self.{variable} = {variable}")
+                code()
+            parameters = ", ".join(filter(None, ["self", self.parameters(region)]))
+            inside = self._inside(region, frozenset(owned))
+            with code.indent(f"def call({parameters}):", site), inside:
+                self.write_unpacking(region)
+                self.write_nodes(region.body, region.name)
+                code(f"return {self.tree(region.gives)}")
+        code()
+        with self._scope("full"):
+            code(f"{name} = {kind}({', '.join(values)})")
+
+    @contextmanager
+    def _scope(self, mode: str) -> Iterator[None]:
+        """The scope in which a layer that is to be recomputed is constructed."""
+        if self.way == "scope" and self.path == "recomputed":
+            with self.code.indent(f'with keras.RematScope(mode="{mode}"):'):
+                yield
+        else:
+            yield
+
+    @contextmanager
+    def _inside(self, region: Region, owned: frozenset[str]) -> Iterator[None]:
+        """The body of a region: what it takes are tensors."""
+        before = self._variables, self._owned
+        taken = {n for t in (region.takes, region.kwargs) for n in leaves(t)}
+        self._variables, self._owned = self._variables - taken, owned - taken
+        yield
+        self._variables, self._owned = before
+
+    def name(self, name: str) -> str:
+        place = f"self.{name}" if name in self._owned else name
+        # A variable is handed to a region as its value: backends know no `keras.Variable`.
+        return f"{place}.value" if self._handing and name in self._variables else place
+
+    def call_arguments(self, node: Region | Again) -> str:
+        self._handing = True
+        words = [self.tree(tree) for tree in node.takes]
+        if self.way == "scope":  # a layer takes only tensors by position
+            formals = self.formals(
+                self.region_named(node.region) if isinstance(node, Again) else node
+            )
+            plain = {value.name for value in self.case.inputs if isinstance(value, Value)}
+            words = [
+                f"{formal}={word}" if word in plain else word
+                for formal, word in zip(formals, words, strict=True)
+            ]
+        words += [f"{key}={self.tree(tree)}" for key, tree in node.kwargs.items()]
+        self._handing = False
+        return ", ".join(words)
+
+    def called(self, node: Region | Again, callee: str, region: Region) -> str:
+        if self.way == "remat":
+            return super().called(node, callee, region)
+        return f"{callee}({self.call_arguments(node)})"  # plain, too: a layer constructed outside
+
+    # -- run -----------------------------------------------------------------------------------
+
+    def loss(self) -> str:
+        """The expression of the loss."""
+        loss, place = self.case.loss, self.loss_place()
+        assert loss is not None
+        return place if loss.reduction == "none" else f"ops.{loss.reduction}({place})"
+
+    def write_gradients(self) -> None:
+        self._write_step()
+        self._write_return("[loss]")
+
+    def write_training(self) -> None:
+        code, case = self.code, self.case
+        trained = ", ".join(f'"{p.name}"' for p in case.parameters if p.gradient)
+        code("losses = []")
+        with code.indent(f"for _ in range({case.procedure.steps}):"):
+            self._write_step()
+            with code.indent(f"for name in ({trained},):"):
+                code(f"values[name].assign_sub({case.procedure.learning_rate} * gradients[name])")
+            code("losses.append(loss)")
+        self._write_return("losses")
+
+    def _write_step(self) -> None:
+        entries = [
+            f'"{a.name}": values["{a.name}"]' + (self.backend.asks if given else ".value")
+            for arrays, given in ((self.case.inputs, True), (self.case.parameters, False))
+            for a in arrays
+            if isinstance(a, Array) and a.gradient
+        ]
+        self.code(f"wanted = {{{', '.join(entries)}}}")
+        self.backend.write(self)
+
+    def _write_return(self, losses: str) -> None:
+        case, kind = self.case, self.case.procedure.kind
+        asking = [array.name for array in case.arrays if array.gradient]
+        names = ", ".join(f'"{name}"' for name in case.wrt)
+        results = ['"outputs": outputs', f'"losses": {losses}']
+        for found in ("gradients", "again"):
+            if found == "again" and kind not in ("second_backward", "second_order"):
+                continue
+            all_asked = asking == list(case.wrt)
+            chosen = found if all_asked else f"{{name: {found}[name] for name in ({names},)}}"
+            results.append(f'"{found}": {chosen}')
+        if kind == "train":
+            results.append(f'"parameters": {self.chosen(case.parameters)}')
+        self.code(f"return {{{', '.join(results)}{self.state_entry()}}}")

@@ -1,0 +1,177 @@
+"""Reading Paddle's programs (PIR): which line of a case each operation comes from, and which run.
+
+An operation carries the Python stack that made it, and what the recompute pass clones keeps it. The
+kernels that the profiler saw launched have to be those of the operations, or the counts are refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from paddle.profiler import Profiler, ProfilerTarget, RecordEvent
+
+from conformance.observation import Phase
+from conformance.program import Program, Site
+from conformance.worker.trace import Trace
+
+#: Operations that make constants or only regroup values: no statement does its work with them.
+AROUND = frozenset({"full", "full_int_array", "assign_value", "full_like", "data", "parameter"})
+#: Operations of no kernel.
+REGROUPING = frozenset({"combine", "split", "slice"})
+_FRAME = re.compile(r'^\s*File "(?P<file>.*)", line (?P<line>\d+), in (?P<function>.*)')
+_LAUNCH = re.compile(r"^(?:pd_op\.)?(\w+?)_? kernel launch\[")
+_MARK = re.compile(r"^at (forward|backward|elsewhere)\[")
+
+
+#: A line of the case's program and the function that it is in.
+Place = tuple[int, str]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation of a program.
+
+    `stack` are the places in the case's program that made it, the innermost last; `again` says
+    whether the recompute pass has put it into backward.
+    """
+
+    name: str
+    stack: tuple[Place, ...]
+    again: bool
+
+
+def operations(graph: Any, program: Program) -> list[Operation]:
+    """The operations of a graph that a case's program has made, in order."""
+    # A statement may span several lines: its first one stands for all. Statements of one name are
+    # equal sites, and not the same.
+    first = {id(site): line for line, site in sorted(program.lines.items(), reverse=True)}
+
+    def one(op: Any) -> Operation:
+        attributes = op.attrs()
+        frames = [_FRAME.match(text) for text in attributes.get("op_callstack", ())]
+        stack = []
+        for frame in frames:
+            if frame is not None and frame["file"] == program.file:
+                line = int(frame["line"])
+                site = program.lines.get(line)
+                stack.append((line if site is None else first[id(site)], frame["function"]))
+        return Operation(kernel(op.name()), tuple(stack), "bwd_recompute_id" in attributes)
+
+    return [one(op) for op in graph.global_block().ops]
+
+
+def kernel(name: str) -> str:
+    """The kernel that an operation launches: `sin` for `pd_op.sin`, and for `pd_op.sin_` in place."""
+    return name.rpartition(".")[2].removesuffix("_")
+
+
+def executions(
+    program: Program, path: str, forward: Iterable[Operation], backward: Iterable[Operation]
+) -> tuple[Counter[tuple[Site, Phase]], Counter[tuple[Site, Phase]]]:
+    """Executions of regions and of statements in one run of `path`.
+
+    A statement ran as often as the operation that ends it is there; `backward` may hold anything,
+    and what comes from a statement's line is a rerun of it. A region ran in each of its calls as
+    often as the statement in it that ran most.
+    """
+    made: dict[tuple[Place, ...], list[str]] = defaultdict(list)
+    again: dict[tuple[Place, ...], Counter[str]] = defaultdict(Counter)
+    for op in forward:
+        if op.name not in AROUND and _site(program, op) is not None:
+            made[op.stack].append(op.name)
+    for op in backward:
+        again[op.stack][op.name] += 1
+    functions = {site.region.replace("-", "_"): site for site in program.sites("region", path)}
+    statements: Counter[tuple[Site, Phase]] = Counter()
+    calls: dict[tuple[Site, tuple[Place, ...]], int] = {}
+    for stack, names in made.items():
+        site = program.lines[stack[-1][0]]
+        reruns = again[stack][names[-1]] // names.count(names[-1])
+        statements[site, "forward"] += 1
+        statements[site, "rerun"] += reruns
+        for depth, (_, name) in enumerate(stack):
+            if name in functions:
+                call = functions[name], stack[:depth]
+                calls[call] = max(calls.get(call, 0), reruns)
+    regions: Counter[tuple[Site, Phase]] = Counter()
+    for (site, _), reruns in calls.items():
+        regions[site, "forward"] += 1
+        regions[site, "rerun"] += reruns
+    return regions, statements
+
+
+def _site(program: Program, op: Operation) -> Site | None:
+    site = program.lines.get(op.stack[-1][0]) if op.stack else None
+    return site if site is not None and site.kind == "statement" else None
+
+
+# -- what really ran -------------------------------------------------------------------------------
+
+
+class Marking(Trace):
+    """Leaves a mark for the profiler at every line of `run`, and remembers its variables."""
+
+    names: Mapping[str, Any]
+
+    def _step(self, frame: FrameType, event: str, argument: object) -> Any:
+        found = super()._step(frame, event, argument)
+        if event == "return" and frame.f_code.co_name == "run":
+            self.names = dict(frame.f_locals)
+        if event == "line" and frame.f_code.co_name == "run":
+            site = self.program.lines.get(frame.f_lineno)
+            label = site.label if site is not None and site.kind == "phase" else "elsewhere"
+            with RecordEvent(f"at {label}"):
+                pass
+        return found
+
+
+def launches(work: Callable[[], object]) -> Mapping[str, Counter[str]]:
+    """How often each kernel was launched, by the mark before it, and (as `""`) in all.
+
+    Marks themselves are counted under their own name: `found["forward"]["at forward"]`.
+    """
+    profiler = Profiler(targets=[ProfilerTarget.CPU], on_trace_ready=lambda _: None)
+    profiler.start()
+    try:
+        work()
+    finally:
+        profiler.stop()
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "trace.json"
+        profiler.export(str(file), "json")
+        events = json.loads(file.read_text("utf-8"))["traceEvents"]
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    place = "elsewhere"
+    for event in sorted(events, key=lambda e: float(e.get("ts", 0))):
+        name = str(event.get("name", ""))
+        if mark := _MARK.match(name):
+            place = mark[1]
+            found[place][f"at {place}"] += 1
+        elif launch := _LAUNCH.match(name):
+            found[place][launch[1]] += 1
+            found[""][launch[1]] += 1
+    return found
+
+
+def times(program: Program, ops: Iterable[Operation], launched: Mapping[str, int]) -> int:
+    """How often a program ran, where it launched every kernel that a statement needs equally often.
+
+    Raises `RuntimeError` where the kernels are not those of the operations.
+    """
+    ops = list(ops)
+    there = Counter(op.name for op in ops)
+    asked = {op.name for op in ops if _site(program, op) is not None and op.name not in AROUND}
+    asked -= REGROUPING
+    found = {name: launched.get(name, 0) / there[name] for name in asked}
+    counts = set(found.values())
+    if len(counts) > 1 or not all(count.is_integer() for count in counts):
+        raise RuntimeError(f"kernels launched are not the program's operations: {found}")
+    return int(counts.pop()) if counts else 1

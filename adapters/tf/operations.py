@@ -1,0 +1,139 @@
+"""How TensorFlow writes the operations of a case."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from conformance.emit import RAISE_IF, Call, Writer
+
+#: Functions that a program carries along where it uses the operation: images are NCHW in a case,
+#: and TensorFlow computes on them in NHWC on the CPU.
+HELPERS: Mapping[str, str] = {
+    "raise_if": RAISE_IF,
+    "conv2d": """
+        def conv2d(x, w, strides, padding):
+            # On the CPU, convolutions are computed in NHWC.
+            x, w = tf.transpose(x, [0, 2, 3, 1]), tf.transpose(w, [2, 3, 1, 0])
+            y = tf.nn.conv2d(x, w, strides=strides, padding=padding)
+            return tf.transpose(y, [0, 3, 1, 2])
+        """,
+    "max_pool2d": """
+        def max_pool2d(x, size):
+            x = tf.transpose(x, [0, 2, 3, 1])
+            y = tf.nn.max_pool2d(x, size, strides=size, padding="VALID")
+            return tf.transpose(y, [0, 3, 1, 2])
+        """,
+    "avg_pool2d": """
+        def avg_pool2d(x, size):
+            x = tf.transpose(x, [0, 2, 3, 1])
+            y = tf.nn.avg_pool2d(x, size, strides=size, padding="VALID")
+            return tf.transpose(y, [0, 3, 1, 2])
+        """,
+    "batch_norm": """
+        def batch_norm(x, gamma, beta, running_mean, running_var, momentum, eps):
+            mean, var = tf.nn.moments(x, axes=[0, 2, 3])
+            running_mean.assign((1 - momentum) * running_mean + momentum * mean)
+            running_var.assign((1 - momentum) * running_var + momentum * var)
+            mean, var, beta, gamma = (
+                tf.reshape(value, [-1, 1, 1]) for value in (mean, var, beta, gamma)
+            )
+            return tf.nn.batch_normalization(x, mean, var, beta, gamma, eps)
+        """,
+    "layer_norm": """
+        def layer_norm(x, gamma, beta, eps):
+            mean, var = tf.nn.moments(x, axes=[-1], keepdims=True)
+            return tf.nn.batch_normalization(x, mean, var, beta, gamma, eps)
+        """,
+}
+
+
+def _reduced(call: Call) -> str:
+    axis, keepdims = call.options["axis"], call.options["keepdims"]
+    if axis is None and not keepdims:
+        return f"tf.reduce_{call.op}({call.arguments['x']})"
+    keep = ", keepdims=True" if keepdims else ""
+    return f"tf.reduce_{call.op}({call.arguments['x']}, axis={axis}{keep})"
+
+
+def _conv2d(call: Call) -> str:
+    stride, padding = call.options["stride"], str(call.options["padding"]).upper()
+    return f'conv2d({call.arguments["x"]}, {call.arguments["w"]}, {stride}, "{padding}")'
+
+
+def _dropout(call: Call) -> str:
+    return f"tf.nn.dropout({call.arguments['x']}, rate={call.options['p']}{_seed(call)})"
+
+
+def _seed(call: Call) -> str:
+    return "" if call.options["seed"] is None else f", seed={call.options['seed']}"
+
+
+def _bounds(call: Call) -> str:
+    low, high = call.options["low"], call.options["high"]
+    return "" if (low, high) == (0, 1) else f", minval={low}, maxval={high}"
+
+
+def _uniform(call: Call) -> str:
+    return f"tf.random.uniform({_shape(call)}{_bounds(call)}{_seed(call)})"
+
+
+def _shape(call: Call) -> list[int]:
+    return list(call.options["shape"])  # type: ignore[arg-type]
+
+
+def uniform_from(call: Call, library: str) -> str:
+    """Uniform numbers from an explicit generator, of TensorFlow or of NumPy."""
+    generator = call.arguments["generator"]
+    if library == "framework":
+        return f"{generator}.uniform({_shape(call)}{_bounds(call)})"
+    return _numpy_uniform(call, f"{generator}.uniform")
+
+
+def _numpy_uniform(call: Call, draw: str = "np.random.uniform") -> str:
+    low, high = call.options["low"], call.options["high"]
+    return f"tf.constant({draw}({low}, {high}, {_shape(call)}), dtype=tf.float32)"
+
+
+def _python_uniform(call: Call) -> str:
+    return f"tf.constant(random.uniform({call.options['low']}, {call.options['high']}))"
+
+
+#: How TensorFlow writes each operation.
+OPERATIONS: Mapping[str, Writer] = {
+    "add": "{a} + {b}",
+    "subtract": "{a} - {b}",
+    "multiply": "{a} * {b}",
+    "divide": "{a} / {b}",
+    "negative": "-{x}",
+    "matmul": "{a} @ {b}",
+    "linear": "tf.matmul({x}, {w}, transpose_b=True) + {b}",
+    "conv2d": _conv2d,
+    "max_pool2d": "max_pool2d({x}, {size})",
+    "avg_pool2d": "avg_pool2d({x}, {size})",
+    "batch_norm": "batch_norm({x}, {gamma}, {beta}, {running_mean}, {running_var}, "
+    "momentum={momentum}, eps={eps})",
+    "layer_norm": "layer_norm({x}, {gamma}, {beta}, eps={eps})",
+    "embedding": "tf.gather({table}, {indices})",
+    "relu": "tf.nn.relu({x})",
+    "gelu": "tf.nn.gelu({x})",
+    "tanh": "tf.tanh({x})",
+    "sigmoid": "tf.sigmoid({x})",
+    "sin": "tf.sin({x})",
+    "cos": "tf.cos({x})",
+    "exp": "tf.exp({x})",
+    "log": "tf.math.log({x})",
+    "softmax": "tf.nn.softmax({x}, axis={axis})",
+    "dropout": _dropout,
+    "sum": _reduced,
+    "mean": _reduced,
+    "reshape": "tf.reshape({x}, {shape})",
+    "permute_dims": "tf.transpose({x}, {axes})",
+    "concat": "tf.concat({arrays}, axis={axis})",
+    "split": "tf.split({x}, {sections}, axis={axis})",
+    "astype": "tf.cast({x}, tf.{dtype})",
+    "stop_gradient": "tf.stop_gradient({x})",
+    "uniform": _uniform,
+    "numpy_uniform": _numpy_uniform,
+    "python_uniform": _python_uniform,
+    "raise_if": "raise_if({x}, {flag})",
+}

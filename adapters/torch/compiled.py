@@ -1,0 +1,104 @@
+"""The observer of compiled variants, over the eager one: what graphs were compiled, and which ran."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from conformance.adapter import load_file
+from conformance.observation import Observation, Run
+from conformance.program import Program
+from conformance.worker.observer import Observer as Base
+
+graphs: Any = load_file(Path(__file__).parent / "graphs.py", "conformance_adapter_torch_graphs")
+
+VARIANTS = ("compiled-aot-eager", "compiled-inductor", "memory-budget")
+#: One for the process: what is compiled is noted from the first observer on.
+GRAPHS = graphs.Graphs()
+
+
+class Compiled(Base if TYPE_CHECKING else object):
+    """What differs where the program is compiled.
+
+    A function is compiled once, in the pass that looks at values, and later passes run the same
+    code. A dispatch mode would make Dynamo run everything eagerly, so that none is used. Where Dynamo
+    breaks the graph, and leaves regions to Python, nothing is told of them.
+    """
+
+    methods: Mapping[str, str] = {
+        "executions": "AOTAutograd's graphs, nodes by program line, and how often each graph ran",
+        "randomness": "gradients under one seed",
+        "retained memory": "live storages that compiled graphs have put out",
+        "release": "live storages that compiled graphs have put out",
+    }
+
+    def __init__(self, variant: str) -> None:
+        super().__init__(variant)
+        self._unobserved: dict[str, str] = {}
+
+    def unobserved(self, program: Program) -> Mapping[str, str]:
+        return {"peak memory": "what a graph holds while it runs is its own"}
+
+    def observe(self, program: Program) -> Observation:
+        GRAPHS.forget()
+        # what a program has set is not left to the next one
+        settings = torch._functorch.config.patch(activation_memory_budget=1.0)
+        with settings, torch._functorch.config.patch(donated_buffer=True), GRAPHS.watched():
+            found = super().observe(program)
+        GRAPHS.forget()
+        return found
+
+    def run(
+        self, program: Program, module: ModuleType, path: str, unobserved: dict[str, str]
+    ) -> Run:
+        self._unobserved = unobserved
+        return super().run(program, module, path, unobserved)
+
+    def values(self, program: Program, module: ModuleType, forward: Callable[..., Any]) -> Run:
+        run = super().values(program, module, forward)
+        for reason in graphs.breaks()[:1]:
+            told = f"a graph break left regions to Python, and they ran eagerly: {reason}"
+            self._unobserved |= dict.fromkeys(("executions", "retained memory", "release"), told)
+        return run
+
+    def count(
+        self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run
+    ) -> Run:
+        """Runs of the graphs that the values pass has compiled."""
+        GRAPHS.restart()
+        module.run(forward)
+        path = forward.__name__
+        seen, calls = graphs.counts(GRAPHS.compiled, program, path)
+        if not seen:
+            raise RuntimeError(f"no statement of {program.case} is in a graph that has run")
+        return replace(run, executions=graphs.executions(program, path, seen, calls))
+
+    def retained(
+        self, program: Program, module: ModuleType, forward: Callable[..., Any]
+    ) -> int | None:
+        return Base.retained(self, program, module, forward)
+
+    def leftovers(
+        self, program: Program, module: ModuleType, forward: Callable[..., Any]
+    ) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+        return Base.leftovers(self, program, module, forward)
+
+    def held(self) -> int | None:
+        return sum(GRAPHS.alive())
+
+    def alive(self) -> int | None:
+        return len(GRAPHS.alive())
+
+    def reset_peak(self) -> None:
+        pass
+
+    def peak(self) -> int | None:
+        return None
+
+    def nbytes(self, value: object) -> int:
+        return GRAPHS.nbytes(value) if isinstance(value, torch.Tensor) else 0

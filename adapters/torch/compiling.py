@@ -1,0 +1,29 @@
+"""The lines of a program that have its forward pass compiled, by variant."""
+
+from __future__ import annotations
+
+BACKENDS = {
+    "compiled-aot-eager": "aot_eager",
+    "compiled-inductor": "inductor",
+    "memory-budget": "aot_eager",
+}
+
+
+def lines(variant: str, procedure: str) -> list[str]:
+    """What stands in `run` before the forward pass; nothing for variants that do not compile."""
+    if variant not in BACKENDS:
+        return []
+    found = []
+    if procedure in ("second_backward", "second_order"):
+        # backward graphs give back what they are given, unless told that they run again
+        found.append("torch._functorch.config.donated_buffer = False")
+    if variant == "memory-budget":
+        found.append("budget = 0.0 if forward is recomputed else 1.0")
+        found.append("torch._functorch.config.activation_memory_budget = budget")
+    found.append(f'forward = torch.compile(forward, backend="{BACKENDS[variant]}")')
+    return found
+
+
+def replaces_numpy(variant: str) -> bool:
+    """Whether calls of NumPy's global generator are compiled to calls of PyTorch's."""
+    return variant in BACKENDS

@@ -1,0 +1,109 @@
+"""How `selective` writes a case: a region's policy as the contexts that checkpoint runs it under."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from conformance.case import Again, Region, Statement, walk
+from conformance.emit import Spelling as Base
+from conformance.errors import AdapterError
+
+IMPORTS = (
+    "from collections import Counter",
+    "from functools import partial",
+    "from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts",
+)
+#: The operator that computes an operation's result, for those that a policy may keep.
+OPERATORS: Mapping[str, str] = {
+    "add": "add.Tensor",
+    "subtract": "sub.Tensor",
+    "multiply": "mul.Tensor",
+    "divide": "div.Tensor",
+    "negative": "neg.default",
+    "matmul": "mm.default",
+    "linear": "addmm.default",
+    "conv2d": "convolution.default",
+    "layer_norm": "native_layer_norm.default",
+    "embedding": "embedding.default",
+    "relu": "relu.default",
+    "gelu": "gelu.default",
+    "tanh": "tanh.default",
+    "sigmoid": "sigmoid.default",
+    "sin": "sin.default",
+    "cos": "cos.default",
+    "exp": "exp.default",
+    "log": "log.default",
+    "softmax": "_softmax.default",
+}
+#: A list of operators cannot tell one call of an operator from another.
+KEEP_CALLS = """
+    def keep_calls(kept):
+        \"\"\"Contexts that keep the results of some calls of operators, numbered from 0.\"\"\"
+
+        def contexts():
+            seen = Counter()
+
+            def policy(ctx, op, *args, **kwargs):
+                number = seen[op]
+                seen[op] += 1
+                if number in kept.get(op, ()):
+                    return CheckpointPolicy.MUST_SAVE
+                return CheckpointPolicy.PREFER_RECOMPUTE
+
+            return create_selective_checkpoint_contexts(policy)
+
+        return contexts
+    """
+
+
+class Policies(Base):
+    """Gives every call of checkpoint the contexts of its region's policy."""
+
+    def write_helpers(self) -> None:
+        super().write_helpers()
+        if any(not _is_listed(region) for region in self.case.regions()):
+            self.code(KEEP_CALLS)
+            self.code("\n")
+
+    def options(self, region: Region) -> list[str]:
+        """The keywords of a region's call."""
+        return [*super().options(region), f"context_fn={_contexts(region)}"]  # type: ignore[misc]
+
+
+def _contexts(region: Region) -> str:
+    calls = _calls(region)
+    kept = [(op, n) for op, n, saved in calls if saved]
+    if not _is_listed(region):
+        listed = {op: [n for other, n in kept if other == op] for op, _ in kept}
+        return "keep_calls({" + ", ".join(f"{op}: {n}" for op, n in listed.items()) + "})"
+    return f"partial(create_selective_checkpoint_contexts, [{', '.join(dict(kept))}])"
+
+
+def _is_listed(region: Region) -> bool:
+    """Whether a list of operators says all: no operator is both kept and run again."""
+    calls = _calls(region)
+    return {op for op, _, saved in calls if saved}.isdisjoint(
+        op for op, _, saved in calls if not saved
+    )
+
+
+def _calls(region: Region) -> list[tuple[str, int, bool]]:
+    """The calls of operators in a region that a policy could keep: the operator, the number of its
+    call from 0, and whether the region's policy keeps it."""
+    found: list[tuple[str, int, bool]] = []
+    seen: Counter[str] = Counter()
+    own = [node for node in region.body if isinstance(node, Statement)]
+    for node in walk(region.body):
+        if isinstance(node, Again) and region.save:
+            raise AdapterError("a policy around further calls of a region is not written")
+        if not isinstance(node, Statement):
+            continue
+        saved = node in own and region.saves(node)
+        if saved and node.op not in OPERATORS:
+            raise AdapterError(f"no operator is known that computes {node.op!r}")
+        if node.op in OPERATORS:
+            operator = f"torch.ops.aten.{OPERATORS[node.op]}"
+            found.append((operator, seen[operator], saved))
+            seen[operator] += 1
+    return found

@@ -1,0 +1,120 @@
+"""How `wrapper` writes a case: regions are modules, and `checkpoint_wrapper` wraps them once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from conformance.case import Again, Array, Node, Region, walk
+from conformance.emit import Spelling as Base
+from conformance.emit import function
+from conformance.program import Site
+
+WRAPPER = "torch.distributed.algorithms._checkpoint.checkpoint_wrapper"
+IMPORTS = ("from torch import nn", f"from {WRAPPER} import checkpoint_wrapper")
+
+
+class Modules(Base):
+    """A class per region. What a region captures are attributes of its module; a region inside
+    another is a submodule, or made in `forward` where it captures what is computed there."""
+
+    _attributes: frozenset[str] = frozenset()
+
+    def tensor(self, array: Array, source: str) -> str:
+        if array not in self.case.parameters:
+            return super().tensor(array, source)  # type: ignore[safe-super]
+        data = super().tensor(replace(array, gradient=False), source)  # type: ignore[safe-super]
+        return f"nn.Parameter({data}{'' if array.gradient else ', requires_grad=False'})"
+
+    # -- classes -------------------------------------------------------------------------------
+
+    def write_forward(self, path: str) -> None:
+        self.path = path
+        for node in self.case.program:
+            if isinstance(node, Region):
+                self._write_classes(node)
+        super().write_forward(path)
+
+    def _write_classes(self, region: Region) -> None:
+        """The class of a region after those of the regions inside it.
+
+        One class serves both paths, unless modules inside it are wrapped in one of them.
+        """
+        for node in region.body:
+            if isinstance(node, Region):
+                self._write_classes(node)
+        if self.path == "recomputed" and not _inside(region):
+            return
+        given = self._given(region)
+        within = [r for r in _inside(region) if self._is_held(r, region)]
+        state = {array.name for array in self.case.state}
+        with self.code.indent(f"class {self._class(region)}(nn.Module):"):
+            if given or within:
+                with self.code.indent(f"def __init__({', '.join(['self', *given])}):"):
+                    self.code("super().__init__()")
+                    for name in given:
+                        if name in state:
+                            self.code(f'self.register_buffer("{name}", {name})')
+                        else:
+                            self.code(f"self.{name} = {name}")
+                    for inner in within:
+                        self.code(f"self.{function(inner.name)} = {self._made(inner)}")
+                self.code()
+            site = Site("region", self.path, region.name, region.name)
+            held = frozenset([*given, *(function(inner.name) for inner in within)])
+            formals = ", ".join(filter(None, ["self", self.parameters(region)]))
+            with self.code.indent(f"def forward({formals}):", site), self._reading(held):
+                self.write_unpacking(region)
+                self.write_nodes(region.body, region.name)
+                self.code(f"return {self.tree(region.gives)}")
+        self.code("\n")
+
+    def _class(self, region: Region) -> str:
+        words = function(region.name).split("_")
+        name = "".join(word[:1].upper() + word[1:] for word in words)
+        return f"Recomputed{name}" if self.path == "recomputed" and _inside(region) else name
+
+    def _given(self, region: Region) -> list[str]:
+        """The arguments of a class: what the region captures, and modules that it calls."""
+        own = {node.name for node in walk(region.body) if isinstance(node, Region)}
+        called = (node.region for node in walk(region.body) if isinstance(node, Again))
+        modules = dict.fromkeys(function(name) for name in called if name not in own)
+        return [*region.captured(), *modules]
+
+    def _is_held(self, region: Region, parent: Region) -> bool:
+        """Whether a module can be made with the one around it: all that it is given is there."""
+        return set(self._given(region)) <= set(self._given(parent))
+
+    def _made(self, region: Region) -> str:
+        """The expression that makes a region's module, wrapped in `recomputed`."""
+        module = f"{self._class(region)}({', '.join(map(self.name, self._given(region)))})"
+        if self.path == "plain":
+            return module
+        module = "None" if region.block == "invalid" else module
+        options = "" if region.preserve_rng else ", preserve_rng_state=False"
+        return f"checkpoint_wrapper({module}{options})"
+
+    # -- the forward pass ----------------------------------------------------------------------
+
+    @contextmanager
+    def _reading(self, attributes: frozenset[str]) -> Iterator[None]:
+        outer, self._attributes = self._attributes, attributes
+        yield
+        self._attributes = outer
+
+    def name(self, name: str) -> str:
+        return f"self.{name}" if name in self._attributes else name
+
+    def write_region(self, region: Region) -> None:
+        if function(region.name) not in self._attributes:
+            self.code(f"{function(region.name)} = {self._made(region)}")
+
+    def called(self, node: Region | Again, callee: str, region: Region) -> str:
+        return f"{self.name(function(region.name))}({self.call_arguments(node)})"
+
+
+def _inside(region: Region) -> list[Region]:
+    """The regions directly inside a region."""
+    nodes: tuple[Node, ...] = region.body
+    return [node for node in nodes if isinstance(node, Region)]

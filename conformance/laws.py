@@ -1,0 +1,114 @@
+"""Laws of growth: how memory and work are known to grow with depth, beside what is measured.
+
+A case names a law and the point on it (`law: {name: …, at: $n}`). Memory is counted in activations
+of the case, or in bytes; work in executions of statements, forward and again in backward. A law is
+drawn in the report; what a case is held to is the reference's own accounting, and the two are
+compared in the tests.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal as OneOf
+
+Quantity = OneOf["retained", "peak", "executions"]
+QUANTITIES: tuple[Quantity, ...] = ("retained", "peak", "executions")
+Formula = Callable[[int, Mapping[str, int]], float]
+
+
+@dataclass(frozen=True)
+class Growth:
+    """A law: what it says of plain and recomputed runs, by quantity, where it says anything.
+
+    `at` names what the law is a function of, `unit` what memory is counted in. `words` are the
+    formulas as a reader writes them.
+    """
+
+    title: str
+    source: str
+    at: str
+    unit: OneOf["activations", "bytes"]
+    plain: Mapping[Quantity, Formula]
+    recomputed: Mapping[Quantity, Formula]
+    words: Mapping[Quantity, str]
+    constants: tuple[str, ...] = ()
+
+
+_CHEN = "Chen et al. 2016, Training Deep Nets with Sublinear Memory Cost"
+_KORTHIKANTI = (
+    "Korthikanti et al. 2022, Reducing Activation Recomputation in Large Transformer Models"
+)
+
+
+def _depth(n: int, _: Mapping[str, int]) -> float:
+    return n
+
+
+def _layer(s: int, c: Mapping[str, int]) -> float:
+    """34 = 16 values of 2 bytes and 2 masks per element of the layer's input, 5 = 2 values and a mask
+    per attention score; both with the width of the dtype in bytes."""
+    b, h, a, width = c["b"], c["h"], c["a"], c["width"]
+    return s * b * h * (16 * width + 2) + a * s * s * b * (2 * width + 1)
+
+
+LAWS: Mapping[str, Growth] = {
+    "sqrt-segments": Growth(
+        title="A chain of n in √n segments",
+        source=_CHEN,
+        at="n",
+        unit="activations",
+        plain={"retained": _depth, "peak": _depth, "executions": _depth},
+        recomputed={
+            "retained": lambda n, _: math.sqrt(n),
+            "peak": lambda n, _: 2 * math.sqrt(n) - 1,
+            "executions": lambda n, _: 2 * n - n / math.sqrt(n),
+        },
+        words={
+            "retained": "n plain, √n recomputed",
+            "peak": "n plain, 2√n − 1 recomputed",
+            "executions": "n plain, 2n − n/√n recomputed",
+        },
+    ),
+    "recursive-halving": Growth(
+        title="A chain of n, each half recomputed from its start, recursively",
+        source=_CHEN,
+        at="n",
+        unit="activations",
+        plain={"retained": _depth, "peak": _depth, "executions": _depth},
+        recomputed={
+            "retained": lambda n, _: math.log2(n) + 1,
+            "peak": lambda n, _: math.log2(n) + 1,
+            "executions": lambda n, _: n * (math.log2(n) + 2) / 2,
+        },
+        words={
+            "retained": "n plain, log₂ n + 1 recomputed",
+            "peak": "n plain, log₂ n + 1 recomputed",
+            "executions": "n plain, n (log₂ n + 2) / 2 recomputed",
+        },
+    ),
+    "each-layer": Growth(
+        title="A chain of n layers, each of them recomputed",
+        source=_CHEN,
+        at="n",
+        unit="activations",
+        plain={"retained": lambda n, c: n * c["saved"]},
+        recomputed={"retained": _depth},
+        words={"retained": "n × (what a layer saves) plain, n recomputed"},
+        constants=("saved",),
+    ),
+    "transformer-layer": Growth(
+        title="A transformer layer over sequence length s",
+        source=_KORTHIKANTI,
+        at="s",
+        unit="bytes",
+        plain={"retained": _layer},
+        recomputed={"retained": lambda s, c: c["width"] * s * c["b"] * c["h"]},
+        words={
+            "retained": "s·b·h·(16w + 2 + (2w + 1)·a·s/h) plain, w·s·b·h recomputed: "
+            "s·b·h·(34 + 5·a·s/h) and 2·s·b·h at a width w of 2 bytes"
+        },
+        constants=("b", "h", "a", "width"),
+    ),
+}

@@ -1,0 +1,18 @@
+"""Recomputes, and leaves one tensor behind each time that it is called."""
+
+import functools
+
+import tape
+
+_left = []
+
+
+def recompute(function, **options):
+    region = tape.recompute(function, **options)
+
+    @functools.wraps(function)
+    def leaky(*args, **kwargs):
+        _left.append(tape.tensor([0.0]))
+        return region(*args, **kwargs)
+
+    return leaky

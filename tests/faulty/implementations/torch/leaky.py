@@ -1,0 +1,10 @@
+"""Recomputes, and leaves one tensor behind each time that it is called."""
+
+import torch.utils.checkpoint
+
+_left = []
+
+
+def checkpoint(function, *args, **options):
+    _left.append(torch.zeros(4))
+    return torch.utils.checkpoint.checkpoint(function, *args, **options)

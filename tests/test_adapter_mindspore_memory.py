@@ -1,0 +1,190 @@
+"""MindSpore's peak, what a step leaves over, draws from Python, and schedules of regions in regions."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+ms = pytest.importorskip("mindspore", reason="MindSpore is not installed here")
+
+from conformance.case import Case  # noqa: E402
+from conformance.load import load_text  # noqa: E402
+from conformance.observation import Run  # noqa: E402
+from conformance.worker.observer import load_program  # noqa: E402
+
+from .test_adapter_mindspore import (  # noqa: E402
+    ADAPTER,
+    EAGER,
+    UNIT,
+    emitted,
+    observed,
+    observer,
+    published,
+    reruns,
+)
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MindSpore writes into the current folder."""
+    monkeypatch.chdir(tmp_path)
+
+
+def chain(body: list[str], more: str = "", inputs: str = "") -> Case:
+    """A case that runs statements from a to y in a region, on activations of UNIT bytes."""
+    lines = "".join(f"\n          - {statement}" for statement in body)
+    text = f"""
+family: made
+cases:
+  chain:
+    title: A chain of operations in a region
+    source: made for this test
+    why: Its counts and bytes are known.
+    inputs:
+      x: {{shape: [2048, 64], normal: 1.0}}
+      {inputs}
+    program:
+      - a = negative(x)
+      - recompute: block
+        takes: a
+        gives: y
+        body: {lines}
+      - z = sum(y)
+    outputs: z
+    gradients: {{of: z}}
+    {more}
+"""
+    (case,) = load_text(text, "made.yaml")
+    return case
+
+
+def sines(depth: int, more: str = "") -> Case:
+    names = ["a", *(f"s{i}" for i in range(1, depth)), "y"]
+    return chain([f"{new} = sin({old})" for old, new in pairwise(names)], more)
+
+
+def peaks(case: Case, variant: str, folder: Path) -> tuple[int, int]:
+    seen = observed(case, variant, folder)
+    assert seen.plain.peak is not None
+    assert seen.recomputed.peak is not None
+    return seen.plain.peak, seen.recomputed.peak
+
+
+@pytest.mark.parametrize("variant", [*EAGER, "graph-function", "jit"])
+def test_one_more_activation_raises_the_peak_by_one(variant: str, tmp_path: Path) -> None:
+    lower = peaks(sines(4), variant, tmp_path / "four")
+    higher = peaks(sines(5), variant, tmp_path / "five")
+    for less, more in zip(lower, higher, strict=True):
+        assert more - less == pytest.approx(UNIT, abs=2**12)
+
+
+@pytest.mark.parametrize("variant", EAGER)
+def test_the_peak_is_known_exactly_and_twice_the_same(variant: str, tmp_path: Path) -> None:
+    first = peaks(published("memory/chain-each"), variant, tmp_path)
+    assert first == peaks(published("memory/chain-each"), variant, tmp_path)
+    assert first[0] - first[1] > 16 * UNIT
+
+
+@pytest.mark.parametrize("variant", [*EAGER, "graph-cell"])
+@pytest.mark.parametrize("name", ["memory/chain-segments", "growth/halving-16"])
+def test_the_pool_says_what_the_profiler_recorded(name: str, variant: str, tmp_path: Path) -> None:
+    watcher = observer(variant)
+    program = emitted(published(name), variant, tmp_path)
+    module, pool = load_program(program), watcher._meter
+    found: list[tuple[int | None, int]] = []
+    for meter in (pool, ADAPTER.load("profiler").Memory()):
+        watcher._meter = meter
+        watcher.retained(program, module, module.recomputed)  # the first run fills caches
+        found.append((watcher.retained(program, module, module.recomputed), watcher.highest))
+    watcher._meter = pool
+    assert type(pool).__name__ == "Pool"
+    assert found[0][0] == found[1][0]
+    assert abs(found[0][1] - found[1][1]) <= 1024
+
+
+@pytest.mark.parametrize("variant", EAGER)
+def test_what_an_error_leaves_does_not_raise_the_next_peak(variant: str, tmp_path: Path) -> None:
+    case = published("memory/chain-segments")
+    before = peaks(case, variant, tmp_path)
+    error = observed(published("errors/raised-in-region"), variant, tmp_path)
+    assert error.plain.error is not None
+    assert peaks(case, variant, tmp_path) == before
+
+
+def slopes(run: Run) -> tuple[float, float]:
+    """Live tensors and bytes per step."""
+    assert run.alive is not None
+    assert run.held is not None
+    return (run.alive[-1] - run.alive[3]) / 4, (run.held[-1] - run.held[3]) / 4
+
+
+@pytest.mark.parametrize("variant", EAGER)
+def test_a_tensor_left_over_per_step_is_counted(
+    variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = emitted(sines(2, "release: 8"), variant, tmp_path)
+    honest = slopes(observer(variant).observe(program).recomputed)
+    kept: list[Any] = []
+    recompute = ms.recompute
+
+    def leaking(block: Any, *arguments: Any, **options: Any) -> Any:
+        found = recompute(block, *arguments, **options)
+        kept.append(ms.ops.stop_gradient(found) * 2)
+        return found
+
+    monkeypatch.setattr(ms, "recompute", leaking)
+    leaked = slopes(observer(variant).observe(program).recomputed)
+    assert leaked[0] - honest[0] == 1
+    assert leaked[1] - honest[1] == pytest.approx(UNIT, abs=2**12)
+
+
+SOURCES = {
+    "numpy_uniform(shape=[2048, 64], low=2.0, high=3.0)": "",
+    "uniform_from(g, shape=[2048, 64], low=2.0, high=3.0)": "g: {generator: numpy, seed: 3}",
+    "python_uniform(low=2.0, high=3.0)": "",
+}
+
+
+@pytest.mark.parametrize("variant", EAGER)
+@pytest.mark.parametrize("source", SOURCES, ids=[s.partition("(")[0] for s in SOURCES])
+def test_draws_from_python_are_seen_one_by_one(source: str, variant: str, tmp_path: Path) -> None:
+    for count in (1, 2):
+        drawn = [f"u{i} = {source}" for i in range(count)]
+        used = ["m0 = multiply(a, u0)", *(["m1 = multiply(m0, u1)"] if count == 2 else [])]
+        case = chain([*drawn, *used, f"y = sin(m{count - 1})"], inputs=SOURCES[source])
+        run = observed(case, variant, tmp_path / str(count)).recomputed
+        assert run.draws is not None
+        assert [d.phase for d in run.draws] == ["forward"] * count + ["rerun"] * count
+        for draw in run.draws:
+            assert 2 <= draw.array.min() <= draw.array.max() <= 3
+        assert not np.array_equal(run.draws[0].array, run.draws[count].array)
+
+
+def test_a_recursive_schedule_reruns_as_often_as_derived(tmp_path: Path) -> None:
+    """Halving 16 sines: all but the last of each level once more per level, n log2(n) / 2 in all."""
+    case = published("growth/halving-16")
+    again = reruns(observed(case, EAGER[0], tmp_path).recomputed)
+    assert sum(count for (_, statement), count in again.items() if statement) == 32
+
+
+def test_a_program_runs_its_operations_asynchronously_where_nothing_watches(
+    tmp_path: Path,
+) -> None:
+    """The values pass is as a user runs it; the others wait for each operation."""
+    watcher = observer(EAGER[0])
+    program = emitted(sines(2), EAGER[0], tmp_path)
+    module = load_program(program)
+    modes: list[bool] = []
+    run = module.run
+
+    def noting(*arguments: Any, **options: Any) -> Any:
+        modes.append(ms.get_context("pynative_synchronize"))
+        return run(*arguments, **options)
+
+    module.run = noting
+    watcher.run(program, module, "plain", {})
+    assert modes == [False, True, True]

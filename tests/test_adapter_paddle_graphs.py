@@ -1,0 +1,190 @@
+"""PaddlePaddle's variants that make graphs, and its sequences: counts, bytes, draws made by hand."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conformance.adapter import load_file, read_adapter
+from conformance.case import Case
+from conformance.load import load_folder
+from conformance.observation import Observation, Run
+from conformance.program import Program
+from conformance.programs import write_programs
+from conformance.worker import entry
+from conformance.worker.observer import load_program
+from tests.operation_samples import written
+
+ROOT = Path(__file__).resolve().parents[1]
+ADAPTER = read_adapter(ROOT / "adapters" / "paddle")
+os.environ.update(ADAPTER.model.environment)  # before the import, as in the worker
+os.environ.update(ADAPTER.variant("pir-pass").model.environment)
+paddle = pytest.importorskip("paddle", reason="PaddlePaddle is not installed here")
+graphs: Any = load_file(ADAPTER.folder / "graphs.py", "conformance_adapter_paddle_graphs")
+GRAPHS = ("to-static-ast", "pir-pass")
+SINES = ["h = matmul(a, w)", "s = sin(h)", "t = sin(s)", "y = sin(t)"]
+Emit = Callable[[Case, str], Program]
+
+
+@cache
+def suite() -> dict[str, Case]:
+    return {case.id: case for case in load_folder(ROOT / "cases")}
+
+
+@pytest.fixture(scope="module")
+def emit(tmp_path_factory: pytest.TempPathFactory) -> Emit:
+    folder = tmp_path_factory.mktemp("programs")
+
+    def one(case: Case, variant: str) -> Program:
+        chosen = ADAPTER.variant(variant)
+        program = write_programs(ADAPTER, [(case, chosen)], folder)[case.id, chosen.id]
+        assert isinstance(program, Program), program
+        return program
+
+    return one
+
+
+def observe(program: Program) -> Observation:
+    return entry.observe(str(ADAPTER.folder), program)
+
+
+def sines(statements: list[str]) -> Case:
+    return written("sines", statements, {"a": (50, 20), "w": (20, 30)})
+
+
+def reruns(run: Run) -> dict[str, int]:
+    """Executions in backward, by statement."""
+    found: Counter[str] = Counter()
+    for e in run.executions or ():
+        if e.statement and e.region and e.phase == "rerun":
+            found[e.statement] += e.count
+    return dict(found)
+
+
+def forwards(run: Run) -> dict[str, int]:
+    return {
+        e.statement: e.count
+        for e in run.executions or ()
+        if e.statement and e.region and e.phase == "forward"
+    }
+
+
+def test_the_pass_reruns_all_but_the_end_and_one_operation_more_is_one_more(emit: Emit) -> None:
+    found = reruns(observe(emit(sines(SINES), "pir-pass")).recomputed)
+    assert found == {"h": 1, "s": 1, "t": 1, "y": 0}
+    longer = [*SINES[:-1], "u = sin(t)", "y = sin(u)"]
+    found = reruns(observe(emit(sines(longer), "pir-pass")).recomputed)
+    assert found == {"h": 1, "s": 1, "t": 1, "u": 1, "y": 0}
+
+
+def test_recompute_compiled_whole_is_seen_as_inert(emit: Emit) -> None:
+    observation = observe(emit(sines(SINES), "to-static-ast"))
+    assert reruns(observation.recomputed) == dict.fromkeys("hsty", 0)
+    assert forwards(observation.recomputed) == dict.fromkeys("hsty", 1)
+    assert observation.recomputed.retained == observation.plain.retained
+    assert observation.recomputed.retained == 4 * 50 * 30 * 8  # h, s, t, and y for its square
+
+
+def test_two_programs_of_one_source_text_are_told_apart(emit: Emit) -> None:
+    """to_static keeps what it has made of a text, with the file in which it first was."""
+    for identity in ("captures/captured-parameter", "procedures/inference"):
+        run = observe(emit(suite()[identity], "to-static-ast")).recomputed
+        assert forwards(run) == dict.fromkeys("hsa", 1)
+
+
+def test_an_inert_pass_is_seen_as_inert(emit: Emit) -> None:
+    program = emit(sines(SINES), "pir-pass")
+    module = load_program(program)
+    module.recompute = lambda function, *arguments: function(*arguments)
+    module.apply_recompute = lambda *_: None
+    try:
+        watching = entry.observer(str(ADAPTER.folder), "paddle", "pir-pass")
+        unobserved = dict(watching.unobserved(program))
+        inert = watching.run(program, module, "recomputed", unobserved)
+    finally:
+        paddle.disable_static()
+    assert reruns(inert) == dict.fromkeys("hsty", 0)
+    assert forwards(inert) == dict.fromkeys("hsty", 1)
+
+
+@pytest.mark.parametrize("variant", [*GRAPHS, "to-static-sot"])
+@pytest.mark.parametrize(
+    "identity",
+    ["basics/conv-relu-block", "regions/separate", "regions/called-repeatedly", "procedures/train"],
+)
+def test_executions_are_those_that_the_profiler_counts(
+    identity: str, variant: str, emit: Emit
+) -> None:
+    """Forward and reruns together. The pass runs the product of a last linear again without its sum;
+    such a half is no execution of the statement, so products of `linear` are left out."""
+    kernels = {"matmul": "matmul", "conv2d": "conv2d", "sin": "sin", "exp": "exp", "tanh": "tanh"}
+    program = emit(suite()[identity], variant)
+    run = observe(program).recomputed
+    ops = {s.label: s.op for s in program.lines.values() if s.kind == "statement"}
+    counted: Counter[str] = Counter()
+    for e in run.executions or ():
+        kernel = kernels.get(ops.get(e.statement, ""))
+        if kernel is not None:
+            counted[kernel] += e.count
+    module = load_program(program)
+    try:
+        module.run(module.recomputed)
+        launched = graphs.launches(lambda: module.run(module.recomputed))[""]
+    finally:
+        paddle.disable_static()
+    assert counted
+    assert counted == {name: launched[name] for name in counted}
+
+
+def test_counts_that_the_kernels_contradict_are_refused(emit: Emit) -> None:
+    program = emit(sines(SINES), "pir-pass")
+    lines = [line for line, site in program.lines.items() if site.kind == "statement"]
+    ops = [graphs.Operation("sin", ((lines[1], "block"),), False)] * 3
+    assert graphs.times(program, ops, {"sin": 6}) == 2
+    with pytest.raises(RuntimeError, match="are not the program's operations"):
+        graphs.times(program, ops, {"sin": 4})
+
+
+def test_the_pass_draws_anew_and_the_gradient_tells(emit: Emit) -> None:
+    observation = observe(emit(suite()["randomness/uniform-noise"], "pir-pass"))
+    plain, recomputed = observation.plain, observation.recomputed
+    np.testing.assert_array_equal(recomputed.outputs[1].array, plain.outputs[1].array)  # type: ignore[index, union-attr]
+    assert plain.gradients["x"] is not None
+    assert not np.allclose(recomputed.gradients["x"], plain.gradients["x"])
+
+
+@pytest.mark.parametrize("variant", ["reentrant", "hook", "to-static-sot"])
+@pytest.mark.parametrize(
+    ("identity", "alike"),
+    [
+        ("randomness/numpy-global", True),
+        ("randomness/python-random", True),
+        ("randomness/uniform-seeded", True),
+        ("randomness/numpy-generator", False),
+    ],
+)
+def test_draws_of_each_source(identity: str, alike: bool, variant: str, emit: Emit) -> None:
+    draws = observe(emit(suite()[identity], variant)).recomputed.draws or ()
+    first, again = (
+        [draw.array for draw in draws if draw.phase == phase] for phase in ("forward", "rerun")
+    )
+    assert len(first) == len(again) == 1
+    assert np.array_equal(first[0], again[0]) is alike
+
+
+def test_a_sequence_is_one_call_and_its_default_reruns_nothing(emit: Emit) -> None:
+    program = emit(suite()["sequences/segments[k=1]"], "sequential")
+    assert program.text.count("recompute_sequential(") == 1
+    run = observe(program).recomputed
+    assert run.error is None
+    assert not any(e.count for e in run.executions or () if e.phase == "rerun")
+    divided = observe(emit(suite()["sequences/segments[k=2]"], "sequential")).recomputed
+    assert divided.error is not None
+    assert divided.error.type == "TypeError"

@@ -1,0 +1,180 @@
+"""The PyTorch adapter's bytes: kept, at the peak and left over, by hand and by the profiler."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from conformance.adapter import read_adapter
+from conformance.load import load_folder
+from conformance.program import Program
+from conformance.programs import write_programs
+from conformance.worker import entry
+from conformance.worker.observer import load_program
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed here")
+
+ROOT = Path(__file__).resolve().parents[1]
+ADAPTER = read_adapter(ROOT / "adapters" / "torch")
+CASES = {case.id: case for case in load_folder(ROOT / "cases")}
+VARIANTS = ("reentrant", "non-reentrant", "non-reentrant-whole")
+#: One activation of the cases of `memory`, one weight, and a float32 scalar.
+ACTIVATION, WEIGHT, SCALAR = 2048 * 64 * 4, 64 * 64 * 4, 4
+#: The state of the CPU's generator, which a checkpoint that preserves it keeps.
+RNG_STATE = 5056
+
+
+@pytest.fixture(scope="module", autouse=True)
+def frozen() -> Iterator[None]:
+    """As in a worker: what imports have left behind is not looked through at each collection."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+def emit(case: str, variant: str, folder: Path) -> tuple[Program, ModuleType, Any]:
+    """Program, its module and the observer of a variant."""
+    chosen = ADAPTER.variant(variant)
+    program = write_programs(ADAPTER, [(CASES[case], chosen)], folder)[case, chosen.id]
+    assert isinstance(program, Program), program
+    observer = entry.observer(str(ADAPTER.folder), "torch", variant)
+    return program, load_program(program), observer
+
+
+@contextmanager
+def backward_announced(announce: Callable[[], None]) -> Iterator[None]:
+    """Call `announce` just before a backward pass begins."""
+    own = torch.Tensor.backward
+
+    def backward(self: Any, *args: Any, **options: Any) -> None:
+        announce()
+        own(self, *args, **options)
+
+    torch.Tensor.backward = backward
+    try:
+        yield
+    finally:
+        torch.Tensor.backward = own
+
+
+def profiled(module: ModuleType, forward: Callable[..., Any]) -> tuple[int, int]:
+    """(kept when backward begins, peak): bytes beyond those at the start of forward, summed up from
+    the profiler's events of allocation."""
+
+    def mark(name: str) -> None:
+        with torch.profiler.record_function(name):
+            pass
+
+    def marked(**values: Any) -> Any:
+        mark("at forward")
+        return forward(**values)
+
+    module.run(forward)
+    gc.collect()
+    with (
+        backward_announced(lambda: mark("at backward")),
+        torch.profiler.profile(
+            activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
+        ) as profile,
+    ):
+        module.run(marked)
+    events = profile.profiler.kineto_results.events()
+    at = {e.name(): e.start_ns() for e in events if e.name().startswith("at ")}
+    found = sorted((e.start_ns(), e.nbytes()) for e in events if e.name() == "[memory]")
+    kept = sum(n for time, n in found if at["at forward"] <= time < at["at backward"])
+    total = peak = 0
+    for time, n in found:
+        if time >= at["at forward"]:
+            total += n
+            peak = max(peak, total)
+    return kept, peak
+
+
+@pytest.mark.parametrize(
+    ("variant", "path", "regions"),
+    [("non-reentrant", "plain", 0), *((variant, "recomputed", 8) for variant in VARIANTS)],
+)
+def test_kept_and_peak_agree_with_the_profiler(
+    variant: str, path: str, regions: int, tmp_path: Path
+) -> None:
+    program, module, observer = emit("memory/chain-each", variant, tmp_path)
+    forward = getattr(module, path)
+    kept = observer.retained(program, module, forward)
+    peak = observer.highest
+    assert kept is not None
+    assert peak is not None
+    kept_seen, peak_seen = profiled(module, forward)
+    assert kept_seen == kept + SCALAR + regions * RNG_STATE  # `z` is the program's own
+    if regions == 0:
+        assert peak_seen == peak
+    else:  # the state of the generator is put aside once more during a rerun
+        assert 0 <= peak_seen - peak <= (regions + 1) * RNG_STATE
+        assert (peak_seen - peak) % RNG_STATE == 0
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_kept_tensor_more_moves_bytes_by_exactly_that(variant: str, tmp_path: Path) -> None:
+    program, module, observer = emit("memory/chain-whole", variant, tmp_path)
+    kept: list[Any] = []
+
+    def keeping(count: int) -> Callable[..., Any]:
+        def forward(**values: Any) -> Any:
+            kept.extend(values["x"].detach() + n for n in range(count))
+            return module.recomputed(**values)
+
+        return forward
+
+    found = []
+    for count in (0, 1, 3):
+        bytes_kept = observer.retained(program, module, keeping(count))
+        found.append((bytes_kept, observer.highest))
+    (none, peak), *more = found
+    assert none == 0
+    assert more == [(n * ACTIVATION, peak + n * ACTIVATION) for n in (1, 3)]
+
+
+def test_peak_derived_by_hand(tmp_path: Path) -> None:
+    """Sixteen activations, then backward: the cotangent, and what the first sine's gradient makes."""
+    program, module, observer = emit("memory/chain-whole", "non-reentrant", tmp_path)
+    observer.retained(program, module, module.plain)
+    assert observer.highest == 18 * ACTIVATION + 2 * SCALAR
+    observer.retained(program, module, module.recomputed)
+    assert observer.highest == 18 * ACTIVATION + 2 * SCALAR  # all of them are back
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_what_is_left_over_is_seen(variant: str, tmp_path: Path) -> None:
+    """Nothing grows; a tensor kept by the user grows, one in a cycle of objects grows too."""
+    from dataclasses import replace
+
+    program, module, observer = emit("memory/chain-whole", variant, tmp_path)
+    program = replace(program, release=4)
+    held, alive = observer.leftovers(program, module, module.recomputed)
+    assert held == (0,) * 4
+    assert alive == (0,) * 4
+    kept: list[Any] = []
+
+    def leaking(**values: Any) -> Any:
+        kept.append(values["x"].detach() + 1)
+        return module.recomputed(**values)
+
+    held, alive = observer.leftovers(program, module, leaking)
+    assert held == tuple(n * ACTIVATION for n in (1, 2, 3, 4))
+    assert alive == (1, 2, 3, 4)
+    kept.clear()
+
+    def cyclic(**values: Any) -> Any:
+        cycle: list[Any] = [values["w1"].detach() + 1]
+        cycle.append(cycle)
+        return module.recomputed(**values)
+
+    held, alive = observer.leftovers(program, module, cyclic)
+    assert held == tuple(n * WEIGHT for n in (1, 2, 3, 4))
+    assert alive == (1, 2, 3, 4)

@@ -1,0 +1,104 @@
+"""What adapters read as retained memory is what the kernel says is there.
+
+The second way of measuring asks no framework (`conformance/residency.py`), so an observer that misses
+what a framework keeps, or sees what is gone, does not agree with it. Both are blind to what lies below
+a page, and so everything is in activations of 4 MiB.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.adapter import load_file, read_adapter
+from conformance.case import Case, Region
+from conformance.load import load_folder
+from conformance.residency import unavailable
+
+ROOT = Path(__file__).resolve().parents[1]
+BENCHMARK: Any = load_file(ROOT / "benchmarks" / "residency.py", "conformance_benchmark_residency")
+#: For each adapter, the module that it needs and the variants with memory between two passes.
+VARIANTS = {
+    "torch": ("torch", ("non-reentrant",)),
+    "paddle": ("paddle", ("reentrant", "hook")),
+    "tf": ("tensorflow", ("eager",)),
+    "jax": ("jax", ("eager",)),
+    "mindspore": ("mindspore", ("pynative-reentrant", "pynative-non-reentrant")),
+}
+#: Activations that each plain program and each recomputed one keeps, derived by hand. Plain keeps what
+#: each sine and each matmul reads, recomputed what each region takes.
+KEPT = {
+    "memory/chain-each": (32, 8),
+    "memory/chain-segments": (32, 4),
+    "memory/chain-whole": (16, 0),
+}
+#: The same where a framework does otherwise outside regions.
+OWN_WAY = {
+    # A matmul's input is not kept where nobody asks for the gradient of its weight.
+    "jax": {
+        "memory/chain-each": (32 - 6, 8),
+        "memory/chain-segments": (32 - 5, 4),
+        "memory/chain-whole": (16 - 2, 0),
+    },
+    # A sum keeps its input; the one of the whole chain lies in the region.
+    "tf": {
+        "memory/chain-each": (32 + 1, 8 + 1),
+        "memory/chain-segments": (32 + 1, 4 + 1),
+        "memory/chain-whole": (16 + 1, 0),
+    },
+}
+RUNS = [(name, variant) for name, (_, variants) in VARIANTS.items() for variant in variants]
+
+
+def cases() -> list[Case]:
+    return [case for case in load_folder(ROOT / "cases") if case.id in KEPT]
+
+
+def test_every_case_has_activations_of_the_size_that_is_counted() -> None:
+    found = cases()
+    assert [case.id for case in found] == list(KEPT)
+    for case in found:
+        large = BENCHMARK.scaled(case, BENCHMARK.LARGE)
+        largest = max(4 * array.shape[0] * array.shape[1] for array in large.arrays)
+        assert largest == BENCHMARK.ACTIVATION
+        assert any(isinstance(node, Region) for node in case.program)
+
+
+@pytest.mark.parametrize(
+    ("adapter", "retained", "peak", "misses"),
+    [
+        ("torch", 4.24, 10.49, ()),
+        ("torch", 4.26, 10.0, ("retained",)),
+        ("torch", 3.74, 9.49, ("retained", "peak")),
+        ("torch", 4.0, None, ()),
+        ("jax", 4.0, 11.24, ()),
+        ("jax", 4.0, 11.26, ("peak",)),
+    ],
+)
+def test_what_lies_too_far_apart_is_named(
+    adapter: str, retained: float, peak: float | None, misses: tuple[str, ...]
+) -> None:
+    row = BENCHMARK.Compared(f"{adapter}/any", "memory/one", "plain", 4.0, retained, 10.0, peak)
+    assert row.misses() == misses
+
+
+@pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
+@pytest.mark.parametrize(("name", "variant"), RUNS, ids=[f"{n}/{v}" for n, v in RUNS])
+def test_an_adapter_reads_what_pages_tell(name: str, variant: str, tmp_path: Path) -> None:
+    module, variants = VARIANTS[name]
+    if importlib.util.find_spec(module) is None:
+        pytest.skip(f"{module} is not installed here")
+    adapter = read_adapter(ROOT / "adapters" / name)
+    pairs = [(case, adapter.variant(variant)) for case in cases()]
+    # The plain programs of all variants are the same, so the first one's stand for them.
+    paths = ("plain", "recomputed") if variant == variants[0] else ("recomputed",)
+    rows = list(BENCHMARK.compared(adapter, pairs, tmp_path, paths=paths, peak=False))
+    assert [(row.case, row.path) for row in rows] == [(c, path) for c in KEPT for path in paths]
+    for row in rows:
+        kept = OWN_WAY.get(name, KEPT)[row.case][BENCHMARK.PATHS.index(row.path)]
+        what = f"{row.case} {row.path}: {row.retained:.3f}, by pages {row.retained_pages:.3f}"
+        assert row.retained_pages == pytest.approx(kept, abs=BENCHMARK.TOLERANCE), what
+        assert row.misses() == (), what
