@@ -8,30 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from typing import TypeGuard
+from pathlib import Path
+from typing import Any, TypeGuard
 
-from conformance.adapter import Variant
+from conformance.adapter import Variant, load_file
 from conformance.case import (
     Again,
     Array,
     Case,
-    Generator,
-    Literal,
     Node,
     Ref,
     Region,
     Statement,
     Tree,
-    Value,
     leaves,
     node_makes,
     node_reads,
     walk,
 )
-from conformance.emit import BACKWARD, FORWARD, Call, Writer, function
-from conformance.emit import Spelling as Base
+from conformance.emit import Call, Writer, function
 from conformance.errors import AdapterError
 from conformance.program import Site
+
+procedures: Any = load_file(
+    Path(__file__).parent / "procedures.py", "conformance_adapter_mindspore_procedures"
+)
 
 
 def _reduced(call: Call) -> str:
@@ -93,7 +94,7 @@ PRIMITIVES: Mapping[str, str] = {
 }
 
 
-class Spelling(Base):
+class Spelling(procedures.Procedures):  # type: ignore[misc]
     """Writes one case for a variant in PyNative mode or in graph mode."""
 
     imports = (
@@ -149,13 +150,7 @@ class Spelling(Base):
 
     def __init__(self, case: Case, variant: Variant) -> None:
         super().__init__(case, variant)
-        self.jit = variant.name == "jit"
-        self.graph = self.jit or variant.name.startswith("graph-")
         self.primitive = variant.name == "graph-primitive"
-        own = [value for value in case.inputs if isinstance(value, Generator)]
-        held = (*case.parameters, *case.state, *own)
-        self._held = {value.name for value in held}  # what a cell is given when it is made
-        self._inputs = [value for value in case.inputs if not isinstance(value, Generator)]
         self._attributes: frozenset[str] = frozenset()
         self._renamed: Mapping[str, str] = {}
         self._written: set[str] = set()  # classes and functions of regions
@@ -293,13 +288,6 @@ class Spelling(Base):
                 known.add(function(node.name))
         return found | (set(leaves(gives)) - known)
 
-    def write_seeding(self, seed: int) -> None:
-        """An operation's own seed tells two operations apart; where it starts, the global one says."""
-        super().write_seeding(seed)
-        seeded = any(s.options.get("seed") is not None for _, s in self.case.statements())
-        if seeded and "implicit" not in self.case.sources():
-            self.code(self.seeding.format(seed=seed))
-
     def case_inputs(self) -> str:
         """The network's arguments."""
         return ", ".join(value.name for value in self._inputs)
@@ -416,207 +404,7 @@ class Spelling(Base):
             options |= {"channels": shape[0], "kernel": shape[2:]}
         return PRIMITIVES[statement.op].format(**options)
 
-    # -- run -----------------------------------------------------------------------------------
-
-    def write_run(self) -> None:
-        case, code, kind = self.case, self.code, self.case.procedure.kind
-        with code.indent(self.run_signature()):
-            mode = "GRAPH" if self.graph and not self.jit else "PYNATIVE"
-            code(f"ms.set_context(mode=ms.{mode}_MODE)")
-            self.write_seeding(case.seed)
-            code(f"values = {self.inputs_call()}")
-            if self._held:
-                own = any(isinstance(value, Generator) for value in case.inputs)
-                kinds = "Parameter | np.random.Generator" if own else "Parameter"
-                code(f"held = {{k: v for k, v in values.items() if isinstance(v, {kinds})}}")
-                code("network = forward(**held)")
-            else:
-                code("network = forward()")
-            if kind == "inference":
-                code("network.set_train(False)")
-                given = ", ".join(f'values["{value.name}"]' for value in self._inputs)
-                callee = "network"
-                if self.jit:
-                    callee = "infer"
-                    code("infer = ms.jit(network)")
-                code(f"outputs = {callee}({given})", FORWARD)
-                code('return {"outputs": outputs}')
-            else:
-                self._write_loss()
-                self._write_gradients()
-        code("\n")
-
-    def _passed(self) -> list[str]:
-        """The inputs that are arguments of the function that is differentiated.
-
-        In PyNative mode every argument asks for a gradient; in graph mode whatever is no argument
-        is a constant of the graph.
-        """
-        asks = [v for v in self._inputs if not isinstance(v, Value) and v.gradient]
-        return [v.name for v in (self._inputs if self.graph else asks)]
-
-    def _weights(self) -> list[str]:
-        """The parameters that gradients are taken of."""
-        asks = [p.name for p in self.case.parameters if p.gradient]
-        every = not self.graph or self.case.procedure.kind == "train"
-        return [name for name in asks if every or name in self.case.wrt]
-
-    def _sources(self) -> list[str]:
-        """The inputs that gradients are taken of."""
-        inputs = [value.name for value in self._inputs]
-        return self._passed() if not self.graph else [n for n in inputs if n in self.case.wrt]
-
-    def _write_loss(self) -> None:
-        code, loss = self.code, self.case.loss
-        assert loss is not None
-        if self._weights():
-            weights = ", ".join(f'values["{name}"]' for name in self._weights())
-            code(f"weights = [{weights}]")
-        code()
-        passed = self._passed()
-        with code.indent(f"def compute({', '.join(passed)}):"):
-            inputs = [value.name for value in self._inputs]
-            given = [name if name in passed else f'values["{name}"]' for name in inputs]
-            code(f"outputs = network({', '.join(given)})")
-            place = self.loss_place()
-            value = place if loss.reduction == "none" else f"ops.{loss.reduction}({place})"
-            if self._stops():
-                code(f"loss = {value}")
-            if self._stops():
-                code("# has_aux knows tensors and tuples alone")
-                code(f"outputs = {self._stopped(self.case.outputs, 'outputs')}")
-            code(f"return {'loss' if self._stops() else value}, outputs")
-        code()
-
-    def _stops(self) -> bool:
-        """Whether gradients through the outputs are stopped by hand: in graph mode `has_aux` does
-        it for tensors and tuples, and raises at dicts and at what is no tensor."""
-        return self.graph and _has_others(self.case.outputs)
-
-    def _stopped(self, tree: Tree, place: str) -> str:
-        """The outputs, at an expression, with gradients stopped leaf by leaf."""
-        if isinstance(tree, Ref):
-            return f"ops.stop_gradient({place})"
-        if isinstance(tree, Literal):
-            return repr(tree.value)
-        if isinstance(tree, Mapping):
-            pairs = (f"{k!r}: {self._stopped(t, f'{place}[{k!r}]')}" for k, t in tree.items())
-            return f"{{{', '.join(pairs)}}}"
-        parts = [self._stopped(t, f"{place}[{i}]") for i, t in enumerate(tree)]
-        return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
-
-    def _write_gradients(self) -> None:
-        code, case, kind = self.code, self.case, self.case.procedure.kind
-        results = {"outputs": "outputs", "losses": "[loss]", "gradients": "gradients"}
-        if kind == "second_order":
-            self._write_second_order()
-            results["again"] = "again"
-        elif kind == "train":
-            code(f"optimizer = nn.SGD(weights, learning_rate={case.procedure.learning_rate})")
-            self._write_gradient_function("compute")
-            code("losses = []")
-            with code.indent(f"for _ in range({case.procedure.steps}):"):
-                self._write_differentiated("compute", "loss", "outputs")
-                code("optimizer(of_weights)")
-                code("losses.append(loss)")
-            results["losses"] = "losses"
-            results["parameters"] = self.chosen(case.parameters)
-        else:
-            self._write_gradient_function("compute")
-            self._write_differentiated("compute", "loss", "outputs")
-        if kind != "second_order":
-            code(f"gradients = {self._gradients()}")
-        if case.state:
-            results["state"] = self.chosen(case.state)
-        pairs = ", ".join(f'"{key}": {value}' for key, value in results.items())
-        code(f"return {{{pairs}{self.generators_entry()}}}")
-
-    def _write_second_order(self) -> None:
-        """The sum of all first gradients is computed by a function, and differentiated as one."""
-        code, passed = self.code, self._passed()
-        with code.indent(f"def compute_total({', '.join(passed)}):"):
-            self._write_gradient_function("compute")
-            self._write_differentiated("compute", "loss", "outputs", inner=True)
-            places = self._gradient_places()
-            firsts = [places[name] for name in self.case.wrt]
-            total = " + ".join(f"ops.sum({first})" for first in firsts)
-            one = "," if len(firsts) == 1 else ""
-            code(f"return {total}, (loss, outputs, ({', '.join(firsts)}{one}))")
-        code()
-        self._write_gradient_function("compute_total")
-        total = "_" if self.graph else "total"
-        self._write_differentiated("compute_total", total, "(loss, outputs, first)")
-        firsts = [f'"{name}": first[{i}]' for i, name in enumerate(self.case.wrt)]
-        code(f"gradients = {{{', '.join(firsts)}}}")
-        code(f"again = {self._gradients()}")
-
-    def _write_gradient_function(self, name: str) -> None:
-        if not self.graph:
-            return
-        positions = [self._passed().index(n) for n in self._sources()]
-        position = f"grad_position={_tuple(positions)}" if positions else "grad_position=None"
-        weights = "weights=weights" if self._weights() else ""
-        aux = "" if name == "compute" and self._stops() else "has_aux=True"
-        words = ", ".join(filter(None, [name, position, weights, aux]))
-        function_of = f"ms.value_and_grad({words})"
-        if self.jit and (name == "compute_total" or self.case.procedure.kind != "second_order"):
-            function_of = f"ms.jit({function_of})"
-        self.code(f"differentiate_{name} = {function_of}")
-
-    def _write_differentiated(
-        self, name: str, value: str, others: str, *, inner: bool = False
-    ) -> None:
-        """The value of a function and its gradients, `of_inputs` and `of_weights`.
-
-        PyNative mode runs forward and backward in two lines; in graph mode they are one graph.
-        """
-        code = self.code
-        inputs = "of_inputs" if set(self._sources()) & set(self.case.wrt) else "_"
-        found = f"{inputs}, of_weights" if self._weights() else "of_inputs"
-        passed = [n if inner else f'values["{n}"]' for n in self._passed()]
-        if self.graph:
-            if self._weights() and not self._sources():
-                found = "of_weights"
-            elif self._weights():
-                found = f"({found})"
-            code(
-                f"({value}, {others}), {found} = differentiate_{name}({', '.join(passed)})", FORWARD
-            )
-            return
-        weights = "weights=weights" if self._weights() else ""
-        words = ", ".join([name, *passed, *filter(None, [weights]), "has_aux=True"])
-        site = None if self.case.procedure.kind == "second_order" and not inner else FORWARD
-        code(f"{value}, backward, {others} = ms.vjp({words})", site)
-        if site:
-            self.write_between()
-        code(f"{found} = backward(ops.ones_like({value}))", site and BACKWARD)
-
-    def _gradients(self) -> str:
-        """A dict of the gradients asked for."""
-        places = self._gradient_places()
-        return "{" + ", ".join(f'"{name}": {places[name]}' for name in self.case.wrt) + "}"
-
-    def _gradient_places(self) -> dict[str, str]:
-        """The expression of each gradient by name."""
-        sources, weights = self._sources(), self._weights()
-        places = {n: f"of_weights[{i}]" for i, n in enumerate(weights)}
-        # In graph mode a single position gives the gradient itself, not a tuple of one.
-        alone = self.graph and len(sources) == 1
-        places |= {n: "of_inputs" if alone else f"of_inputs[{i}]" for i, n in enumerate(sources)}
-        return places
-
 
 def _attribute(statement: Statement) -> str:
     """The attribute of a cell that holds the primitive of a statement."""
     return f"{statement.op}_{statement.label}"
-
-
-def _has_others(tree: Tree) -> bool:
-    """Whether a tree has dicts, or leaves that are not tensors."""
-    if isinstance(tree, tuple):
-        return any(_has_others(part) for part in tree)
-    return not isinstance(tree, Ref)
-
-
-def _tuple(numbers: Sequence[int]) -> str:
-    return f"({numbers[0]},)" if len(numbers) == 1 else str(tuple(numbers))
