@@ -25,13 +25,19 @@ from conformance.case import (
 from conformance.operations import OPERATIONS, RANDOM
 
 CAPABILITIES: Mapping[str, str] = {
+    "accumulate": "a tensor that is no parameter is added to while a region runs",
+    "autocast": "a block of the program runs in low precision, operations chosen by the framework",
     "batch-norm": "batch normalisation in training, with running statistics as state",
     "between": "something happens between forward and backward",
     "bfloat16": "tensors of dtype bfloat16",
     "captured-intermediate": "a region reads, by closure, a tensor that the program has computed",
     "captured-parameter": "a region reads a parameter by closure",
+    "forward-rule": "a function is given a rule for its tangents",
     "function": "any function of tensors can be recomputed",
+    "functional": "gradients are asked of a transform of a function",
     "generator": "random operations draw from an explicit generator or key of the framework",
+    "hooks": "a parameter calls a function of the program whenever its gradient is there",
+    "in-place": "operations that write their result over an argument",
     "inference": "a forward pass with gradients switched off",
     "invalid-block": "something that is not a block can be handed over to be recomputed",
     "kwargs": "a region takes tensors by name",
@@ -43,15 +49,18 @@ CAPABILITIES: Mapping[str, str] = {
     "no-tensor-gradient": "a region none of whose arguments asks for a gradient",
     "non-tensor-inputs": "a region takes numbers, strings, bools or None",
     "non-tensor-outputs": "a region returns numbers, strings, bools or None",
+    "notices-change": "a rerun that does something else than the forward is noticed, and an error",
     "numpy-generator": "a region draws from a generator of NumPy's, made by default_rng",
     "numpy-random": "a region draws from NumPy's global generator",
     "operation": "a single operation can be configured to be recomputed",
+    "per-output": "gradients of one output after the other over one retained graph",
     "policy": "a region keeps the results of operations or names that are listed",
     "preserve-rng-off": "preservation of random state can be switched off",
     "python-random": "a region draws from Python's own `random`",
     "raise": "a Python exception raised while the region runs",
     "random": "random operations inside a region",
     "repeated-call": "one recomputed callable is called several times",
+    "rrelu": "the randomised leaky ReLU",
     "second-backward": "gradients taken twice over one retained graph",
     "second-order": "gradients of gradients",
     "seeded-random": "a random operation is given a seed of its own",
@@ -59,7 +68,12 @@ CAPABILITIES: Mapping[str, str] = {
     "sequential": "a sequence of layers is divided into segments by the framework itself",
     "several-operations": "a region is more than one operation and what it gives",
     "single-call": "a region is called by itself, not again and again on what its last call gave",
+    "third-order": "gradients of gradients of gradients",
     "train": "several training steps",
+    "unsteady": "a function of Python's that does something else when it is called again",
+    "update-between": "parameters are changed in place between forward and backward",
+    "variadic": "a region whose function takes `*args` and `**kwargs`, or arguments by name alone",
+    "vmap": "a recomputed function is mapped over an axis",
     "wrapped": "the recomputed callable gives the original back as `__wrapped__`",
 }
 
@@ -68,10 +82,14 @@ def required_by(case: Case) -> frozenset[str]:
     """The capabilities that the text of a case shows it to need, with those that it names."""
     found: set[str] = set(case.needs)
     kind = case.procedure.kind
-    if kind in ("second_backward", "second_order", "inference", "train"):
+    if kind not in ("backward", "part"):
         found.add(kind.replace("_", "-"))
+    if case.autocast:
+        found.add("autocast")
+    if case.hooks:
+        found.add("hooks")
     if case.procedure.between:
-        found.add("between")
+        found.add("update-between" if case.procedure.between == "update" else "between")
     if any(array.dtype == "bfloat16" for array in case.arrays):
         found.add("bfloat16")
     parameters = {array.name for array in case.parameters}
@@ -98,6 +116,10 @@ def required_by(case: Case) -> frozenset[str]:
             found.add("policy")
         if node.kwargs:
             found.add("kwargs")
+        if node.signature != "plain":
+            found.add("variadic")
+        if node.mapped:
+            found.add("vmap")
         if node.merge_adjacent:
             found.add("merge-adjacent")
         if node.block == "invalid":
@@ -122,6 +144,8 @@ def required_by(case: Case) -> frozenset[str]:
         operation = OPERATIONS[statement.op]
         if operation.capability:
             found.add(operation.capability)
+        if statement.options.get("rule") == "forward":
+            found.add("forward-rule")
         if statement.options.get("seed") is not None:
             found.add("seeded-random")
         if statement.op == "uniform_from":

@@ -11,9 +11,20 @@ from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
 Scalar = None | bool | int | float | str
-Procedures = OneOf["backward", "second_backward", "second_order", "inference", "train"]
+Procedures = OneOf[
+    "backward",
+    "part",
+    "per_output",
+    "functional",
+    "second_backward",
+    "second_order",
+    "third_order",
+    "inference",
+    "train",
+]
+Signature = OneOf["plain", "keyword-only", "variadic"]
 Granularity = OneOf["function", "module", "operation", "segment"]
-Between = OneOf["", "reseed", "draw"]
+Between = OneOf["", "reseed", "draw", "update"]
 
 
 @dataclass(frozen=True)
@@ -78,10 +89,11 @@ class Array:
 
 @dataclass(frozen=True)
 class Value:
-    """An input that is not a tensor: `None`, a bool, a number or a string."""
+    """An input that is not a tensor: `None`, a bool, a number, a string, or several of them, which
+    programs write as a list."""
 
     name: str
-    value: Scalar
+    value: Scalar | tuple[Scalar, ...]
 
 
 @dataclass(frozen=True)
@@ -152,7 +164,9 @@ class Region:
     taken nor made in the body is captured by closure. `gives` is what the region returns.
     `save` is the policy: operations, or labels of statements of the body, whose results are kept
     although the region is recomputed. A region that is not `called` is only defined here, for calls
-    (`Again`) that follow. `segment` is there where the granularity is `segment`.
+    (`Again`) that follow. `segment` is there where the granularity is `segment`. `signature` says how
+    the region's function declares its arguments. A `mapped` region is called through a map over the
+    first axis of all that it takes.
     """
 
     name: str
@@ -168,6 +182,8 @@ class Region:
     save: tuple[str, ...] = ()
     called: bool = True
     segment: Segment | None = None
+    signature: Signature = "plain"
+    mapped: bool = False
 
     def saves(self, statement: Statement) -> bool:
         """Whether the policy keeps the results of a statement of the body."""
@@ -214,11 +230,14 @@ class Loss:
 class Procedure:
     """What is done with the program.
 
-    `backward`: forward, then gradients of the loss. `second_backward`: the gradients are taken twice
-    over one retained graph. `second_order`: the sum of all first gradients is differentiated again.
-    `inference`: forward with gradients switched off. `train`: `steps` steps of SGD with
-    `learning_rate` on all parameters that ask for a gradient. `between` is what happens to the
-    implicit generator between forward and backward: it is seeded anew, or drawn from.
+    `backward`: forward, then gradients of the loss. `part`: only the gradients asked for are computed,
+    and the framework is told so. `functional`: gradients come from a transform of the function.
+    `per_output`: gradients of the loss, then of the loss `then`, over one retained graph.
+    `second_backward`: the gradients are taken twice over one retained graph. `second_order`: the sum
+    of all first gradients is differentiated again. `third_order`: and once more. `inference`:
+    forward with gradients switched off. `train`: `steps` steps of SGD with `learning_rate` on all
+    parameters that ask for a gradient. `between` is what happens between forward and backward: the
+    implicit generator is seeded anew, or drawn from; `update` halves all parameters.
     """
 
     kind: Procedures = "backward"
@@ -290,6 +309,14 @@ class Case:
     #: How often the procedure is repeated to see whether anything is left over; 0 for not at all.
     release: int = 0
     law: Law | None = None
+    #: The dtype that the forward pass is cast to by the framework's autocast; empty for none.
+    autocast: str = ""
+    #: Tensors whose gradient hook is watched.
+    hooks: tuple[str, ...] = ()
+    #: Why implementations legitimately differ, where what they do is recorded and never failed.
+    differs: str = ""
+    #: What the second backward pass of `per_output` differentiates.
+    then: Loss | None = None
 
     @property
     def family(self) -> str:
@@ -318,7 +345,7 @@ class Case:
         generator), `numpy`, `python`."""
         found: set[str] = set()
         for _, statement in self.statements():
-            if statement.op in ("dropout", "uniform"):
+            if statement.op in ("dropout", "uniform", "rrelu"):
                 # Where a seed of its own is given, the generator often has a part in it all the same.
                 found.add("implicit")
             elif statement.op in ("numpy_uniform", "python_uniform"):

@@ -26,7 +26,7 @@ import tokenize
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from conformance.adapter import Variant
@@ -36,6 +36,7 @@ from conformance.case import (
     Case,
     Generator,
     Literal,
+    Loss,
     Node,
     Option,
     Ref,
@@ -48,7 +49,8 @@ from conformance.case import (
     walk,
 )
 from conformance.errors import AdapterError
-from conformance.operations import OPERATIONS
+from conformance.helpers import CALLS, HELPERS, LISTS
+from conformance.operations import NOTED, OPERATIONS
 from conformance.program import Site
 
 #: A comment of this form does not count towards the width of a line when ruff formats.
@@ -157,10 +159,16 @@ class Spelling(ABC):
 
     def write_helpers(self) -> None:
         """The functions of `helpers` that the case's operations call."""
-        used = {statement.op for _, statement in self.case.statements()}
+        first: dict[str, Statement] = {}
+        for _, statement in self.case.statements():
+            first.setdefault(statement.op, statement)
         for op, text in self.helpers.items():
-            if op in used and op in self.operations:
+            if op in first and op in self.operations:
                 self.code(text)
+                self.code("\n")
+        for op, helper in HELPERS.items():
+            if op in first and op not in self.operations:
+                self.code(helper(self.written, first[op]))
                 self.code("\n")
 
     def write_inputs(self) -> None:
@@ -170,7 +178,8 @@ class Spelling(ABC):
                 self.code(f"rng = np.random.default_rng({self.case.seed})")
             for value in (*self.case.inputs, *self.case.parameters, *self.case.state):
                 if isinstance(value, Value):
-                    self.code(f"{value.name} = {value.value!r}")
+                    listed = isinstance(value.value, tuple)
+                    self.code(f"{value.name} = {list(value.value) if listed else value.value!r}")  # type: ignore[arg-type]
                 elif isinstance(value, Generator):
                     self.code(f"{value.name} = {self.generator(value)}")
                 else:
@@ -196,7 +205,11 @@ class Spelling(ABC):
         """`plain` or `recomputed`."""
         self.path, self._temporary = path, 0
         with self.code.indent(f"def {path}({', '.join(self.case.names())}):"):
-            self.write_nodes(self.case.program, "")
+            if self.case.autocast:
+                with self.code.indent(self.autocast.format(dtype=self.case.autocast)):
+                    self.write_nodes(self.case.program, "")
+            else:
+                self.write_nodes(self.case.program, "")
             self.code(f"return {self.tree(self.case.outputs)}")
         self.code("\n")
 
@@ -219,10 +232,26 @@ class Spelling(ABC):
 
     def expression(self, statement: Statement) -> str:
         """The right-hand side of a statement."""
-        call = self.spelled(statement)
-        if statement.op not in self.operations:
-            raise AdapterError(f"{self.variant.id} does not spell the operation {statement.op!r}")
-        writer = self.operations[statement.op]
+        return self._written(self.spelled(statement))
+
+    def written(self, op: str, **words: object) -> str:
+        """An operation by itself, its arguments given as expressions and its options as values."""
+        operation = OPERATIONS[op]
+        arguments = {name: str(words[name]) for name in words if name not in operation.options}
+        options: dict[str, Option] = {
+            name: words.get(name, spec.default)  # type: ignore[misc]
+            for name, spec in operation.options.items()
+        }
+        statement = Statement(("x",), op, (), {}, self.case.where)
+        return self._written(Call(op, arguments, options, statement))
+
+    def _written(self, call: Call) -> str:
+        if call.op == "sin_or_cos" and call.op not in self.operations:
+            x, flag = call.arguments["x"], call.arguments["flag"]
+            return f"{self.written('sin', x=x)} if {flag} else {self.written('cos', x=x)}"
+        writer = self.operations.get(call.op, CALLS.get(call.op))
+        if writer is None:
+            raise AdapterError(f"{self.variant.id} does not spell the operation {call.op!r}")
         if callable(writer):
             return writer(call)
         return writer.format(**call.arguments, **call.options)
@@ -266,7 +295,10 @@ class Spelling(ABC):
 
     def parameters(self, region: Region) -> str:
         """The parameter list of a region's function: a name each, `argN` for a tree."""
-        return ", ".join([*self.formals(region), *region.kwargs])
+        if region.signature == "variadic":
+            return "*args, **named" if region.kwargs else "*args"
+        marks = ["*"] if region.signature == "keyword-only" and region.kwargs else []
+        return ", ".join([*self.formals(region), *marks, *region.kwargs])
 
     def formals(self, region: Region) -> list[str]:
         """The positional parameters of a region's function."""
@@ -276,6 +308,12 @@ class Spelling(ABC):
 
     def write_unpacking(self, region: Region) -> None:
         """Give the leaves of a region's nested parameters their names."""
+        if region.signature == "variadic":
+            if region.takes:
+                self.write_assignment(region.takes, "args")
+            for key, tree in region.kwargs.items():
+                self.write_assignment(tree, f"named[{key!r}]")
+            return
         for formal, tree in zip(self.formals(region), region.takes, strict=True):
             if not isinstance(tree, Ref):
                 self.write_assignment(tree, formal)
@@ -285,7 +323,22 @@ class Spelling(ABC):
 
     def write_call(self, node: Region | Again, call: str, region: Region) -> None:
         """Call a region (`call` is the callable's expression) and name what it gives."""
-        self.write_assignment(node.gives, self.called(node, call, region))
+        if not region.mapped:
+            self.write_assignment(node.gives, self.called(node, call, region))
+            return
+        formals = self.formals(region)
+        inner = self.called(replace(node, takes=region.takes), call, region)
+        given = [self.tree(tree) for tree in node.takes]
+        self.write_assignment(
+            node.gives, self.vectorized(f"lambda {', '.join(formals)}: {inner}", given)
+        )
+
+    #: The framework's vectorising map of a function over the first axis of its arguments.
+    vmap: str = ""
+
+    def vectorized(self, function: str, arguments: Sequence[str]) -> str:
+        """A function (an expression) mapped over the first axis of its arguments, and called."""
+        return f"{self.vmap}({function})({', '.join(arguments)})"
 
     def called(self, node: Region | Again, callee: str, region: Region) -> str:
         """The call of a region: in `plain` the function itself, in `recomputed` what `callee` says.
@@ -358,6 +411,13 @@ class Spelling(ABC):
     drawing: str = ""
     #: The head of the `with` in which gradients are off; empty where nothing has to be written.
     without_gradients: str = ""
+    #: The head of the `with` of the framework's autocast; `{dtype}` stands for the dtype.
+    autocast: str = ""
+    #: The line that has a tensor of `values` call a function whenever its gradient is there, and
+    #: append `{name}` to the list `fired`.
+    hook: str = ""
+    #: The lines that halve the parameters in `values` whose names are in `{names}`.
+    halving: str = ""
 
     def write_run(self) -> None:
         """`run(forward)`, for the case's procedure.
@@ -367,7 +427,14 @@ class Spelling(ABC):
         """
         with self.code.indent(self.run_signature()):
             self.write_seeding(self.case.seed)
+            used = {statement.op for _, statement in self.case.statements()}
+            for op in (op for op in LISTS if op in used):
+                self.code(f"{LISTS[op]}.clear()")
             self.code(f"values = {self.inputs_call()}")
+            if self.case.hooks:
+                self.code("fired = []")
+            for name in self.case.hooks:
+                self.code(self.hook.format(name=name))
             if self.case.procedure.kind == "inference":
                 self.write_inference()
             elif self.case.procedure.kind == "train":
@@ -390,6 +457,9 @@ class Spelling(ABC):
         """What happens between forward and backward; every spelling calls it before backward."""
         if self.case.procedure.between == "reseed":
             self.write_seeding(self.case.seed + 1)
+        elif self.case.procedure.between == "update":
+            names = ", ".join(f'"{p.name}"' for p in self.case.parameters)
+            self.code(self.halving.format(names=f"({names},)"))
         elif self.case.procedure.between == "draw":
             drawn = self.case.sources()
             if "implicit" in drawn:
@@ -429,8 +499,16 @@ class Spelling(ABC):
 
     def state_entry(self) -> str:
         """The entries of state and generators in what `run` returns; empty where there are none."""
-        state = f', "state": {self.chosen(self.case.state)}' if self.case.state else ""
+        entries = self.state_entries()
+        state = f', "state": {{{", ".join(entries)}}}' if entries else ""
         return state + self.generators_entry()
+
+    def state_entries(self) -> list[str]:
+        """What is in the dict of state: buffers, how many notes there are, calls of hooks."""
+        found = [f'"{a.name}": values["{a.name}"]' for a in self.case.state]
+        if any(statement.op in NOTED for _, statement in self.case.statements()):
+            found.append('"noted": len(noted)')
+        return found + [f'"hook of {n}": fired.count("{n}")' for n in self.case.hooks]
 
     def run_signature(self) -> str:
         """The head of `run`: with `**changes` where a good run follows an expected error."""
@@ -441,10 +519,12 @@ class Spelling(ABC):
         """The expression for the inputs inside `run`."""
         return "inputs() | changes" if "changes" in self.run_signature() else "inputs()"
 
-    def loss_place(self, outputs: str = "outputs") -> str:
-        """The expression of the output that the loss is made of: `outputs`, `outputs[1]["a"]`, …"""
-        assert self.case.loss is not None
-        place = _place(self.case.outputs, self.case.loss.name)
+    def loss_place(self, outputs: str = "outputs", loss: Loss | None = None) -> str:
+        """The expression of the output that a loss (the case's own) is made of: `outputs`,
+        `outputs[1]["a"]`, …"""
+        chosen = loss or self.case.loss
+        assert chosen is not None
+        place = _place(self.case.outputs, chosen.name)
         assert place is not None
         return outputs + place
 

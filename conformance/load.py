@@ -357,7 +357,31 @@ class _Builder:
             printed_executions={k: v.model_dump() for k, v in model.expect.executions.items()},
             release=model.release or 0,
             law=self._law(model),
+            autocast=model.autocast or "",
+            hooks=self._hooks(model, arrays),
+            differs=model.differs or "",
+            then=self._then(model, kind, outputs),
         )
+
+    def _hooks(self, model: CaseModel, arrays: Sequence[Array]) -> tuple[str, ...]:
+        asking = tuple(array.name for array in arrays if array.gradient)
+        hooks = tuple(model.gradients.hooks) if model.gradients else ()
+        for i, name in enumerate(hooks):
+            if name not in asking:
+                raise CaseError(
+                    f"{name!r} asks for no gradient",
+                    where=self.at("gradients", "hooks", i),
+                    hint=nearest(name, asking),
+                )
+        return hooks
+
+    def _then(self, model: CaseModel, kind: str, outputs: Tree) -> Loss | None:
+        given = None if model.gradients is None else model.gradients.then
+        if (kind == "per_output") != (given is not None):
+            raise CaseError(
+                "procedure 'per_output' and `then` go together", where=self.at("gradients")
+            )
+        return None if given is None else self._loss(given, outputs, ("gradients", "then"))
 
     def _law(self, model: CaseModel) -> Law | None:
         if model.law is None:
@@ -399,7 +423,8 @@ class _Builder:
         for name, given in model.inputs.items():
             if isinstance(given, ValueModel):
                 self._identifier(name, ("inputs", name), key=True)
-                yield Value(name, given.value)
+                listed = isinstance(given.value, list)
+                yield Value(name, tuple(given.value) if listed else given.value)  # type: ignore[arg-type]
             elif isinstance(given, GeneratorModel):
                 self._identifier(name, ("inputs", name), key=True)
                 yield Generator(name, given.generator, given.seed)
@@ -607,7 +632,13 @@ class _Builder:
             self.at(*path),
             self._policy(model, body, path, words),
             called,
+            signature=model.signature,
+            mapped=model.mapped,
         )
+        if region.mapped and (kwargs or not all(isinstance(tree, Ref) for tree in takes)):
+            raise CaseError(
+                "a mapped region takes tensors, each by its name", where=self.at(*path, "mapped")
+            )
         made = {n for node in body for n in node_makes(node)}
         both = made & set(region.captured())
         if both:
@@ -811,19 +842,7 @@ class _Builder:
             return None, ()
         if model.gradients is None:
             raise CaseError(f"procedure {kind!r} needs `gradients`", where=self.at())
-        found = re.fullmatch(r"(?:(sum|mean)\((\w+)\)|(\w+))", model.gradients.of.strip())
-        if found is None:
-            raise CaseError(
-                f"found {model.gradients.of!r}, expected sum(name), mean(name) or a name",
-                where=self.at("gradients", "of"),
-            )
-        loss = Loss(found[1] or "none", found[2] or found[3])  # type: ignore[arg-type]
-        if loss.name not in leaves(outputs):
-            raise CaseError(
-                f"{loss.name!r} is not among the outputs",
-                where=self.at("gradients", "of"),
-                hint=nearest(loss.name, leaves(outputs)),
-            )
+        loss = self._loss(model.gradients.of, outputs, ("gradients", "of"))
         wrt = asking if model.gradients.wrt is None else tuple(model.gradients.wrt)
         for i, name in enumerate(wrt):
             if name not in asking:
@@ -848,6 +867,21 @@ class _Builder:
                     where=self.key("gradients", "expect", name),
                 )
         return loss, wrt
+
+    def _loss(self, text: str, outputs: Tree, path: Path_) -> Loss:
+        found = re.fullmatch(r"(?:(sum|mean)\((\w+)\)|(\w+))", text.strip())
+        if found is None:
+            raise CaseError(
+                f"found {text!r}, expected sum(name), mean(name) or a name", where=self.at(*path)
+            )
+        loss = Loss(found[1] or "none", found[2] or found[3])  # type: ignore[arg-type]
+        if loss.name not in leaves(outputs):
+            raise CaseError(
+                f"{loss.name!r} is not among the outputs",
+                where=self.at(*path),
+                hint=nearest(loss.name, leaves(outputs)),
+            )
+        return loss
 
     def _tolerance(self, model: CaseModel, arrays: Sequence[Array]) -> Tolerance:
         if model.tolerance is not None:

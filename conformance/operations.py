@@ -183,6 +183,32 @@ _ALL = (
     _elementwise("cos", "cos(x)", "x"),
     _elementwise("exp", "exp(x)", "out", "x"),
     _elementwise("log", "log(x)", "x"),
+    _elementwise("square", "x * x", "x"),
+    _elementwise("sqrt", "sqrt(x)", "out", "x"),
+    _elementwise("abs", "abs(x); the gradient at 0 is 0", "x"),
+    _op(
+        "maximum",
+        "a b",
+        "the larger of a and b, element by element",
+        _BROADCAST,
+        needs={"a": _alternatives("a b", "mask"), "b": _alternatives("a b", "mask")},
+    ),
+    _op(
+        "max",
+        "x",
+        "the largest element along axis",
+        "x without that axis",
+        options={"axis": _AXIS, "keepdims": OptionSpec("bool", False)},
+        needs={"x": _alternatives("x out", "mask", "x", "x mask")},
+    ),
+    _op(
+        "cumulative_sum",
+        "x",
+        "the sums of the first elements along axis",
+        "shape of x",
+        options={"axis": _AXIS},
+        needs={"x": _alternatives("", "x")},
+    ),
     _op(
         "softmax",
         "x",
@@ -295,6 +321,93 @@ _ALL = (
         capability="python-random",
     ),
     _op(
+        "rrelu",
+        "x",
+        "x where it is positive, else x times a slope uniform in [low, high), drawn from the implicit "
+        "generator, one for each element",
+        "shape of x",
+        options={"low": OptionSpec("float", 0.125), "high": OptionSpec("float", 1 / 3)},
+        needs={"x": _alternatives("x mask", "mask")},
+        random=True,
+        capability="rrelu",
+    ),
+    _op(
+        "sin_or_cos",
+        "x flag?",
+        "sin(x) where the bool flag is true, else cos(x): a conditional of Python's",
+        "shape of x",
+        needs={"x": _alternatives("x")},
+    ),
+    _op(
+        "branch_sin",
+        "x",
+        "sin(x) where the sum of x is positive, else cos(x): a conditional of the framework's",
+        "shape of x",
+        needs={"x": _alternatives("x")},
+    ),
+    _op(
+        "loop_sin",
+        "x",
+        "sin applied `times` times: a loop of the framework's",
+        "shape of x",
+        options={"times": _INT},
+        needs={"x": _alternatives("x mask")},
+    ),
+    _op(
+        "custom_sin",
+        "x",
+        "sin(x), with a gradient written by hand, 2 * cos(x) * g, which reads what it has saved "
+        "`reads` times; as a rule for cotangents (reverse) or for tangents (forward)",
+        "shape of x",
+        options={
+            "reads": OptionSpec("int", 1),
+            "rule": OptionSpec("str", "reverse", ("reverse", "forward")),
+        },
+        needs={"x": _alternatives("x")},
+    ),
+    _op(
+        "noted_sin",
+        "x",
+        "sin(x), and a note outside of the program that it ran",
+        "shape of x",
+        needs={"x": _alternatives("x")},
+    ),
+    _op(
+        "unsteady_sin",
+        "x",
+        "sin(x) when it is first called; called again, something else: sin(2x) (values), sin of x "
+        "twice over (shape), sin of x in float64 (dtype) or sin(sin(x)) (operations)",
+        "shape of x",
+        options={"then": OptionSpec("str", _REQUIRED, ("values", "shape", "dtype", "operations"))},
+        needs={"x": _alternatives("x")},
+        capability="unsteady",
+    ),
+    _op(
+        "raise_in_rerun",
+        "x flag?",
+        "sin(x), or ValueError('raise_in_rerun') where the bool flag is true and it was called before",
+        "shape of x",
+        needs={"x": _alternatives("x")},
+        capability="unsteady",
+    ),
+    _op(
+        "accumulate_sin",
+        "x total",
+        "sin(x), and total, in place, takes on the sum of x over its first axis",
+        "(n, ...) and (...)",
+        needs={"x": _alternatives("x")},
+        updates=("total",),
+        capability="accumulate",
+    ),
+    _op(
+        "add_in_place",
+        "a b",
+        "a + b, which is written over a",
+        "shape of a",
+        needs={"a": NOTHING, "b": NOTHING},
+        capability="in-place",
+    ),
+    _op(
         "raise_if",
         "x flag?",
         "x, or ValueError('raise_if') where the bool flag is true",
@@ -313,6 +426,8 @@ _ALL = (
 
 OPERATIONS: Mapping[str, Operation] = {operation.name: operation for operation in _ALL}
 RANDOM: frozenset[str] = frozenset(o.name for o in _ALL if o.random)
+#: Operations that leave a note, outside of the program, that they ran.
+NOTED: frozenset[str] = frozenset({"noted_sin"})
 #: Words from other libraries, and the standard's name for the same operation.
 RENAMED: Mapping[str, str] = {
     "sub": "subtract",
@@ -323,4 +438,6 @@ RENAMED: Mapping[str, str] = {
     "cast": "astype",
     "concatenate": "concat",
     "detach": "stop_gradient",
+    "cumsum": "cumulative_sum",
+    "amax": "max",
 }

@@ -10,7 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from threadpoolctl import threadpool_limits
@@ -103,7 +103,14 @@ def verdicts_on(
         line = "".join(traceback.format_exception_only(raised)).strip()
         message = f"judging failed: {line}"
         return (_ended(Status.BROKEN, message, observed=traceback.format_exc()),)
-    return complete(case, verdicts)
+    return complete(case, tuple(_recorded(case, verdict) for verdict in verdicts))
+
+
+def _recorded(case: Case, verdict: Verdict) -> Verdict:
+    """A verdict on a case in which implementations legitimately differ: nothing fails there."""
+    if not case.differs or verdict.status not in (Status.FAIL, Status.WARN):
+        return verdict
+    return replace(verdict, status=Status.REPORT, level=Level.REPORT)
 
 
 def complete(case: Case, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:

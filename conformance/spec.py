@@ -65,7 +65,9 @@ class ArrayModel(Model):
 class ValueModel(Model):
     """An input that is not a tensor."""
 
-    value: Scalar = Field(description="None, a bool, a number or a string.")
+    value: Scalar | list[Scalar] = Field(
+        description="None, a bool, a number, a string, or a list of them."
+    )
 
 
 class GeneratorModel(Model):
@@ -125,6 +127,16 @@ class BlockModel(Model):
         default=[],
         description="The policy: operations, or names that the body makes, whose results are kept "
         "although the region is recomputed.",
+    )
+    signature: OneOf["plain", "keyword-only", "variadic"] = Field(
+        default="plain",
+        description="How the region's function declares its arguments: `(x, m)`, `(x, *, m)` for what "
+        "is given by name, or `(*args, **named)`.",
+    )
+    mapped: bool = Field(
+        default=False,
+        description="The recomputed function is called through the framework's vectorising map, over "
+        "the first axis of all that it takes.",
     )
 
 
@@ -232,6 +244,13 @@ class GradientsModel(Model):
     expect: dict[Name, Any] = Field(
         default={}, description="Gradients that a document printed, as nested lists."
     )
+    then: str | None = Field(
+        default=None, description="What the second backward pass of `per_output` differentiates."
+    )
+    hooks: list[Name] = Field(
+        default=[],
+        description="Tensors with a hook on their gradient; it is counted how often each is called.",
+    )
 
 
 class TrainModel(Model):
@@ -244,8 +263,9 @@ class TrainModel(Model):
 class BackwardModel(Model):
     """One backward pass, and what happens before it."""
 
-    between: OneOf["reseed", "draw"] = Field(
-        description="What happens to the implicit generator between forward and backward."
+    between: OneOf["reseed", "draw", "update"] = Field(
+        description="What happens between forward and backward: the implicit generator is seeded anew "
+        "or drawn from, or all parameters are halved."
     )
 
 
@@ -349,7 +369,19 @@ class CaseModel(Model):
         default=None, description="Left out only where the procedure is `inference`."
     )
     procedure: Annotated[
-        Annotated[OneOf["backward", "second_backward", "second_order", "inference"], Tag("word")]
+        Annotated[
+            OneOf[
+                "backward",
+                "part",
+                "per_output",
+                "functional",
+                "second_backward",
+                "second_order",
+                "third_order",
+                "inference",
+            ],
+            Tag("word"),
+        ]
         | Annotated[TrainProcedure, Tag("train")]
         | Annotated[BackwardProcedure, Tag("backward")],
         Discriminator(_procedure_tag),
@@ -369,6 +401,14 @@ class CaseModel(Model):
         default=[], description="Capabilities beyond those the text shows."
     )
     error: ErrorModel | None = Field(default=None, description="Where it must raise one.")
+    autocast: OneOf["bfloat16"] | None = Field(
+        default=None, description="The forward pass runs under the framework's autocast."
+    )
+    differs: str | None = Field(
+        default=None,
+        min_length=3,
+        description="Why implementations legitimately differ: what they do is recorded, never failed.",
+    )
     expect: ExpectModel = Field(
         default_factory=ExpectModel, description="What a document printed, beside gradients."
     )

@@ -426,6 +426,8 @@ def executions(
     if kind != "inference":
         for world in worlds(case, flow, saves, alternatives=discipline == "minimal"):
             counted = COUNT[discipline](flow, world)
+            if kind == "per_output":
+                counted = counted + COUNT[discipline](flow, _towards(flow, world, case.wrt))
             for key in forward:
                 rerun[key].setdefault(counted[key])
     times = 2 if kind == "second_backward" else steps
@@ -437,15 +439,23 @@ def executions(
         if "cheap" in saves.get("region", "").split() and key in cheap:
             more = range(max(counts) + 1, times * forward[key] + 1)
             counts, reason = (*counts, *more), _WORDS["cheap"]
-        if kind == "second_order" and discipline == "minimal":
-            counts, reason = _second_order(counts, 3 * len_of(key, flow)), _WORDS["second order"]
-        elif kind == "second_order" and max(counts):
-            counts, reason = _second_order(counts, 2 * max(counts)), _WORDS["second order"]
+        orders = {"second_order": 2, "third_order": 3}.get(kind, 1)
+        if orders > 1 and discipline == "minimal":
+            most = (2**orders - 1) * len_of(key, flow)
+            counts, reason = _second_order(counts, most), _WORDS["second order"]
+        elif orders > 1 and max(counts):
+            most = (2**orders - 1) * max(counts)
+            counts, reason = _second_order(counts, most), _WORDS["second order"]
         # Where the least is rerun, a region is what its own statements do: with none, it is nothing.
         own = key[1] or discipline != "minimal" or any(r == key[0] and s for r, s in rerun)
         if own:
             found[*key, "rerun"] = Allowed(counts, reason)
     return found
+
+
+def _towards(flow: Any, world: World, wrt: Iterable[str]) -> World:
+    """The world of the second backward pass, from what that differentiates."""
+    return replace(world, reached=flow.reached(flow.active(wrt), (flow.then,)))
 
 
 def _second_order(counts: tuple[int, ...], most: int) -> tuple[int, ...]:

@@ -95,10 +95,16 @@ def _evaluated(case: Case, draws: Any) -> tuple[Any, dict[str, Any]]:
             break
         losses.append(float(loss.data))
         wrt = [values[name] for name in case.wrt]
-        found = tape.gradient(loss, wrt, create_graph=kind == "second_order")
+        orders = {"second_order": 2, "third_order": 3}.get(kind, 1)
+        found = tape.gradient(loss, wrt, create_graph=orders > 1)
         gradients = _arrays(case, found)
-        if kind == "second_order":
-            again = _arrays(case, tape.gradient(tape.total(found), wrt))
+        if orders > 1:
+            total = tape.total(found)
+            if orders > 2:
+                total = tape.total(tape.gradient(total, wrt, create_graph=True))
+            again = _arrays(case, tape.gradient(total, wrt))
+        elif kind == "per_output":
+            again = _arrays(case, tape.gradient(walk.then, wrt))
         elif kind == "second_backward":
             again = _arrays(case, tape.gradient(loss, wrt))
         elif kind == "train":

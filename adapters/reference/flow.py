@@ -20,6 +20,7 @@ from conformance.case import (
     Case,
     Generator,
     Literal,
+    Loss,
     Node,
     Ref,
     Region,
@@ -114,6 +115,7 @@ class Flow:
         self.leaves: dict[str, int] = {}
         self.outputs: tuple[int, ...] = ()
         self.loss: int | None = None
+        self.then: int | None = None
 
     def steps(self) -> Iterator[Step]:
         """Every statement, in the order of the forward pass."""
@@ -221,6 +223,7 @@ class Interpreter:
         self.flow = Flow()
         self.numbers: dict[int, int] = {}
         self.generators: Mapping[str, Any] = {}
+        self.then: Any = None  # what a second backward pass differentiates
         self.keep: list[Any] = []  # keeps ids in `numbers` from being used again
 
     def forward(self, values: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -233,13 +236,17 @@ class Interpreter:
         self._nodes(self.case.program, names, None, self.flow.body)
         outputs = build(self.case.outputs, names)
         self.flow.outputs = tuple(self.numbers[id(t)] for t in tape.tensors_in(outputs))
-        loss = None
-        if self.case.loss is not None:
-            loss = names[self.case.loss.name]
-            self.flow.loss = self.numbers[id(loss)]
-            if self.case.loss.reduction != "none":
-                loss = getattr(tape, self.case.loss.reduction)(loss)
+        loss, self.flow.loss = self._loss(self.case.loss, names)
+        self.then, self.flow.then = self._loss(self.case.then, names)
         return outputs, loss
+
+    def _loss(self, loss: Loss | None, names: Mapping[str, Any]) -> tuple[Any, int | None]:
+        """The scalar that is differentiated, and the number of the tensor that it is made of."""
+        if loss is None:
+            return None, None
+        made = names[loss.name]
+        number = self.numbers[id(made)]
+        return made if loss.reduction == "none" else getattr(tape, loss.reduction)(made), number
 
     def _number(self, tensor: Any, step: Step | None) -> int:
         self.keep.append(tensor)
@@ -321,8 +328,12 @@ class Interpreter:
             return True
         if statement.op in RANDOM and self.draws is not None:
             dropped = statement.op == "dropout"
-            shape = arguments[0].shape if dropped else options.get("shape", ())
+            given = bool(arguments)
+            shape = arguments[0].shape if given else options.get("shape", ())
             drawn = self.draws.take(*step.key, tuple(shape))  # type: ignore[arg-type]
+            if statement.op == "rrelu":
+                x = arguments[0].data
+                return tape.leaky(arguments[0], np.where(x > 0, 1.0, drawn / x))
             if not dropped:
                 return tape.tensor(drawn)
             p = options.get("p", OPERATIONS["dropout"].options["p"].default)

@@ -66,6 +66,12 @@ class Ledger:
             gamma = self.flow.tensors[step.arguments["gamma"][0]]
             means = gamma.size if op == "batch_norm" else out.size // gamma.size
             return int(2 * means * (4 if self.wide else out.nbytes // out.size))
+        if op == "rrelu":
+            return int(out.nbytes)
+        if op == "loop_sin":
+            return int(out.nbytes) * (int(step.statement.options["times"]) - 1)
+        if op == "max":
+            return int(out.size) * (8 if self.wide else 1)
         return int(out.size) * (4 if self.wide else 1)
 
 

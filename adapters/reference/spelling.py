@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from conformance.case import Array, Generator, Ref, Region, Statement
+from conformance.case import Array, Generator, Loss, Ref, Region, Statement
 from conformance.emit import BACKWARD, FORWARD, Call, Writer, function
 from conformance.emit import Spelling as Base
+from conformance.helpers import LISTS
 from conformance.operations import OPERATIONS
 
 
@@ -28,7 +29,7 @@ class Spelling(Base):
     seeding = "tape.seed({seed})"
     drawing = "tape.uniform((3,))"
     without_gradients = "with tape.no_gradient():"
-    operations: Mapping[str, Writer] = dict.fromkeys(OPERATIONS, _written)
+    operations: Mapping[str, Writer] = dict.fromkeys(set(OPERATIONS) - set(LISTS), _written)
 
     def expression(self, statement: Statement) -> str:
         region = statement.arguments[0] if statement.arguments else None
@@ -62,10 +63,13 @@ class Spelling(Base):
     # -- run -----------------------------------------------------------------------------------
 
     def _write_forward(self) -> None:
-        assert self.case.loss is not None
         self.code("outputs = forward(**values)", FORWARD)
-        reduction, place = self.case.loss.reduction, self.loss_place()
-        self.code(f"loss = {place if reduction == 'none' else f'tape.{reduction}({place})'}")
+        self.code(f"loss = {self._reduced(self.case.loss)}")
+
+    def _reduced(self, loss: Loss | None) -> str:
+        assert loss is not None
+        place = self.loss_place(loss=loss)
+        return place if loss.reduction == "none" else f"tape.{loss.reduction}({place})"
 
     def _names(self, names: tuple[str, ...]) -> str:
         return "[" + ", ".join(f'"{name}"' for name in names) + "]"
@@ -77,15 +81,19 @@ class Spelling(Base):
         code("wrt = [values[name] for name in names]")
         self.write_between()
         again = ""
-        if kind == "second_order":
+        if kind in ("second_order", "third_order"):
             code("first = tape.gradient(loss, wrt, create_graph=True)", BACKWARD)
             code("total = tape.total(first)")
+            if kind == "third_order":
+                code("total = tape.total(tape.gradient(total, wrt, create_graph=True))")
             code("second = tape.gradient(total, wrt)")
         else:
             code("first = tape.gradient(loss, wrt)", BACKWARD)
         if kind == "second_backward":
             code("second = tape.gradient(loss, wrt)")
-        if kind != "backward":
+        if kind == "per_output":
+            code(f"second = tape.gradient({self._reduced(self.case.then)}, wrt)")
+        if kind not in ("backward", "part", "functional"):
             again = ', "again": dict(zip(names, second, strict=True))'
         code(
             'return {"outputs": outputs, "losses": [loss], '

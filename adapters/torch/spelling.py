@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance.adapter import Variant, load_file
-from conformance.case import Again, Array, Case, Generator, Region, Statement
+from conformance.case import Again, Array, Case, Generator, Loss, Region, Statement
 from conformance.emit import BACKWARD, FORWARD, Call, Writer, function
 from conformance.emit import Spelling as Base
 
@@ -47,6 +47,28 @@ def _uniform(call: Call) -> str:
     return f"torch.empty({shape}).uniform_({low}, {high}{generator})"
 
 
+CUSTOM_SIN = """
+    class CustomSin(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, reads):
+            ctx.save_for_backward(x)
+            ctx.reads = reads
+            return torch.sin(x)
+
+        @staticmethod
+        def backward(ctx, g):
+            for _ in range(ctx.reads):
+                (x,) = ctx.saved_tensors
+            return 2 * torch.cos(x) * g, None
+    """
+ACCUMULATE_SIN = """
+    def accumulate_sin(x, total):
+        with torch.no_grad():
+            total.add_(x.sum(0))
+        return torch.sin(x)
+    """
+
+
 class Spelling(Base):
     """Writes one case for a variant; those that go about it in another way have a class below."""
 
@@ -60,6 +82,19 @@ class Spelling(Base):
     seeding = "torch.manual_seed({seed})"
     drawing = "torch.rand(3)"
     without_gradients = "with torch.no_grad():"
+    autocast = 'with torch.autocast("cpu", dtype=torch.{dtype}):'
+    hook = 'values["{name}"].register_hook(lambda _: fired.append("{name}"))'
+    halving = """
+        with torch.no_grad():
+            for name in {names}:
+                values[name].mul_(0.5)
+        """
+    vmap = "torch.func.vmap"
+    helpers: Mapping[str, str] = {
+        **Base.helpers,
+        "custom_sin": CUSTOM_SIN,
+        "accumulate_sin": ACCUMULATE_SIN,
+    }
     operations: Mapping[str, Writer] = {
         "add": "{a} + {b}",
         "subtract": "{a} - {b}",
@@ -83,6 +118,12 @@ class Spelling(Base):
         "cos": "torch.cos({x})",
         "exp": "torch.exp({x})",
         "log": "torch.log({x})",
+        "square": "torch.square({x})",
+        "sqrt": "torch.sqrt({x})",
+        "abs": "torch.abs({x})",
+        "maximum": "torch.maximum({a}, {b})",
+        "max": "torch.amax({x}, dim={axis}, keepdim={keepdims})",
+        "cumulative_sum": "torch.cumsum({x}, dim={axis})",
         "softmax": "F.softmax({x}, dim={axis})",
         "dropout": "F.dropout({x}, p={p})",
         "sum": _axis,
@@ -98,6 +139,10 @@ class Spelling(Base):
         "numpy_uniform": "torch.tensor(np.random.uniform({low}, {high}, {shape}), dtype=torch.float32)",
         "python_uniform": "torch.tensor(random.uniform({low}, {high}))",
         "raise_if": "raise_if({x}, {flag})",
+        "rrelu": "F.rrelu({x}, {low}, {high}, training=True)",
+        "custom_sin": "CustomSin.apply({x}, {reads})",
+        "accumulate_sin": "accumulate_sin({x}, {total})",
+        "add_in_place": "{a}.add_({b})",
     }
 
     def __new__(cls, case: Case, variant: Variant) -> Spelling:
@@ -168,8 +213,9 @@ class Spelling(Base):
         self.code("outputs = forward(**values)", FORWARD)
         self.code(f"loss = {self._loss()}")
 
-    def _loss(self) -> str:
-        loss, place = self.case.loss, self.loss_place()
+    def _loss(self, other: Loss | None = None) -> str:
+        loss = other or self.case.loss
+        place = self.loss_place(loss=loss)
         assert loss is not None
         return place if loss.reduction == "none" else f"{place}.{loss.reduction}()"
 
@@ -183,30 +229,54 @@ class Spelling(Base):
 
     def write_gradients(self) -> None:
         code, kind = self.code, self.case.procedure.kind
+        if kind == "functional":
+            self._write_functional()
+            return
         self.write_compiling()
         self._write_forward()
         self.write_between()
         results = ['"outputs": outputs', '"losses": [loss]', '"gradients": gradients']
-        if kind == "second_order":
-            wanted = ", ".join(f'"{n}"' for n in self.case.wrt)
+        wanted = ", ".join(f'"{n}"' for n in self.case.wrt)
+        if kind in ("second_order", "third_order"):
             code(f"wanted = [values[name] for name in ({wanted},)]")
             code("first = torch.autograd.grad(loss, wanted, create_graph=True)", BACKWARD)
             code(f"gradients = dict(zip(({wanted},), first))")
             code("total = sum(gradient.sum() for gradient in first)")
+            if kind == "third_order":
+                code("second = torch.autograd.grad(total, wanted, create_graph=True)")
+                code("total = sum(gradient.sum() for gradient in second)")
             code("second = torch.autograd.grad(total, wanted, allow_unused=True)")
             code(f"again = dict(zip(({wanted},), second))")
             results.append('"again": again')
-        elif kind == "second_backward":
+        elif kind in ("second_backward", "per_output"):
             code("loss.backward(retain_graph=True)", BACKWARD)
             code(f"gradients = {self._gradients()}")
             self._write_clearing()
-            code("loss.backward()", BACKWARD)
+            again = "loss" if kind == "second_backward" else self._loss(self.case.then)
+            code(f"{again}.backward()", BACKWARD)
             code(f"again = {self._gradients()}")
             results.append('"again": again')
+        elif kind == "part":
+            code(f"loss.backward(inputs=[values[name] for name in ({wanted},)])", BACKWARD)
+            code(f"gradients = {self._gradients()}")
         else:
             code("loss.backward()", BACKWARD)
             code(f"gradients = {self._gradients()}")
         code(f"return {{{', '.join(results)}{self.state_entry()}}}")
+
+    def _write_functional(self) -> None:
+        """The gradients by `torch.func`: the forward pass is run inside the transform."""
+        code, wanted = self.code, ", ".join(f'"{n}"' for n in self.case.wrt)
+        code(f"wanted = {{name: values[name].detach() for name in ({wanted},)}}")
+        with code.indent("def loss_of(wanted):"):
+            code("outputs = forward(**{**values, **wanted})", FORWARD)
+            code(f"return {self._loss()}, outputs")
+        call = "torch.func.grad_and_value(loss_of, has_aux=True)(wanted)"
+        code(f"gradients, (loss, outputs) = {call}", BACKWARD)
+        code(
+            f'return {{"outputs": outputs, "losses": [loss], "gradients": gradients'
+            f"{self.state_entry()}}}"
+        )
 
     def write_training(self) -> None:
         code, case = self.code, self.case
@@ -228,7 +298,7 @@ class Spelling(Base):
                 "losses": losses,
                 "gradients": {self._gradients()},
                 "parameters": {self.chosen(case.parameters)},
-                "state": {self.chosen(case.state)},
+                "state": {{{", ".join(self.state_entries())}}},
             }}
             """
         )

@@ -40,6 +40,15 @@ def _may_draw_again(case: Case) -> bool:
     return any(region in free and s.op in RANDOM for region, s in case.statements())
 
 
+#: What the second set of gradients is called, by procedure.
+_AGAIN = {
+    "second_backward": "gradient of the second backward",
+    "per_output": "gradient of the second output",
+    "second_order": "second-order gradient",
+    "third_order": "third-order gradient",
+}
+
+
 def _both(evidence: Evidence) -> Verdict:
     """The gradients of the first backward, and those of the second or of the second order."""
     first = _compare(
@@ -50,10 +59,9 @@ def _both(evidence: Evidence) -> Verdict:
         evidence.expected.gradients,
     )
     kind = evidence.case.procedure.kind
-    if first.status is not Status.PASS or kind not in ("second_backward", "second_order"):
+    if first.status is not Status.PASS or kind not in _AGAIN:
         return first
-    order = kind == "second_order"
-    what = "second-order gradient" if order else "gradient of the second backward"
+    what = _AGAIN[kind]
     again = evidence.recomputed.again
     second = _compare(evidence, what, evidence.plain.again, again, evidence.expected.again)
     return second if second.status is not Status.PASS else first

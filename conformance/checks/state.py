@@ -1,4 +1,5 @@
-"""Buffers after the step: running statistics that a rerun may update a second time.
+"""State after the step: running statistics that a rerun may update a second time, and notes that the
+body leaves outside of the program.
 
 No framework promises either, so a difference is reported and never failed.
 """
@@ -10,17 +11,23 @@ import numpy as np
 from conformance.case import Case
 from conformance.checks.evidence import Check, Evidence
 from conformance.checks.numbers import difference, summary
+from conformance.operations import NOTED
 from conformance.verdict import Level, Status, Verdict
 
 
 def _applies(case: Case) -> bool:
-    return bool(case.state)
+    return bool(case.state) or _is_noted(case)
+
+
+def _is_noted(case: Case) -> bool:
+    return any(statement.op in NOTED for _, statement in case.statements())
 
 
 def _judge(evidence: Evidence) -> Verdict:
     start = {a.name: a.fill.numbers[0] for a in evidence.case.state if a.fill.kind == "full"}
     different: list[str] = []
-    for name in (array.name for array in evidence.case.state):
+    names = [array.name for array in evidence.case.state]
+    for name in [*names, *(["noted"] if _is_noted(evidence.case) else [])]:
         control, found = evidence.plain.state.get(name), evidence.recomputed.state.get(name)
         if control is None or found is None:
             return CHECK.verdict(Status.REPORT, f"{name} was not observed")
@@ -35,15 +42,15 @@ def _judge(evidence: Evidence) -> Verdict:
                 f"{name} is {summary(found)}, but {summary(control)} without recompute{ratio}"
             )
     if not different:
-        return CHECK.verdict(Status.PASS, "buffers are those of the plain run")
+        return CHECK.verdict(Status.PASS, "state is that of the plain run")
     return CHECK.verdict(
-        Status.REPORT, f"buffers were updated in the rerun, too: {'; '.join(different[:2])}"
+        Status.REPORT, f"the rerun has left its mark, too: {'; '.join(different[:2])}"
     )
 
 
 CHECK = Check(
     "state",
-    "buffers after the step (running statistics of batch normalisation)",
+    "state after the step (running statistics of batch normalisation, notes of the body)",
     Level.REPORT,
     _applies,
     _judge,

@@ -28,7 +28,10 @@ from conformance.worker.trace import Trace, executions
 
 #: Executions by statement and phase.
 Counts = Mapping[tuple[Site, Phase], int]
-BACKWARD_PROCEDURES = ("backward", "second_backward", "second_order", "train")
+BACKWARD_PROCEDURES = (
+    *("backward", "part", "per_output", "functional"),
+    *("second_backward", "second_order", "third_order", "train"),
+)
 
 
 class Observer(ABC):
