@@ -68,6 +68,7 @@ CAPABILITIES: Mapping[str, str] = {
     "sequential": "a sequence of layers is divided into segments by the framework itself",
     "several-operations": "a region is more than one operation and what it gives",
     "single-call": "a region is called by itself, not again and again on what its last call gave",
+    "solve": "systems of linear equations",
     "third-order": "gradients of gradients of gradients",
     "train": "several training steps",
     "unsteady": "a function of Python's that does something else when it is called again",

@@ -49,11 +49,13 @@ def branch_sin(written: Written, statement: Statement) -> str:
 
 def unsteady_sin(written: Written, statement: Statement) -> str:
     """A function that does something else when it is called again."""
+    product = f"({written('matmul', a=written('permute_dims', x='x', axes=(1, 0)), b='x')})"
     then = {
         "values": written("sin", x=written("add", a="x", b="x")),
         "shape": written("sin", x=written("concat", arrays="[x, x]", axis=0)),
         "dtype": written("sin", x=written("astype", x="x", dtype="float64")),
         "operations": written("sin", x=written("sin", x="x")),
+        "product": written("sin", x=written("matmul", a="x", b=product)),
     }
     return f"""
     calls = []

@@ -71,6 +71,7 @@ _AXIS = OptionSpec("int", -1)
 _NO_AXIS = OptionSpec("int", None)
 _SEED = OptionSpec("int", None)
 _RANGE = {"low": OptionSpec("float", 0.0), "high": OptionSpec("float", 1.0)}
+_CHANGES = ("values", "shape", "dtype", "operations", "product")
 _PADDING = OptionSpec("str", "valid", ("valid", "same"))
 
 
@@ -108,6 +109,14 @@ _ALL = (
         "a @ b",
         "(..., n, k) and (k, m) give (..., n, m)",
         needs={"a": _alternatives("b"), "b": _alternatives("a")},
+    ),
+    _op(
+        "solve",
+        "a b",
+        "the solution x of a @ x = b",
+        "(n, n) and (n, k) give (n, k)",
+        needs={"a": _alternatives("a out", "out mask", "a out mask"), "b": _alternatives("a", "mask")},
+        capability="solve",
     ),
     _op(
         "linear",
@@ -376,9 +385,10 @@ _ALL = (
         "unsteady_sin",
         "x",
         "sin(x) when it is first called; called again, something else: sin(2x) (values), sin of x "
-        "twice over (shape), sin of x in float64 (dtype) or sin(sin(x)) (operations)",
+        "twice over (shape), sin of x in float64 (dtype), sin(sin(x)) (operations) or sin of x times a "
+        "product of x with itself (product)",
         "shape of x",
-        options={"then": OptionSpec("str", _REQUIRED, ("values", "shape", "dtype", "operations"))},
+        options={"then": OptionSpec("str", _REQUIRED, _CHANGES)},
         needs={"x": _alternatives("x")},
         capability="unsteady",
     ),

@@ -427,7 +427,12 @@ def executions(
         for world in worlds(case, flow, saves, alternatives=discipline == "minimal"):
             counted = COUNT[discipline](flow, world)
             if kind == "per_output":
-                counted = counted + COUNT[discipline](flow, _towards(flow, world, case.wrt))
+                towards = _towards(flow, world, case.wrt)
+                counted = counted + COUNT[discipline](flow, towards)
+                if discipline == "minimal":  # one backward program may serve all outputs
+                    both = replace(world, reached=world.reached | towards.reached)
+                    for key, count in COUNT[discipline](flow, both).items():
+                        rerun[key].setdefault(2 * count)
             for key in forward:
                 rerun[key].setdefault(counted[key])
     times = 2 if kind == "second_backward" else steps

@@ -960,6 +960,19 @@ def matmul(a, b):
 
 
 @_operation
+def solve(a, b):
+    """The solution x of `a @ x = b`, a of shape (n, n) and b of (n, k)."""
+
+    def back(g, wanted, a, out):
+        gb = solve(_turned(a), g)
+        return negative(matmul(gb, _turned(out))) if wanted[0] else None, gb if wanted[1] else None
+
+    return _record(
+        (a, b), np.linalg.solve(a.data, b.data), promote(a.dtype, b.dtype), (a, OUT), back
+    )
+
+
+@_operation
 def linear(x, w, b):
     """`x @ w.T + b`, w of shape (out, in)."""
     shape = x.shape

@@ -14,7 +14,7 @@ def lines(variant: str, procedure: str) -> list[str]:
     if variant not in BACKENDS:
         return []
     found = []
-    if procedure in ("second_backward", "second_order"):
+    if procedure in ("per_output", "second_backward", "second_order", "third_order"):
         # backward graphs give back what they are given, unless told that they run again
         found.append("torch._functorch.config.donated_buffer = False")
     if variant == "memory-budget":

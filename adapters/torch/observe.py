@@ -171,6 +171,12 @@ class Observer(Base):
     def alive(self) -> int | None:
         return None if self._live is None else self._live.count()
 
+    def unobserved(self, program: Program) -> Mapping[str, str]:
+        if program.procedure != "functional":
+            return {}
+        why = "the forward pass runs inside a transform, on tensors that have no storage of their own"
+        return {"retained memory": why, "peak memory": why}
+
     @contextmanager
     def counting(self, trace: Trace) -> Iterator[Callable[[], Counts]]:
         with Dispatched(trace) as mode:

@@ -102,6 +102,7 @@ class Spelling(Base):
         "divide": "{a} / {b}",
         "negative": "-{x}",
         "matmul": "{a} @ {b}",
+        "solve": "torch.linalg.solve({a}, {b})",
         "linear": "F.linear({x}, {w}, {b})",
         "conv2d": _conv2d,
         "max_pool2d": "F.max_pool2d({x}, {size})",
@@ -270,9 +271,9 @@ class Spelling(Base):
         code(f"wanted = {{name: values[name].detach() for name in ({wanted},)}}")
         with code.indent("def loss_of(wanted):"):
             code("outputs = forward(**{**values, **wanted})", FORWARD)
-            code(f"return {self._loss()}, outputs")
+            code(f"return {self._loss()}, outputs", BACKWARD)
         call = "torch.func.grad_and_value(loss_of, has_aux=True)(wanted)"
-        code(f"gradients, (loss, outputs) = {call}", BACKWARD)
+        code(f"gradients, (loss, outputs) = {call}")
         code(
             f'return {{"outputs": outputs, "losses": [loss], "gradients": gradients'
             f"{self.state_entry()}}}"
