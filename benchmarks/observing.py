@@ -1,9 +1,11 @@
 """What observing costs: the time of each pass over a program, as a ratio to running it unwatched.
 
-    python benchmarks/observing.py torch [--case basics/mlp-block] [--repeats 20]
+    python benchmarks/observing.py torch [--variant selective] [--case basics/mlp-block] [--repeats 5]
 
-Run it in an environment that has the framework. All figures come from one run on one machine, so that
-they can be compared with each other and with nothing else.
+Run it in an environment that has the framework. Programs are observed as the worker observes them,
+and the passes are timed meanwhile; the unwatched run of the same program comes between them. A pass
+that runs a program several times is divided by how often. All figures come from one run on one
+machine, so that they can be compared with each other and with nothing else.
 """
 
 from __future__ import annotations
@@ -11,81 +13,167 @@ from __future__ import annotations
 import gc
 import os
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from conformance.adapter import find_adapter
+from conformance.adapter import Adapter, Variant, find_adapter
 from conformance.capabilities import required_by
+from conformance.case import Case
 from conformance.load import load_folder
-from conformance.observation import Run
 from conformance.places import find_places
 from conformance.program import Program
 from conformance.programs import write_programs
 from conformance.worker import entry
-from conformance.worker.observer import load_program
 
-DEFAULT = ("basics/mlp-block", "randomness/two-dropouts", "memory/chain-each")
+#: Where none is named, each variant is measured on the first of these that it runs.
+DEFAULT = (
+    "memory/chain-segments",
+    "growth/each-layer[n=16]",
+    "sequences/segments[k=2]",
+    "documents/resnet-single-relu",
+)
+#: Methods of an observer, and the column that their time goes to.
+PASSES = {"values": "values", "count": "executions", "retained": "memory"}
+#: What an adapter has beside the common passes, such as a peak of its own, is the rest.
+COLUMNS = (*PASSES.values(), "rest")
+
+
+class Stopwatch:
+    """Times the passes of an observer over the recomputed run, and the run itself beside them."""
+
+    def __init__(self, observer: Any) -> None:
+        self.observer = observer
+        #: Seconds of one run, unwatched or under a pass, by column.
+        self.seconds: dict[str, list[float]] = defaultdict(list)
+        self._spent: Counter[str] = Counter()
+        self._runs = 0
+        for method in (*PASSES, "run"):
+            setattr(observer, method, self._timed(method, getattr(observer, method)))
+
+    def observe(self, program: Program) -> None:
+        """Observe the plain and the recomputed run, as the worker does."""
+        gc.collect()
+        gc.freeze()
+        self.observer.observe(program)
+
+    def _timed(self, method: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(program: Program, module: Any, forward: Any, *rest: Any) -> Any:
+            if getattr(forward, "__name__", forward) != "recomputed":
+                return call(program, module, forward, *rest)
+            if method == "run":
+                return self._whole(call, program, module, forward, *rest)
+            before = self._runs
+            start = time.perf_counter()
+            result = call(program, module, forward, *rest)
+            spent = time.perf_counter() - start
+            self.seconds[PASSES[method]].append(spent / max(1, self._runs - before))
+            self._spent["passes"] += spent
+            if method == "values" and result.error is None:
+                self._unwatched(module, forward)
+            return result
+
+        return timed
+
+    def _whole(self, call: Callable[..., Any], program: Program, module: Any, *rest: Any) -> Any:
+        """All passes of a run, with those that an adapter has beside the common ones."""
+        run, self._spent = module.run, Counter()
+
+        def counted(*given: Any, **named: Any) -> Any:
+            self._runs += 1
+            return run(*given, **named)
+
+        module.run = counted
+        start = time.perf_counter()
+        try:
+            result = call(program, module, *rest)
+        finally:
+            module.run = run
+        whole = time.perf_counter() - start
+        self.seconds["rest"].append(whole - self._spent.total())
+        return result
+
+    def _unwatched(self, module: Any, forward: Any) -> None:
+        start = time.perf_counter()
+        for _ in range(2):
+            before = time.perf_counter()
+            module.run(forward)
+            self.observer.wait()
+            self.seconds["run"].append(time.perf_counter() - before)
+        self._spent["unwatched"] += time.perf_counter() - start
 
 
 def main(
     adapter: Annotated[str, typer.Argument(help="The adapter's name or folder.")],
-    case: Annotated[list[str], typer.Option(help="Case ids.")] = list(DEFAULT),  # noqa: B006
-    repeats: Annotated[int, typer.Option(help="How often each pass runs.", min=3)] = 10,
+    variant: Annotated[list[str], typer.Option(help="Only these variants.")] = [],  # noqa: B006
+    case: Annotated[list[str], typer.Option(help="Case ids, in place of the usual ones.")] = [],  # noqa: B006
+    repeats: Annotated[int, typer.Option(help="How often each program is observed.", min=2)] = 5,
 ) -> None:
     """Print the median time of each pass as a ratio to the unwatched run."""
-    folder = tempfile.mkdtemp(prefix="conformance-benchmark-")
-    places = find_places(reports=Path(folder) / "reports")
+    places = find_places()
     found = find_adapter(adapter, places.adapters)
-    os.environ.update(found.model.environment)
-    os.chdir(folder)
-    cases = [c for c in load_folder(places.cases) if c.id in case]
+    loaded = {c.id: c for c in load_folder(places.cases)}
+    cases = [loaded[name] for name in case or DEFAULT]
+    chosen = [v for v in found.variants if not variant or v.name in variant]
     table = Table(title=f"time of each pass over the unwatched run, {found.model.title}")
-    for column in ("variant", "case", "run", "values", "executions", "retained memory"):
+    for column in ("variant", "case", "run", *COLUMNS):
         name = column in ("variant", "case")
         table.add_column(column, justify="left" if name else "right", no_wrap=name)
-    for variant in found.variants:
-        wanted = [(c, variant) for c in cases if not required_by(c) & set(variant.model.lacks)]
-        for (identity, _), program in write_programs(found, wanted, places.reports).items():
-            if isinstance(program, Program):
-                row = _row(str(found.folder), program, repeats)
-                table.add_row(variant.id, identity, *row)
-    Console().print(table)
+    if len(chosen) == 1:
+        for identity, row in _measured(found, chosen[0], cases, repeats, len(case) or 1):
+            table.add_row(chosen[0].id, identity, *row)
+        Console(width=120).print(table)
+        return
+    # What a variant needs in its environment is read when the framework is imported.
+    options = [word for name in case for word in ("--case", name)]
+    for one in chosen:
+        words = [sys.executable, __file__, adapter, "--variant", one.name, *options]
+        subprocess.run([*words, "--repeats", str(repeats)], check=False)
 
 
-def _row(folder: str, program: Program, repeats: int) -> list[str]:
-    observer = entry.observer(folder, program.adapter, program.variant)
-    module = load_program(program)
-    forward = module.recomputed
-    gc.collect()  # as the worker does before each program
-    gc.freeze()
-    unwatched = _median(lambda: module.run(forward), repeats)
-    hidden = observer.unobserved(program)
-    passes: list[tuple[str, Callable[[], object]]] = [
-        ("value", lambda: observer.values(program, module, forward)),
-        ("executions", lambda: observer.count(program, module, forward, Run())),
-        ("retained memory", lambda: observer.retained(program, module, forward)),
-    ]
-    row = [f"{unwatched * 1e3:.2f} ms"]
-    for name, call in passes:
-        row.append("-" if name in hidden else f"{_median(call, repeats) / unwatched:.1f}")
-    return row
+def _measured(
+    adapter: Adapter, variant: Variant, cases: list[Case], repeats: int, most: int
+) -> list[tuple[str, list[str]]]:
+    """A row of the table for each case that the variant runs, `most` of them."""
+    folder = tempfile.mkdtemp(prefix="conformance-benchmark-")
+    os.environ.update({**adapter.model.environment, **variant.model.environment})
+    os.chdir(folder)
+    able = [c for c in cases if not required_by(c) & set(variant.model.lacks)]
+    wanted = [(c, variant) for c in able[:most]]
+    watch = Stopwatch(entry.observer(str(adapter.folder), adapter.name, variant.name))
+    rows = []
+    for (identity, _), program in write_programs(adapter, wanted, Path(folder)).items():
+        if isinstance(program, Program):
+            watch.observe(program)  # the first fills caches
+            watch.seconds.clear()
+            for _ in range(repeats):
+                watch.observe(program)
+            rows.append((identity, _row(watch.seconds)))
+    return rows
 
 
-def _median(call: Callable[[], object], repeats: int) -> float:
-    call()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
+def _row(seconds: dict[str, list[float]]) -> list[str]:
+    if not seconds["run"]:
+        return ["raises"]
+    run = statistics.median(seconds["run"])
+    ratios = [statistics.median(seconds[c]) / run if seconds[c] else None for c in COLUMNS]
+    return [f"{run * 1e3:.2f} ms", *map(_figure, ratios)]
+
+
+def _figure(ratio: float | None) -> str:
+    """Two figures, and nothing below a hundredth."""
+    if ratio is None:
+        return "–"
+    return f"{ratio:.2g}" if ratio >= 0.01 else "0"
 
 
 if __name__ == "__main__":
