@@ -3,21 +3,60 @@
 from __future__ import annotations
 
 import gc
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import keras
 import numpy as np
+from keras.src import backend
 
 from conformance.adapter import load_file
 from conformance.observation import Array, Leaf
+from conformance.worker.trace import Trace
 
 _name = keras.config.backend()
 _on: Any = load_file(Path(__file__).parent / f"on_{_name}.py", f"conformance_adapter_keras_{_name}")
 
 
+class Lines(Trace):
+    """Follows a program, but not where Keras calls a layer for the shape of its output alone.
+
+    `RematScope(mode="larger_than")` does so at every call: in a graph of its own on TensorFlow, on the
+    device `meta` on PyTorch, under `jax.make_jaxpr` on JAX. What is computed there all the same, on
+    PyTorch, is seen by `on_torch.Dispatched`.
+    """
+
+    #: Whether a shape is being inferred now, and how often one was.
+    inferring = False
+    looks = 0
+
+    @contextmanager
+    def active(self) -> Iterator[Trace]:
+        infer = backend.compute_output_spec
+
+        def apart(*args: Any, **kwargs: Any) -> Any:
+            following, inferring = sys.gettrace(), self.inferring
+            self.inferring = True
+            self.looks += 1
+            sys.settrace(None)
+            try:
+                return infer(*args, **kwargs)
+            finally:
+                self.inferring = inferring
+                sys.settrace(following)
+
+        with mock.patch.object(backend, "compute_output_spec", apart), super().active():
+            yield self
+
+
 class Observer(_on.Observer):
     """Observes Keras on the backend that `KERAS_BACKEND` names."""
+
+    tracing = Lines
 
     def warm_up(self) -> None:
         super().warm_up()

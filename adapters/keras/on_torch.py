@@ -27,25 +27,34 @@ class Dispatched(TorchDispatchMode):
     """Notes every operation that reaches a kernel, with the line of the program it comes from.
 
     An operation that early stop aborts before its kernel is never dispatched. The global generator
-    is made by the first statement that draws, and is no part of it.
+    is made by the first statement that draws, and is no part of it. Where Keras calls a layer for the
+    shape of its output, on the device `meta`, only what computes all the same is noted.
     """
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Any) -> None:
         super().__init__()
         self.trace = trace
         self.paused = False
         #: (statement, phase, number of that execution of the statement) -> operations
         self.seen: dict[tuple[Site, Phase, int], list[str]] = defaultdict(list)
+        #: (statement, number of the look at a shape) -> operations
+        self.looked: dict[tuple[Site, int], list[str]] = defaultdict(list)
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
         site = None if self.paused else self.trace.current()
+        result = func(*args, **(kwargs or {}))
         # checkpoint's own hooks detach what they unpack, on whatever line that happens
-        if site is not None and func is not torch.ops.aten.detach.default:
+        if site is None or func is torch.ops.aten.detach.default:
+            return result
+        if self.trace.inferring:
+            if any(isinstance(v, torch.Tensor) and not v.is_meta for v in tree_leaves(result)):
+                self.looked[site, self.trace.looks].append(str(func))
+        else:
             phase = self.trace.phase
             self.seen[site, phase, self.trace.begun[site, phase]].append(str(func))
-        return func(*args, **(kwargs or {}))
+        return result
 
     def statements(self) -> Counter[tuple[Site, Phase]]:
         """Executions of each statement: those that dispatched all that its first forward did."""
@@ -57,6 +66,8 @@ class Dispatched(TorchDispatchMode):
                 continue
             for number in range(1, begun + 1):
                 found[site, phase] += self.seen.get((site, phase, number), []) == whole
+        for (site, _), operations in self.looked.items():
+            found[site, "forward"] += operations == self.seen.get((site, "forward", 1), [])
         return found
 
 
@@ -74,7 +85,7 @@ class LiveStorages(TorchDispatchMode):
     ) -> Any:
         result = func(*args, **(kwargs or {}))
         for value in tree_leaves(result):
-            if isinstance(value, torch.Tensor):
+            if isinstance(value, torch.Tensor) and not value.is_meta:
                 storage = value.untyped_storage()
                 reference = StorageWeakRef(storage)
                 self.known[reference.cdata] = (reference, storage.nbytes())

@@ -2,6 +2,7 @@
 
 `remat-…` wraps the function of a region in `keras.remat`. `scope-…` makes each region a layer, and
 constructs it inside `keras.RematScope`: what the scope says is read when a layer is constructed.
+`scope-list-…` lists the layer by its name, `scope-larger-…` asks for all layers with an output.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from conformance.case import Again, Array, Case, Generator, Region, Statement, V
 from conformance.emit import Call, Writer, function
 from conformance.emit import Spelling as Base
 from conformance.program import Site
+
+#: The mode of the scope, by the word in the variant's name.
+MODES: Mapping[str, str] = {"list": "list_of_layers", "larger": "larger_than"}
 
 gradients: Any = load_file(
     Path(__file__).parent / "gradients.py", "conformance_adapter_keras_gradients"
@@ -128,7 +132,9 @@ class Spelling(Base):
 
     def __init__(self, case: Case, variant: Variant) -> None:
         super().__init__(case, variant)
-        self.way, _, name = variant.name.partition("-")
+        self.way, *mode, name = variant.name.split("-")
+        #: The mode in which every layer is recomputed, where it is not `full`.
+        self._mode = MODES[mode[0]] if mode else ""
         self.backend = gradients.BACKENDS[name]
         self.imports = (
             "import os",
@@ -184,8 +190,9 @@ class Spelling(Base):
         name = function(region.name)
         if self.way == "scope" and region.granularity == "operation":
             self._write_function(region, name)
-            with self._scope("activations"):
-                self.code(f"{name}_layer = keras.layers.Activation({name})")
+            given = f'{name}, name="{name}"' if self._listed else name
+            with self._scope("activations", name):
+                self.code(f"{name}_layer = keras.layers.Activation({given})")
         elif self.way == "scope" or region.granularity == "module":
             self._write_layer(region, name)
         else:
@@ -212,9 +219,11 @@ class Spelling(Base):
         kind = "".join(word.capitalize() for word in name.split("_"))
         site = Site("region", self.path, region.name, region.name)
         with code.indent(f"class {kind}(keras.layers.Layer):"):
-            if owned or self._casts:
+            words = [f'name="{name}"'] if self._listed else []
+            words += ["autocast=False"] if self._casts else []
+            if owned or words:
                 with code.indent(f"def __init__({', '.join(['self', *owned])}):"):
-                    code(f"super().__init__({'autocast=False' if self._casts else ''})")
+                    code(f"super().__init__({', '.join(words)})")
                     for variable in owned:
                         code(f"self.{variable} = {variable}")
                 code()
@@ -225,14 +234,22 @@ class Spelling(Base):
                 self.write_nodes(region.body, region.name)
                 code(f"return {self.tree(region.gives)}")
         code()
-        with self._scope("full"):
+        with self._scope("full", name):
             code(f"{name} = {kind}({', '.join(values)})")
 
+    @property
+    def _listed(self) -> bool:
+        """Whether layers are recomputed by their names."""
+        return self._mode == "list_of_layers"
+
     @contextmanager
-    def _scope(self, mode: str) -> Iterator[None]:
-        """The scope in which a layer that is to be recomputed is constructed."""
+    def _scope(self, mode: str, name: str) -> Iterator[None]:
+        """The scope in which a layer of that name, which is to be recomputed, is constructed."""
+        words = [f'mode="{self._mode or mode}"']
+        words += [f'layer_names=["{name}"]'] if self._listed else []
+        words += ["output_size_threshold=0"] if self._mode == "larger_than" else []
         if self.way == "scope" and self.path == "recomputed":
-            with self.code.indent(f'with keras.RematScope(mode="{mode}"):'):
+            with self.code.indent(f"with keras.RematScope({', '.join(words)}):"):
                 yield
         else:
             yield
