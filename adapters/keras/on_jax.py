@@ -151,7 +151,9 @@ class Observer(Base):
         # A forward that draws other numbers has none of the plain run's results.
         looks = self.variant.startswith("scope-larger")
         if looks and any(site.op in FOREIGN for site in program.lines.values()):
-            found["executions"] = "the forward draws other numbers than the plain run, which tells it"
+            found["executions"] = (
+                "the forward draws other numbers than the plain run, which tells it"
+            )
         return found
 
     def leaf(self, value: object) -> Leaf | None:
