@@ -6,6 +6,7 @@ result), every combination is a `World`; what any of them does is allowed.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -266,9 +267,10 @@ class Unit:
 def units(flow: Any, items: Iterable[Any]) -> list[Unit]:
     """The calls among the items, merged ones together, in order."""
     found: list[list[Any]] = []
-    for item in items:
-        if not isinstance(item, Call):
-            continue
+    calls = [item for item in items if isinstance(item, Call)]
+    if not any(call.region.merge_adjacent for call in calls if call.region):
+        return [Unit((call,)) for call in calls]
+    for item in calls:
         home = [group for group in found if any(item in _consumers(flow, c) for c in group)]
         joined = [call for group in home for call in group] + [item]
         found = [group for group in found if group not in home] + [joined]
@@ -306,7 +308,7 @@ def _solved(flow: Any, world: World, unit: Unit) -> list[Unit]:
     if "out" in world.region:
         last = [c for c in unit.calls if not set(_consumers(flow, c)) & set(unit.calls)]
         if "inner" in world.region:
-            last += [c for c in flow.calls() if set(unit.calls) & set(c.chain[:-1])]
+            last += [inner for call in unit.calls for inner in flow.calls(call.body)]
         at_hand = {n for call in last for n in call.gives}
     at_hand |= {n for step in direct if is_kept(step) for n in step.results}
     if "passed" in world.region:
@@ -346,6 +348,7 @@ def _solved(flow: Any, world: World, unit: Unit) -> list[Unit]:
     return [solved, *inner]
 
 
+@functools.lru_cache(maxsize=2)
 def passed(flow: Any) -> frozenset[int]:
     """The tensors made in one region that a statement of another one reads, outermost regions taken."""
     home = {n: step.chain[0] for step in flow.steps() if step.chain for n in step.results}

@@ -142,7 +142,7 @@ class Flow:
 
     def differentiable(self, step: Step, active: Iterable[int]) -> Iterator[str]:
         """The arguments of a statement that a gradient flows to."""
-        chosen = set(active)
+        chosen = active if isinstance(active, set | frozenset) else frozenset(active)
         for name in OPERATIONS[step.statement.op].needs:
             numbers = step.arguments.get(name, ())
             if any(n in chosen and self.tensors[n].floating for n in numbers):

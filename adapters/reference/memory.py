@@ -82,17 +82,18 @@ def expected(case: Case, flow: Any, discipline: str, saves: Mapping[str, str]) -
     drops: list[int] = []
     peaks: list[tuple[int, int]] = []
     for world in rules.worlds(case, flow, saves, alternatives=True):
+        alive, units = _alive(flow, world), rules.minimal_units(flow, world)
         for views, wide in ((True, False), (True, True), (False, False), (False, True)):
             ledger = Ledger(flow, views=views, wide=wide)
-            before = _plain(flow, world, ledger)
-            least, most = _recomputed(flow, world, ledger, discipline)
+            before = _plain(flow, world, ledger, alive)
+            least, most = _recomputed(flow, world, ledger, alive, units)
             plain.append(before)
             recomputed += [least, most]
-            spared = _spared(flow, world, ledger) if "cheap" in world.region else before
+            spared = _spared(flow, world, ledger, alive) if "cheap" in world.region else before
             plain.append(spared)
             drops.append(min(before, spared) - most)
             if not (views or wide):
-                peaks.append(peaks_.peaks(flow, world, ledger, _alive(flow, world)))
+                peaks.append(peaks_.peaks(flow, world, ledger, alive))
     sizes = [made.nbytes for made in flow.tensors if made.step is not None and made.floating]
     return ExpectedMemory(
         plain=(min(plain), max(plain)),
@@ -110,20 +111,20 @@ def _alive(flow: Any, world: Any) -> frozenset[Any]:
     return found
 
 
-def _plain(flow: Any, world: Any, ledger: Ledger) -> int:
+def _plain(flow: Any, world: Any, ledger: Ledger, alive: Iterable[Any]) -> int:
     kept: Kept = {}
-    for step in _alive(flow, world):
+    for step in alive:
         ledger.add_saved(kept, step, world.words(flow, step))
     return sum(kept.values())
 
 
-def _spared(flow: Any, world: Any, ledger: Ledger) -> int:
+def _spared(flow: Any, world: Any, ledger: Ledger, alive: Iterable[Any]) -> int:
     """What the plain run keeps where a compiler runs again all that is cheap: what costly operations
     made."""
     kept: Kept = {}
     made = {n: step for step in flow.steps() for n in step.results}
     wanted: list[int] = []
-    for step in _alive(flow, world):
+    for step in alive:
         for word in world.words(flow, step):
             if word == "mask":
                 kept[step] = ledger.mask(step)
@@ -143,10 +144,11 @@ def _spared(flow: Any, world: Any, ledger: Ledger) -> int:
     return sum(kept.values())
 
 
-def _recomputed(flow: Any, world: Any, ledger: Ledger, discipline: str) -> tuple[int, int]:
+def _recomputed(
+    flow: Any, world: Any, ledger: Ledger, alive: frozenset[Any], units: Iterable[Any]
+) -> tuple[int, int]:
     """(least, most): a region keeps what its gradients read from around it, or all that it was
     given and reads."""
-    alive = _alive(flow, world)
     least: Kept = {}
     for step in alive:
         if "program" in world.region:
@@ -154,7 +156,7 @@ def _recomputed(flow: Any, world: Any, ledger: Ledger, discipline: str) -> tuple
         if step.call is None or rules.run_plainly(step.call, world):
             ledger.add_saved(least, step, world.words(flow, step))
     most = dict(least)
-    for unit in rules.minimal_units(flow, world):
+    for unit in units:
         if unit.calls[0].parent is not None or rules.run_plainly(unit.calls[0], world):
             continue
         if any(step in alive for step in unit.steps()):

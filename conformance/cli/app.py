@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from conformance import __version__
-from conformance.cli import cases, compare, known, report, run
+from conformance.cli import cases, compare, coverage, known, report, run
 from conformance.errors import ConformanceError
 
 EXIT_CODES = """\b
@@ -38,6 +38,7 @@ app.command()(cases.emit)
 app.command()(cases.schema)
 app.command()(cases.adapters)
 app.command()(known.known)
+app.command(epilog=EXIT_CODES)(coverage.coverage)
 
 
 def _version(wanted: bool) -> None:

@@ -1,0 +1,59 @@
+"""`conformance coverage`: what of other suites' tests, and of upstream defects, the cases cover."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from conformance import coverage as covered
+from conformance.adapter import all_adapters
+from conformance.cli.options import AdaptersFolder, CasesFolder
+from conformance.errors import ConformanceError
+from conformance.known import FILE, read
+from conformance.load import load_folder
+from conformance.places import find_places
+
+
+def coverage(
+    lines: Annotated[
+        bool, typer.Option("--lines", help="Every test and defect, with the cases that cover it.")
+    ] = False,
+    cases: CasesFolder = None,
+    adapters_folder: AdaptersFolder = None,
+) -> None:
+    """Say what the cases cover: tests of the frameworks' own suites, and upstream defects.
+
+    \b
+    Examples:
+      conformance coverage
+      conformance coverage --lines | grep vmap
+    """
+    places = find_places(cases=cases, adapters=adapters_folder)
+    listed = covered.read(places.cases / covered.FILE)
+    found = load_folder(places.cases)
+    adapters = all_adapters(places.adapters)
+    covered.validate(listed, found, [v.id for a in adapters for v in a.variants])
+    known = {adapter.name: read(adapter.folder / FILE) for adapter in adapters}
+    unexplained = covered.unexplained(listed, found, known)
+    if unexplained:
+        raise ConformanceError("\n".join(unexplained), hint="add it to the adapter's known.yaml")
+    console = Console(highlight=False, soft_wrap=True)
+    if lines:
+        for line in listed:
+            what = Text(f"{line.framework} {line.subject}", style="bold")
+            places_ = ", ".join(line.cases) or "not covered"
+            where = f" [{', '.join(line.variants)}] {line.check}" if line.variants else ""
+            why = f" ({line.why})" if line.why else ""
+            console.print(what, Text(f"  {places_}{where}{why}"), sep="\n")
+        return
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    table.add_column("covered by a case", no_wrap=True)
+    table.add_column("")
+    for fraction in covered.fractions(listed):
+        table.add_row(fraction.title, str(fraction))
+    console.print(table)
