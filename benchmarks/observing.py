@@ -24,6 +24,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from conformance.adapter import Adapter, Variant, find_adapter
@@ -35,17 +36,22 @@ from conformance.program import Program
 from conformance.programs import write_programs
 from conformance.worker import entry
 
-#: Where none is named, each variant is measured on the first of these that it runs.
+#: Where none is named, each variant is measured on the first of these that it runs to its end.
 DEFAULT = (
     "memory/chain-segments",
     "growth/each-layer[n=16]",
     "sequences/segments[k=2]",
+    "sequences/segments[k=1]",
     "documents/resnet-single-relu",
 )
 #: Methods of an observer, and the column that their time goes to.
 PASSES = {"values": "values", "count": "executions", "retained": "memory"}
 #: What an adapter has beside the common passes, such as a peak of its own, is the rest.
 COLUMNS = (*PASSES.values(), "rest")
+
+
+class ProgramError(Exception):
+    """A program raised an error, and there is nothing to time."""
 
 
 class Stopwatch:
@@ -78,7 +84,9 @@ class Stopwatch:
             spent = time.perf_counter() - start
             self.seconds[PASSES[method]].append(spent / max(1, self._runs - before))
             self._spent["passes"] += spent
-            if method == "values" and result.error is None:
+            if method == "values":
+                if result.error is not None:
+                    raise ProgramError(f"{program.file}: {result.error.message}")
                 self._unwatched(module, forward)
             return result
 
@@ -130,7 +138,7 @@ def main(
         table.add_column(column, justify="left" if name else "right", no_wrap=name)
     if len(chosen) == 1:
         for identity, row in _measured(found, chosen[0], cases, repeats, len(case) or 1):
-            table.add_row(chosen[0].id, identity, *row)
+            table.add_row(chosen[0].id, escape(identity), *row)
         Console(width=120).print(table)
         return
     # What a variant needs in its environment is read when the framework is imported.
@@ -148,22 +156,25 @@ def _measured(
     os.environ.update({**adapter.model.environment, **variant.model.environment})
     os.chdir(folder)
     able = [c for c in cases if not required_by(c) & set(variant.model.lacks)]
-    wanted = [(c, variant) for c in able[:most]]
+    wanted = [(c, variant) for c in able]
     watch = Stopwatch(entry.observer(str(adapter.folder), adapter.name, variant.name))
-    rows = []
+    rows: list[tuple[str, list[str]]] = []
     for (identity, _), program in write_programs(adapter, wanted, Path(folder)).items():
-        if isinstance(program, Program):
+        if not isinstance(program, Program) or len(rows) == most:
+            continue
+        try:
             watch.observe(program)  # the first fills caches
             watch.seconds.clear()
             for _ in range(repeats):
                 watch.observe(program)
+        except ProgramError as error:
+            print(error, file=sys.stderr)
+        else:
             rows.append((identity, _row(watch.seconds)))
     return rows
 
 
 def _row(seconds: dict[str, list[float]]) -> list[str]:
-    if not seconds["run"]:
-        return ["raises"]
     run = statistics.median(seconds["run"])
     ratios = [statistics.median(seconds[c]) / run if seconds[c] else None for c in COLUMNS]
     return [f"{run * 1e3:.2f} ms", *map(_figure, ratios)]
