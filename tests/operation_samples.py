@@ -114,6 +114,50 @@ NUMBERS: list[tuple[str, list[str], dict[str, tuple[int, ...]], NumPy]] = [
     ("cos", ["y = cos(a)"], {"a": MATRIX}, lambda a: np.cos(a)),
     ("exp", ["y = exp(a)"], {"a": MATRIX}, lambda a: np.exp(a)),
     ("log", ["y = log(a)"], {"a": MATRIX}, lambda a: np.log(a)),
+    ("square", ["y = square(a)"], {"a": MATRIX}, lambda a: a * a),
+    ("sqrt", ["y = sqrt(a)"], {"a": MATRIX}, lambda a: np.sqrt(a)),
+    ("abs", ["b = subtract(a, 1.2)", "y = abs(b)"], {"a": MATRIX}, lambda a: np.abs(a - 1.2)),
+    (
+        "maximum",
+        ["y = maximum(a, b)"],
+        {"a": MATRIX, "b": (4,)},
+        lambda a, b: np.maximum(a, b),
+    ),
+    ("max", ["y = max(a)"], {"a": MATRIX}, lambda a: a.max(-1)),
+    (
+        "max",
+        ["y = max(a, axis=0, keepdims=True)"],
+        {"a": MATRIX},
+        lambda a: a.max(0, keepdims=True),
+    ),
+    ("cumulative_sum", ["y = cumulative_sum(a)"], {"a": MATRIX}, lambda a: np.cumsum(a, -1)),
+    (
+        "cumulative_sum",
+        ["y = cumulative_sum(a, axis=0)"],
+        {"a": MATRIX},
+        lambda a: np.cumsum(a, 0),
+    ),
+    (
+        "solve",
+        ["b = matmul(a, c)", "y = solve(b, d)"],
+        {"a": (3, 4), "c": (4, 3), "d": (3, 2)},
+        lambda a, c, d: np.linalg.solve(a @ c, d),
+    ),
+    ("branch_sin", ["y = branch_sin(a)"], {"a": MATRIX}, lambda a: np.sin(a)),
+    (
+        "branch_sin",
+        ["b = negative(a)", "y = branch_sin(b)"],
+        {"a": MATRIX},
+        lambda a: np.cos(-a),
+    ),
+    (
+        "loop_sin",
+        ["y = loop_sin(a, times=3)"],
+        {"a": MATRIX},
+        lambda a: np.sin(np.sin(np.sin(a))),
+    ),
+    ("noted_sin", ["y = noted_sin(a)"], {"a": MATRIX}, lambda a: np.sin(a)),
+    ("custom_sin", ["y = custom_sin(a)"], {"a": MATRIX}, lambda a: np.sin(a)),
     ("softmax", ["y = softmax(a)"], {"a": MATRIX}, lambda a: softmax(a, -1)),
     ("softmax", ["y = softmax(a, axis=0)"], {"a": MATRIX}, lambda a: softmax(a, 0)),
     ("sum", ["y = sum(a)"], {"a": MATRIX}, lambda a: a.sum()),
@@ -158,8 +202,9 @@ NUMBERS: list[tuple[str, list[str], dict[str, tuple[int, ...]], NumPy]] = [
         lambda a: a * a,
     ),
 ]
-#: What share of NumPy's gradient is right where the gradient is stopped on one of two equal ways.
-SHARES = {"stop_gradient": 0.5}
+#: What share of NumPy's gradient is right: one of two equal ways is stopped, or the gradient is twice
+#: the derivative by definition.
+SHARES = {"stop_gradient": 0.5, "custom_sin": 2.0}
 RANDOM_OR_RAISING = {"dropout", "uniform", "raise_if"}
 
 

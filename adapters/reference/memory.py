@@ -126,7 +126,9 @@ def _spared(flow: Any, world: Any, ledger: Ledger, alive: Iterable[Any]) -> int:
     wanted: list[int] = []
     for step in alive:
         for word in world.words(flow, step):
-            if word == "mask":
+            if word == "mask" and step.statement.op == "loop_sin":
+                wanted += step.reads()
+            elif word == "mask":
                 kept[step] = ledger.mask(step)
             else:
                 wanted += step.results if word == "out" else step.arguments.get(word, ())

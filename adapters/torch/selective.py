@@ -35,6 +35,12 @@ OPERATORS: Mapping[str, str] = {
     "exp": "exp.default",
     "log": "log.default",
     "softmax": "_softmax.default",
+    "split": "split.Tensor",
+    "square": "pow.Tensor_Scalar",
+    "sqrt": "sqrt.default",
+    "abs": "abs.default",
+    "maximum": "maximum.default",
+    "cumulative_sum": "cumsum.default",
 }
 #: A list of operators cannot tell one call of an operator from another.
 KEEP_CALLS = """

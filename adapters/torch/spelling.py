@@ -34,7 +34,7 @@ def _conv2d(call: Call) -> str:
 
 def _split(call: Call) -> str:
     x, sections, axis = call.arguments["x"], call.options["sections"], call.options["axis"]
-    return f"torch.tensor_split({x}, {sections}, dim={axis})"
+    return f"torch.chunk({x}, {sections}, dim={axis})"
 
 
 def _uniform(call: Call) -> str:

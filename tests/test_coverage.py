@@ -1,0 +1,196 @@
+"""The list of what the cases cover: how it is read, what it refuses, and what it says of the cases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conformance.adapter import all_adapters
+from conformance.coverage import (
+    COLUMNS,
+    FILE,
+    CoverageError,
+    Line,
+    cases_of,
+    fractions,
+    read,
+    unexplained,
+    validate,
+)
+from conformance.known import FILE as KNOWN
+from conformance.known import Entry
+from conformance.known import read as read_known
+from conformance.load import load_folder, load_text
+
+ROOT = Path(__file__).parent.parent
+CASES = load_folder(ROOT / "cases")
+ADAPTERS = all_adapters(ROOT / "adapters")
+VARIANTS = [variant.id for adapter in ADAPTERS for variant in adapter.variants]
+LISTED = read(ROOT / "cases" / FILE)
+MINI = load_text(
+    """
+family: mini
+cases:
+  square:
+    title: A square
+    source: the test
+    why: It is small.
+    axes: {n: [1, 2]}
+    inputs: {x: {shape: [$n], full: 2.0}}
+    program: [{recompute: block, takes: x, gives: y, body: ["y = multiply(x, x)"]}]
+    outputs: y
+    gradients: {of: sum(y)}
+""",
+    "mini.yaml",
+)
+
+
+def line(**changes: object) -> Line:
+    words: dict[str, object] = {
+        "yardstick": "test",
+        "framework": "torch",
+        "subject": "test_square",
+        "scope": "portable",
+        "cases": ("mini/square",),
+        "variants": (),
+        "check": "",
+        "url": "",
+        "why": "",
+        "where": "coverage.csv:2",
+    }
+    return Line(**{**words, **changes})  # type: ignore[arg-type]
+
+
+def defect(**changes: object) -> Line:
+    words: dict[str, object] = {
+        "yardstick": "defect",
+        "subject": "torch#1",
+        "scope": "one-process-cpu",
+        "variants": ("torch/reentrant",),
+        "check": "gradient",
+        "url": "issues/1",
+    }
+    return line(**{**words, **changes})
+
+
+def entry(url: str = "issues/1", case: str = "mini/*", check: str = "gradient") -> Entry:
+    return Entry((case,), ("reentrant",), check, "is None", "it forgets", url, "known.yaml:1")
+
+
+# -- what is shipped -------------------------------------------------------------------------------
+
+
+def test_every_name_in_the_list_exists() -> None:
+    validate(LISTED, CASES, VARIANTS)
+
+
+def test_the_cases_cover_what_they_are_meant_to() -> None:
+    portable, offered, defects = fractions(LISTED)
+    assert (portable.covered, portable.total) == (76, 76)
+    assert offered.total == 192
+    assert offered.covered >= 0.9 * offered.total
+    assert defects.covered >= 0.9 * defects.total
+
+
+def test_every_defect_is_a_known_deviation_that_names_it() -> None:
+    known = {a.name: read_known(a.folder / KNOWN) for a in ADAPTERS}
+    assert unexplained(LISTED, CASES, known) == ()
+
+
+# -- what is refused -------------------------------------------------------------------------------
+
+
+def written(folder: Path, *rows: str, head: str = ",".join(COLUMNS)) -> Path:
+    file = folder / FILE
+    file.write_text("\n".join([head, *rows]) + "\n")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("tests,torch,a,portable,x/y,,,,", "unknown yardstick 'tests'"),
+        ("test,torch,a,portabel,x/y,,,,", "unknown scope 'portabel'"),
+        ("test,torch,a,one-process-cpu,x/y,,,,", "unknown scope 'one-process-cpu'"),
+        ("test,torch,a,portable,,,,,", "neither cases nor a reason"),
+        ("defect,torch,a,one-process-cpu,x/y,,gradient,,", "no variant and check"),
+        ("defect,torch,a,one-process-cpu,x/y,torch/x,,,", "no variant and check"),
+        ("test,torch,a,portable,x/y", "without 9 fields"),
+        ("test,torch,a,portable,x/y,,,,,more", "without 9 fields"),
+    ],
+)
+def test_a_malformed_line_is_refused_with_its_number(
+    tmp_path: Path, row: str, message: str
+) -> None:
+    file = written(tmp_path, "test,torch,ok,portable,x/y,,,,", row)
+    with pytest.raises(CoverageError, match=message) as error:
+        read(file)
+    assert str(error.value).startswith(f"{file}:3: ")
+
+
+def test_other_columns_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(CoverageError, match="found columns a, b"):
+        read(written(tmp_path, head="a,b"))
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CoverageError, match="cannot be read"):
+        read(tmp_path / FILE)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (line(cases=("mini/sqare",)), "no case 'mini/sqare'\n  hint: did you mean 'mini/square'"),
+        (defect(variants=("torch/re",)), "no variant 'torch/re'"),
+        (defect(check="gradients"), "no check 'gradients'"),
+    ],
+)
+def test_a_name_that_does_not_exist_is_refused(wrong: Line, message: str) -> None:
+    with pytest.raises(CoverageError, match=message):
+        validate([wrong], MINI, ["torch/reentrant"])
+
+
+def test_a_subject_that_is_listed_twice_is_refused() -> None:
+    with pytest.raises(CoverageError, match="listed twice, first at coverage.csv:2"):
+        validate([line(), line(where="coverage.csv:9")], MINI, [])
+
+
+# -- what it says ----------------------------------------------------------------------------------
+
+
+def test_a_name_without_axes_means_all_of_them() -> None:
+    assert cases_of(line(), MINI) == MINI
+    assert [case.id for case in cases_of(line(cases=("mini/square[n=2]",)), MINI)] == [
+        "mini/square[n=2]"
+    ]
+
+
+def test_fractions_count_what_has_cases() -> None:
+    none = line(subject="test_none", cases=(), why="it cannot be said")
+    lines = [line(), none, line(subject="b", scope="capability"), defect(), defect(cases=())]
+    found = [(f.covered, f.total) for f in fractions(lines)]
+    assert found == [(1, 2), (2, 3), (1, 2)]
+    assert str(fractions(lines)[0]) == "1 of 2 (50.0 %)"
+
+
+@pytest.mark.parametrize(
+    ("listed", "entries", "message"),
+    [
+        ([defect()], [entry()], ""),
+        ([defect()], [], "no known deviation is of torch#1"),
+        ([defect()], [entry(case="mini/other")], "no known deviation is of torch#1"),
+        ([defect()], [entry(check="value")], "no known deviation is of torch#1"),
+        ([defect()], [entry(url="issues/2")], "no known deviation names issues/1"),
+        ([defect(), defect(subject="torch#2", url="issues/2", why="as torch#1")], [entry()], ""),
+        ([defect(url="")], [entry(url="")], ""),
+        ([defect(check="state")], [], ""),
+        ([line()], [], ""),
+    ],
+)
+def test_a_defect_needs_a_known_deviation_that_names_it(
+    listed: list[Line], entries: list[Entry], message: str
+) -> None:
+    found = unexplained(listed, MINI, {"torch": entries})
+    assert [text.partition(": ")[2] for text in found] == ([message] if message else [])
