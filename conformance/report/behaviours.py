@@ -1,0 +1,332 @@
+"""A page of behaviours: what implementations legitimately do differently, and what they get wrong.
+
+Each behaviour is a question, and one or several cases with the check that answers it. The answers
+come from results alone: for every case the variants are listed under what was seen there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from conformance.report.markdown import escape
+from conformance.results import Result, Results
+from conformance.verdict import Status, Verdict
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """A question, and the cases (ids, or ids without axes) and check that answer it."""
+
+    title: str
+    question: str
+    cases: tuple[str, ...]
+    check: str
+
+
+def _about(title: str, question: str, check: str, *cases: str) -> Behaviour:
+    return Behaviour(title, question, cases, check)
+
+
+BEHAVIOURS: tuple[Behaviour, ...] = (
+    _about(
+        "The last operation of a region",
+        "No gradient inside the region needs the result of its last operation. Does it run again?",
+        "executions",
+        "basics/last-operation",
+        "basics/last-operation-kinds",
+        "regions/single-operation",
+    ),
+    _about(
+        "What a rerun costs in nested regions",
+        "How often does an inner region run again: once, or once more for each region around it?",
+        "executions",
+        "regions/nested",
+        "nested/depth-4-operation-first",
+        "nested/depth-4-region-first",
+    ),
+    _about(
+        "Outputs that nobody uses",
+        "Does what leads to an unused output alone run again?",
+        "executions",
+        "structure/unused-output",
+        "control/unused-loop",
+    ),
+    _about(
+        "Adjacent regions that are merged",
+        "Is the value between two regions kept, or both regions run again as one?",
+        "executions",
+        "regions/adjacent-merged",
+    ),
+    _about(
+        "Regions none of whose arguments asks for a gradient",
+        "Do the parameters inside get their gradients, where the region's inputs are frozen or absent?",
+        "gradient",
+        "captures/frozen-input",
+        "captures/frozen-input-nested",
+        "structure/no-arguments",
+    ),
+    _about(
+        "Captured tensors",
+        "Does what a region reads by closure get its gradient?",
+        "gradient",
+        "captures/captured-parameter",
+        "captures/captured-intermediate",
+        "captures/captured-intermediate-nested",
+    ),
+    _about(
+        "Tensors inside containers",
+        "Do gradients reach tensors in nested tuples and dicts, taken or given?",
+        "gradient",
+        "structure/nested-arguments",
+        "structure/nested-tuple-output",
+        "structure/dict-output",
+        "structure/none-output",
+    ),
+    _about(
+        "Arguments by name, and any number of them",
+        "Which signatures may the function of a region have?",
+        "gradient",
+        "structure/keyword-argument",
+        "structure/arguments-by-name-alone",
+        "structure/variadic-arguments",
+        "structure/variadic-keywords",
+    ),
+    _about(
+        "The framework's own random numbers",
+        "Does the rerun draw what the forward drew?",
+        "gradient",
+        "randomness/dropout-preserved",
+        "nested/dropout",
+        "randomness/reseeded-between",
+    ),
+    _about(
+        "Random numbers from elsewhere",
+        "Does the rerun draw what the forward drew from a generator of the program's own?",
+        "gradient",
+        "randomness/explicit-generator",
+        "randomness/numpy-generator",
+        "randomness/numpy-global",
+        "randomness/python-random",
+    ),
+    _about(
+        "Random state that need not be preserved",
+        "Where preservation is switched off, what does the rerun draw?",
+        "randomness",
+        "randomness/dropout-not-preserved",
+    ),
+    _about(
+        "Running statistics",
+        "Does the rerun update the statistics of batch normalisation a second time?",
+        "state",
+        "state/batch-norm",
+        "state/batch-norm-nested",
+        "models/resnet-bottleneck",
+    ),
+    _about(
+        "Side effects of the body",
+        "How often does what the body does outside of the graph happen?",
+        "state",
+        "effects/note",
+        "effects/note-nested",
+        "effects/accumulate",
+    ),
+    _about(
+        "Hooks on gradients",
+        "Is a hook on a parameter's gradient called once for each backward pass?",
+        "hooks",
+        "hooks/parameter",
+        "hooks/shared-parameter",
+        "hooks/nested",
+    ),
+    _about(
+        "A second backward pass",
+        "Can gradients be taken twice over one retained graph, with a rerun each time?",
+        "gradient",
+        "procedures/second-backward",
+        "procedures/per-output",
+        "procedures/second-backward-policy",
+    ),
+    _about(
+        "Gradients of gradients",
+        "Are gradients of higher order right through a region?",
+        "gradient",
+        "procedures/second-order",
+        "procedures/third-order",
+        "nested/second-order",
+    ),
+    _about(
+        "Transforms of functions",
+        "Do function transforms (gradient, vectorising map) go through a region?",
+        "gradient",
+        "procedures/functional",
+        "mapped/block",
+    ),
+    _about(
+        "A rerun that does something else",
+        "Is it noticed that the region does not do again what it did?",
+        "gradient",
+        "changes/unnoticed-values",
+        "changes/unnoticed-operations",
+    ),
+    _about(
+        "A rerun that does something else, where noticing is promised",
+        "Is it an error that the region does not do again what it did?",
+        "error",
+        "changes/noticed",
+        "changes/more-operations",
+    ),
+    _about(
+        "Tensors that are written over",
+        "What do gradients become where a tensor that the rerun needs has been changed?",
+        "gradient",
+        "in-place/inside",
+        "in-place/argument",
+        "in-place/captured",
+        "in-place/after",
+        "procedures/updated-between",
+    ),
+    _about(
+        "Policies",
+        "Is what a policy keeps not run again, and all else run again?",
+        "executions",
+        "policies/save-matmul",
+        "policies/save-name",
+        "policies/save-everything",
+    ),
+    _about(
+        "Custom gradients",
+        "Is a gradient that was written by hand used after the rerun?",
+        "gradient",
+        "custom/gradient",
+        "custom/saved-read-twice",
+    ),
+    _about(
+        "Low precision by autocast",
+        "Is the rerun cast as the forward was?",
+        "gradient",
+        "autocast/block",
+        "autocast/nested",
+    ),
+    _about(
+        "Errors in a region",
+        "Does an error reach the caller, and does a good run work afterwards?",
+        "error",
+        "errors/raised-in-region",
+        "errors/raised-in-rerun",
+        "errors/not-a-block",
+    ),
+    _about(
+        "Memory of one large region",
+        "How much of a chain that is one region is kept until backward?",
+        "retained memory",
+        "memory/chain-whole",
+        "memory/chain-segments",
+    ),
+    _about(
+        "Memory from step to step",
+        "Is anything left over after backward?",
+        "release",
+        "release/block",
+        "release/nested",
+    ),
+)
+_STATISTICS = re.compile(r"\((\d+\.\d\d) times as far\)")
+_NOTES = re.compile(r"noted is \S*?\(?\)? ?(\d+), but \S*?\(?\)? ?(\d+) without recompute")
+#: Of a message that lists numbers, what says the same of every variant.
+_NUMBERS = re.compile(r" in \d+ of \d+ elements, most at \[[\d, ]*\]: \S+, but should be \S+")
+LONGEST = 160
+
+
+def render(results: Sequence[Results]) -> str:
+    """The page, in Markdown, made from the results of one or several adapters."""
+    return "\n".join(_lines(results)) + "\n"
+
+
+def _lines(results: Sequence[Results]) -> Iterator[str]:
+    yield "# Behaviours"
+    yield ""
+    yield "What each implementation does, behaviour by behaviour, as it was seen in the runs below. Made"
+    yield "from their results by `conformance behaviours`, never by hand. A *known* deviation is wrong, and"
+    yield "was known before; what is only *report*ed is left to the implementation."
+    yield ""
+    for run in results:
+        versions = ", ".join(f"{k} {v}" for k, v in run.header.versions.items() if k != "platform")
+        yield f"- {escape(run.header.adapter)}: {escape(versions)}"
+    yield ""
+    for behaviour in BEHAVIOURS:
+        yield from _section(behaviour, results)
+
+
+def _section(behaviour: Behaviour, results: Sequence[Results]) -> Iterator[str]:
+    yield f"## {behaviour.title}"
+    yield ""
+    yield behaviour.question
+    yield ""
+    found = [r for run in results for r in run.results if _is_meant(r.case, behaviour.cases)]
+    order = list(dict.fromkeys(result.case for result in found))
+    if not order:
+        yield "No run has one of its cases."
+        yield ""
+        return
+    yield "| case | what was seen | where |"
+    yield "|---|---|---|"
+    for case in sorted(order, key=lambda case: _place(case, behaviour.cases)):
+        answers: dict[str, list[str]] = {}
+        for result in found:
+            if result.case == case:
+                answers.setdefault(answer(result, behaviour.check), []).append(result.variant)
+        for text, variants in answers.items():
+            yield f"| {escape(case)} | {text} | {escape(', '.join(variants))} |"
+    yield ""
+
+
+def _is_meant(case: str, names: Sequence[str]) -> bool:
+    return case in names or case.partition("[")[0] in names
+
+
+def _place(case: str, names: Sequence[str]) -> int:
+    return next(i for i, name in enumerate(names) if name in (case, case.partition("[")[0]))
+
+
+def answer(result: Result, check: str) -> str:
+    """What a result says, in Markdown: the verdict of a check, or how the run ended before it."""
+    ended = next((v for v in result.verdicts if v.check == "error"), None)
+    found = next((v for v in result.verdicts if v.check == check), None)
+    verdict = found or ended
+    if verdict is None:
+        return "no verdict"
+    note = result.note(verdict.check)
+    known = note is not None and verdict.status.deviates
+    mark = "known" if known else str(verdict.status)
+    text = f"*{mark}*: {escape(_reruns(result, verdict) or _short(verdict))}"
+    if known and note is not None and note.url.startswith("https://"):
+        text += f" <{note.url}>"
+    return text
+
+
+def _reruns(result: Result, verdict: Verdict) -> str:
+    """How often each statement of a region ran again, where that is as it should be."""
+    seen = None if result.observation is None else result.observation.recomputed.executions
+    if verdict.check != "executions" or verdict.status is not Status.PASS or not seen:
+        return ""
+    counts = [f"{e.statement} {e.count}" for e in seen if e.statement and e.phase == "rerun"]
+    return f"runs again: {', '.join(counts)}" if counts else ""
+
+
+def _short(verdict: Verdict) -> str:
+    """A message without the numbers that differ from variant to variant."""
+    if verdict.check == "state" and verdict.status is Status.REPORT:
+        moved = sorted(set(_STATISTICS.findall(verdict.message)))
+        if moved:
+            return f"state moves {' and '.join(moved)} times as far as without recompute"
+        noted = _NOTES.search(verdict.message)
+        if noted:
+            return f"it happens {noted[1]} times, without recompute {noted[2]} time(s)"
+    text = _NUMBERS.sub("", verdict.message)
+    if verdict.status is Status.UNSUPPORTED:  # it names the variant, which stands beside it
+        text = re.sub(r"^\S+/\S+ ", "", text)
+    if len(text) > LONGEST:
+        text = text[:LONGEST].rsplit(" ", 1)[0] + " …"
+    return text
