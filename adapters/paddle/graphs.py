@@ -10,7 +10,7 @@ import json
 import re
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -24,8 +24,11 @@ from conformance.worker.trace import Trace
 
 #: Operations that make constants or only regroup values: no statement does its work with them.
 AROUND = frozenset({"full", "full_int_array", "assign_value", "full_like", "data", "parameter"})
-#: Operations of no kernel.
+#: Operations of no kernel: they regroup values, or run what is in them.
 REGROUPING = frozenset({"combine", "split", "slice"})
+CONTROL = frozenset({"if", "while", "pylayer"})
+#: Copies, which the executor may do without.
+COPIES = frozenset({"assign", "assign_out"})
 _FRAME = re.compile(r'^\s*File "(?P<file>.*)", line (?P<line>\d+), in (?P<function>.*)')
 _LAUNCH = re.compile(r"^(?:pd_op\.)?(\w+?)_? kernel launch\[")
 _MARK = re.compile(r"^at (forward|backward|elsewhere)\[")
@@ -39,13 +42,16 @@ Place = tuple[int, str]
 class Operation:
     """One operation of a program.
 
-    `stack` are the places in the case's program that made it, the innermost last; `again` says
-    whether the recompute pass has put it into backward.
+    `stack` are the places in the case's program that made it, the innermost last: the statement,
+    where one has called a function that the program defines. `again` says whether the recompute
+    pass has put it into backward; `inner` are the kernels of the operations that it runs itself,
+    more than once or not at all.
     """
 
     name: str
     stack: tuple[Place, ...]
     again: bool
+    inner: frozenset[str] = frozenset()
 
 
 def operations(graph: Any, program: Program) -> list[Operation]:
@@ -54,18 +60,35 @@ def operations(graph: Any, program: Program) -> list[Operation]:
     # equal sites, and not the same.
     first = {id(site): line for line, site in sorted(program.lines.items(), reverse=True)}
 
-    def one(op: Any) -> Operation:
-        attributes = op.attrs()
-        frames = [_FRAME.match(text) for text in attributes.get("op_callstack", ())]
+    def places(op: Any) -> tuple[Place, ...]:
         stack = []
-        for frame in frames:
+        for text in op.attrs().get("op_callstack", ()):
+            frame = _FRAME.match(text)
             if frame is not None and frame["file"] == program.file:
                 line = int(frame["line"])
                 site = program.lines.get(line)
                 stack.append((line if site is None else first[id(site)], frame["function"]))
-        return Operation(kernel(op.name()), tuple(stack), "bwd_recompute_id" in attributes)
+                if site is not None and site.kind == "statement":
+                    break
+        return tuple(stack)
+
+    def one(op: Any) -> Operation:
+        inner = tuple(_inside(op))
+        # What runs other operations carries no stack, but they do.
+        stacks = (places(each) for each in (op, *inner))
+        stack = next((stack for stack in stacks if stack), ())
+        names = frozenset(kernel(each.name()) for each in inner)
+        return Operation(kernel(op.name()), stack, "bwd_recompute_id" in op.attrs(), names)
 
     return [one(op) for op in graph.global_block().ops]
+
+
+def _inside(op: Any) -> Iterator[Any]:
+    """The operations in an operation's own blocks."""
+    for block in op.blocks():
+        for inner in block.ops:
+            yield inner
+            yield from _inside(inner)
 
 
 def kernel(name: str) -> str:
@@ -120,12 +143,14 @@ class Marking(Trace):
     """Leaves a mark for the profiler at every line of `run`, and remembers its variables."""
 
     names: Mapping[str, Any]
+    #: `run`, and the function in it that `vjp` calls.
+    MARKED = ("run", "loss_of")
 
     def _step(self, frame: FrameType, event: str, argument: object) -> Any:
         found = super()._step(frame, event, argument)
         if event == "return" and frame.f_code.co_name == "run":
             self.names = dict(frame.f_locals)
-        if event == "line" and frame.f_code.co_name == "run":
+        if event == "line" and frame.f_code.co_name in self.MARKED:
             site = self.program.lines.get(frame.f_lineno)
             label = site.label if site is not None and site.kind == "phase" else "elsewhere"
             with RecordEvent(f"at {label}"):
@@ -169,7 +194,8 @@ def times(program: Program, ops: Iterable[Operation], launched: Mapping[str, int
     ops = list(ops)
     there = Counter(op.name for op in ops)
     asked = {op.name for op in ops if _site(program, op) is not None and op.name not in AROUND}
-    asked -= REGROUPING
+    asked -= REGROUPING | CONTROL | COPIES
+    asked -= frozenset().union(*(op.inner for op in ops))
     found = {name: launched.get(name, 0) / there[name] for name in asked}
     counts = set(found.values())
     if len(counts) > 1 or not all(count.is_integer() for count in counts):

@@ -5,12 +5,13 @@ In dynamic mode, as it is or compiled by `to_static`; or as a static graph (`sta
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from conformance.adapter import Variant, load_file
-from conformance.case import Again, Array, Case, Region
+from conformance.case import Again, Array, Case, Loss, Region
 from conformance.emit import BACKWARD, FORWARD, Call, Writer, function
 from conformance.emit import Spelling as Base
 
@@ -63,6 +64,36 @@ def _dropout(call: Call) -> str:
     return f"{x} * ({drawn} >= {p}).astype({x}.dtype) / (1 - {p})"
 
 
+def _add_in_place(call: Call) -> str:
+    a, b = call.arguments["a"], call.arguments["b"]
+    # add_ takes a tensor and nothing else.
+    added = f"paddle.full([], {b})" if _NUMBER.fullmatch(b) else b
+    return f"{a}.add_({added})"
+
+
+_NUMBER = re.compile(r"-?[\d.]+(e-?\d+)?")
+CUSTOM_SIN = """
+    class CustomSin(paddle.autograd.PyLayer):
+        @staticmethod
+        def forward(ctx, x, reads):
+            ctx.save_for_backward(x)
+            ctx.reads = reads
+            return paddle.sin(x)
+
+        @staticmethod
+        def backward(ctx, g):
+            for _ in range(ctx.reads):
+                (x,) = ctx.saved_tensor()
+            return 2 * paddle.cos(x) * g
+    """
+ACCUMULATE_SIN = """
+    def accumulate_sin(x, total):
+        with paddle.no_grad():
+            total.add_(x.sum(0))
+        return paddle.sin(x)
+    """
+
+
 class Spelling(Base):
     """Writes one case for any variant."""
 
@@ -76,6 +107,17 @@ class Spelling(Base):
     seeding = "paddle.seed({seed})"
     drawing = "paddle.rand([1])"
     without_gradients = "with paddle.no_grad():"
+    hook = 'values["{name}"].register_hook(lambda _: fired.append("{name}"))'
+    halving = """
+        with paddle.no_grad():
+            for name in {names}:
+                values[name].scale_(0.5)
+        """
+    helpers: Mapping[str, str] = {
+        **Base.helpers,
+        "custom_sin": CUSTOM_SIN,
+        "accumulate_sin": ACCUMULATE_SIN,
+    }
     operations: Mapping[str, Writer] = {
         "add": "{a} + {b}",
         "subtract": "{a} - {b}",
@@ -83,6 +125,7 @@ class Spelling(Base):
         "divide": "{a} / {b}",
         "negative": "-{x}",
         "matmul": "{a} @ {b}",
+        "solve": "paddle.linalg.solve({a}, {b})",
         "linear": "paddle.matmul({x}, {w}, transpose_y=True) + {b}",
         "conv2d": _conv2d,
         "max_pool2d": "F.max_pool2d({x}, {size})",
@@ -98,6 +141,12 @@ class Spelling(Base):
         "cos": "paddle.cos({x})",
         "exp": "paddle.exp({x})",
         "log": "paddle.log({x})",
+        "square": "paddle.square({x})",
+        "sqrt": "paddle.sqrt({x})",
+        "abs": "paddle.abs({x})",
+        "maximum": "paddle.maximum({a}, {b})",
+        "max": "paddle.max({x}, axis={axis}, keepdim={keepdims})",
+        "cumulative_sum": "paddle.cumsum({x}, axis={axis})",
         "softmax": "F.softmax({x}, axis={axis})",
         "dropout": _dropout,
         "sum": _axis,
@@ -113,6 +162,10 @@ class Spelling(Base):
         "numpy_uniform": 'paddle.to_tensor(np.random.uniform({low}, {high}, {shape}), dtype="float32")',
         "python_uniform": 'paddle.to_tensor(random.uniform({low}, {high}), dtype="float32")',
         "raise_if": "raise_if({x}, {flag})",
+        "rrelu": "F.rrelu({x}, {low}, {high}, training=True)",
+        "custom_sin": "CustomSin.apply({x}, {reads})",
+        "accumulate_sin": "accumulate_sin({x}, {total})",
+        "add_in_place": _add_in_place,
     }
 
     def __init__(self, case: Case, variant: Variant) -> None:
@@ -120,6 +173,10 @@ class Spelling(Base):
         self.static = variant.name == "pir-pass"
         if self.static:
             self.imports = static.IMPORTS
+            self.operations = {**Spelling.operations, **static.OPERATIONS}
+            self.helpers = {**Spelling.helpers, **static.HELPERS}
+        elif variant.name == "to-static-ast":
+            self.helpers = {**Spelling.helpers, "accumulate_sin": static.ACCUMULATE_SIN}
         elif variant.name == "sequential":
             self.imports = (*Spelling.imports, *sequential.IMPORTS)
 
@@ -178,42 +235,74 @@ class Spelling(Base):
             super().write_inference()
 
     def _write_forward(self) -> None:
-        loss, place = self.case.loss, self.loss_place()
-        assert loss is not None
         self.code("outputs = forward(**values)", FORWARD)
-        self.code(f"loss = {place}" + ("" if loss.reduction == "none" else f".{loss.reduction}()"))
+        self.code(f"loss = {self.loss_expression()}")
+
+    def loss_expression(self, other: Loss | None = None) -> str:
+        """A loss (the case's own) as an expression of `outputs`."""
+        loss = other or self.case.loss
+        assert loss is not None
+        place = self.loss_place(loss=loss)
+        return place if loss.reduction == "none" else f"{place}.{loss.reduction}()"
 
     def write_gradients(self) -> None:
         if self.static:
             static.write_gradients(self)
             return
         code, kind = self.code, self.case.procedure.kind
-        wanted = ", ".join(f'"{name}"' for name in self.case.wrt)
+        if kind == "functional":
+            self._write_functional()
+            return
         self._write_forward()
         self.write_between()
         results = ['"outputs": outputs', '"losses": [loss]', '"gradients": gradients']
-        if kind == "second_order":
+        if kind in ("second_order", "third_order", "part"):
+            wanted = ", ".join(f'"{name}"' for name in self.case.wrt)
             code(f"names = [{wanted}]")
             code("wanted = [values[name] for name in names]")
+        if kind in ("second_order", "third_order"):
             code("first = paddle.grad(loss, wanted, create_graph=True)", BACKWARD)
             code("gradients = dict(zip(names, first))")
             code("total = sum(gradient.sum() for gradient in first)")
-            code("second = paddle.grad(total, wanted, allow_unused=True)")
-            code("again = dict(zip(names, second))")
-        elif kind == "second_backward":
+            if kind == "third_order":
+                code("second = paddle.grad(total, wanted, create_graph=True)")
+                code("total = sum(gradient.sum() for gradient in second)")
+            code("last = paddle.grad(total, wanted, allow_unused=True)")
+            code("again = dict(zip(names, last))")
+        elif kind in ("second_backward", "per_output"):
             code("loss.backward(retain_graph=True)", BACKWARD)
             code("# Clearing a gradient empties the tensor that .grad gave out: copy it first.")
             code(f"taken = {self._gradients()}")
             code("gradients = {n: None if g is None else g.clone() for n, g in taken.items()}")
             self._write_clearing()
-            code("loss.backward()", BACKWARD)
+            then = self.loss_expression(self.case.then) if kind == "per_output" else "loss"
+            code(f"{then}.backward()", BACKWARD)
             code(f"again = {self._gradients()}")
+        elif kind == "part":
+            code("gradients = dict(zip(names, paddle.grad(loss, wanted)))", BACKWARD)
         else:
             code("loss.backward()", BACKWARD)
             code(f"gradients = {self._gradients()}")
-        if kind != "backward":
+        if kind not in ("backward", "part"):
             results.append('"again": again')
         code(f"return {{{', '.join(results)}{self.state_entry()}}}")
+
+    def _write_functional(self) -> None:
+        """The gradients by `vjp` of a function, inside which the forward pass is run."""
+        code, wanted = self.code, ", ".join(f'"{name}"' for name in self.case.wrt)
+        code(f"names = [{wanted}]")
+        code("seen = []")
+        with code.indent("def loss_of(*wanted):"):
+            code("outputs = forward(**{**values, **dict(zip(names, wanted))})", FORWARD)
+            code("seen.append(outputs)")
+            code(f"loss = {self.loss_expression()}")
+            code("return loss", BACKWARD)
+        call = "paddle.incubate.autograd.vjp(loss_of, [values[name] for name in names])"
+        code(f"loss, found = {call}")
+        code(
+            f'return {{"outputs": seen[0], "losses": [loss], "gradients": dict(zip(names, found))'
+            f"{self.state_entry()}}}"
+        )
 
     def write_training(self) -> None:
         if self.static:
@@ -237,7 +326,7 @@ class Spelling(Base):
                 "losses": losses,
                 "gradients": {self._gradients()},
                 "parameters": {self.chosen(case.parameters)},
-                "state": {self.chosen(case.state)},
+                "state": {{{", ".join(self.state_entries())}}},
                 {self.generators_entry().removeprefix(", ")}
             }}
             """

@@ -6,11 +6,11 @@ applies; the program says which operations are forward and which backward, and a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from conformance.case import Array
-from conformance.emit import BACKWARD, FORWARD
+from conformance.emit import BACKWARD, FORWARD, Writer
 from conformance.emit import Spelling as Base
 
 IMPORTS = (
@@ -22,6 +22,49 @@ IMPORTS = (
     "from paddle.distributed.fleet.utils import recompute",
     "from paddle.distributed.passes import PassContext, new_pass",
 )
+CUSTOM_SIN = """
+    def custom_sin(x, reads):
+        def forward(x):
+            return paddle.sin(x)
+
+        def backward(g):
+            for _ in range(reads):
+                saved = x
+            return 2 * paddle.cos(saved) * g
+
+        return paddle.static.nn.static_pylayer(forward, [x], backward)
+    """
+#: A loop frees what it starts from, whoever else reads it: it is given a copy.
+LOOP_SIN = """
+    def loop_sin(x, times):
+        def goes_on(number, x):
+            return number < times
+
+        def step(number, x):
+            return number + 1, paddle.sin(x)
+
+        start = paddle.full([], 0, "int64")
+        return paddle.static.nn.while_loop(goes_on, step, [start, paddle.assign(x)])[1]
+    """
+#: In a graph `add_` gives another tensor, and changes none.
+ACCUMULATE_SIN = """
+    def accumulate_sin(x, total):
+        with paddle.no_grad():
+            paddle.assign(total + x.sum(0), total)
+        return paddle.sin(x)
+    """
+#: What a graph spells in another way than dynamic mode, and the functions that it calls.
+OPERATIONS: Mapping[str, Writer] = {
+    "branch_sin": "paddle.static.nn.cond("
+    "{x}.sum() > 0, lambda: paddle.sin({x}), lambda: paddle.cos({x}))",
+    "custom_sin": "custom_sin({x}, {reads})",
+    "loop_sin": "loop_sin({x}, {times})",
+}
+HELPERS: Mapping[str, str] = {
+    "accumulate_sin": ACCUMULATE_SIN,
+    "custom_sin": CUSTOM_SIN,
+    "loop_sin": LOOP_SIN,
+}
 APPLY = '''
     def apply_recompute(main, startup, backward_from):
         """Run again in backward what `recompute` has marked: the pass asks for operations' roles."""
@@ -64,8 +107,7 @@ def write_inference(spelling: Base) -> None:
     with _building(spelling), code.indent("with paddle.no_grad():"):
         code("outputs = forward(**placed)", FORWARD)
     _write_executor(spelling)
-    state = _placed(array.name for array in spelling.case.state)
-    kept = f', "state": {state}' if spelling.case.state else ""
+    kept = f", {_state(spelling)}" if _state(spelling) else ""
     code(f'results = {{"outputs": outputs{kept}}}')
     _write_fetching(spelling)
     code(f"return {_returned(spelling)}")
@@ -93,7 +135,7 @@ def write_training(spelling: Base) -> None:
     chosen = ", ".join(f'"{n}": found["gradients"]["{n}"]' for n in case.wrt)
     parameters = spelling.chosen(case.parameters)
     changed = f'"losses": losses, "gradients": {{{chosen}}}, "parameters": {parameters}'
-    state = "" if case.state else ', "state": {}'
+    state = "" if _state(spelling) else ', "state": {}'
     code(f"return {{**found, {changed}{state}{spelling.generators_entry()}}}")
 
 
@@ -129,20 +171,30 @@ def _building(spelling: Base) -> Iterator[None]:
 def _write_graph(spelling: Base, wanted: list[str]) -> None:
     """Forward, backward and the pass; leaves `main`, `executor` and `results` in the program."""
     code, case = spelling.code, spelling.case
-    loss, place = case.loss, spelling.loss_place()
-    assert loss is not None
+    loss = spelling.loss_expression()  # type: ignore[attr-defined]
+    functional = case.procedure.kind == "functional"
     results = [
         '"outputs": outputs',
         '"losses": [loss]',
         '"gradients": dict(zip(wanted, gradients))',
     ]
     with _building(spelling):
-        code("outputs = forward(**placed)", FORWARD)
-        code(f"loss = {place}" + ("" if loss.reduction == "none" else f".{loss.reduction}()"))
-        code("backward_from = len(main.global_block().ops)")
         code(f"wanted = {wanted}")
         code("sources = [placed[name] for name in wanted]")
-        code("gradients = paddle.static.gradients(loss, sources)", BACKWARD)
+        if functional:
+            code("seen = []")
+            with code.indent("def loss_of(*sources):"):
+                code("outputs = forward(**{**placed, **dict(zip(wanted, sources))})", FORWARD)
+                code(f"loss = {loss}")
+                code("seen.extend((outputs, len(main.global_block().ops)))")
+                code("return loss")
+            code("loss, gradients = paddle.incubate.autograd.vjp(loss_of, sources)", BACKWARD)
+            code("outputs, backward_from = seen")
+        else:
+            code("outputs = forward(**placed)", FORWARD)
+            code(f"loss = {loss}")
+            code("backward_from = len(main.global_block().ops)")
+            code("gradients = paddle.static.gradients(loss, sources)", BACKWARD)
         if case.procedure.kind == "second_order":
             code("total = sum(gradient.sum() for gradient in gradients)")
             code("second = paddle.static.gradients(total, sources)")
@@ -150,8 +202,8 @@ def _write_graph(spelling: Base, wanted: list[str]) -> None:
     with code.indent("if forward is recomputed:"):
         code("apply_recompute(main, startup, backward_from)")
     _write_executor(spelling)
-    if case.state:
-        results.append(f'"state": {_placed(array.name for array in case.state)}')
+    if _state(spelling):
+        results.append(_state(spelling))
     code(f"results = {{{', '.join(results)}}}")
 
 
@@ -171,5 +223,7 @@ def _returned(spelling: Base) -> str:
     return f"{{**found{generators}}}" if generators else "found"
 
 
-def _placed(names: Iterator[str]) -> str:
-    return "{" + ", ".join(f'"{name}": placed["{name}"]' for name in names) + "}"
+def _state(spelling: Base) -> str:
+    """The entry of state in `results`; empty where there is none."""
+    entries = ", ".join(spelling.state_entries()).replace('values["', 'placed["')
+    return f'"state": {{{entries}}}' if entries else ""
