@@ -96,7 +96,7 @@ class Executables:
 
 def _kind(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     leaves, structure = jax.tree.flatten(arguments)
-    return structure, *((leaf.shape, leaf.dtype, jax.typeof(leaf).weak_type) for leaf in leaves)
+    return structure, *((leaf.shape, leaf.dtype, str(jax.typeof(leaf))) for leaf in leaves)
 
 
 def _copies(closed: Any, arguments: Any, result: Any) -> dict[int, int]:
@@ -109,7 +109,8 @@ def _copies(closed: Any, arguments: Any, result: Any) -> dict[int, int]:
     own = range(first, first + held)
     elsewhere = {id(v) for v in closed.jaxpr.invars}
     elsewhere |= {id(v) for i, v in enumerate(variables) if i not in own}
-    needed = {buffer(leaf) for leaf in jax.tree.leaves(arguments)}
+    given = jax.tree.leaves(arguments)  # references among them, which no result can be
+    needed = {buffer(leaf) for leaf in given if isinstance(leaf, jax.Array)}
     needed |= {buffer(leaf) for i, leaf in enumerate(leaves) if i not in own}
     found: dict[int, int] = {}
     for i in own:

@@ -25,13 +25,16 @@ _LINE = re.compile(r"^\s+(?:ROOT )?%?(?P<name>[\w.\-]+) = (?P<rest>.*)$")
 _OPCODE = re.compile(r"(?P<opcode>[a-z][\w\-]*)\((?P<operands>.*)$")
 _META = re.compile(r",? metadata=\{(?P<meta>[^}]*)\}")
 _CALLED = re.compile(r"(?:calls|to_apply)=%?(?P<name>[\w.\-]+)")
+_BRANCHES = re.compile(r"(?:branch_computations=\{|true_computation=)(?P<names>[^}]*)")
 _BODY = re.compile(r"body=%?(?P<name>[\w.\-]+)")
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(?P<trips>\d+)"\}')
 _TABLE = re.compile(r"^(?P<id>\d+) (?P<rest>.*)$")
 
 
 #: Opcodes that compute nothing themselves.
-_NO_WORK = frozenset({"fusion", "call", "while", "parameter", "get-tuple-element", "tuple"})
+_NO_WORK = frozenset(
+    {"fusion", "call", "while", "conditional", "parameter", "get-tuple-element", "tuple"}
+)
 
 
 @dataclass(frozen=True)
@@ -157,17 +160,20 @@ def _until_closed(text: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Computed:
-    """What a module computes for each statement with each primitive: how many instructions do it, and
-    how many distinct values they have. What a fusion repeats for itself is an instruction more, and a
-    value that is computed behind a barrier is a value more.
+    """What a module computes for each statement with each primitive: how many instructions do it, how
+    many distinct values they have, and how many of these are of a rerun and computed from what a
+    barrier gives. What a fusion repeats for itself is an instruction more, and a value that is computed
+    behind a barrier is a value more.
     """
 
     instructions: Counter[tuple[Site, str]]
     values: Counter[tuple[Site, str]]
+    behind: Counter[tuple[Site, str]]
 
 
-def computed(text: str, program: Program) -> Computed:
-    """What the module computes for the program's statements.
+def computed(text: str, program: Program, *, apart: bool = False) -> Computed:
+    """What the module computes for the program's statements. Where it is `apart`, a backward pass by
+    itself, all that it is given lies behind a barrier.
 
     Work for gradients is left out, and so is what only goes on into the same primitive: one primitive
     may become many instructions. Raises `ValueError` where the text is not a module's.
@@ -176,6 +182,8 @@ def computed(text: str, program: Program) -> Computed:
     numbers: dict[object, int] = {}
     made: dict[tuple[Site, int, str], list[tuple[int, int]]] = {}  # values, and how often
     used: dict[tuple[Site, int, str], set[int]] = {}
+    barred: set[int] = set()  # values that a barrier gives, and what is computed from them
+    again: set[int] = set()
 
     def number(key: object) -> int:
         return numbers.setdefault(key, len(numbers))
@@ -193,8 +201,17 @@ def computed(text: str, program: Program) -> Computed:
                 trips, body = _TRIPS.search(one.attributes), _BODY.search(one.attributes)
                 if body is not None:
                     rounds = times * (1 if trips is None else int(trips["trips"]))
-                    evaluate(body["name"], [number(("carried", one.name))], quiet, rounds)
+                    carried = number(("carried", one.name))
+                    barred.update([carried] if barred.intersection(operands) else [])
+                    evaluate(body["name"], [carried], quiet, rounds)
                 last = number(("loop", one.name))
+            elif one.opcode == "conditional":
+                branches = _branches(one.attributes)
+                made_by = tuple(
+                    evaluate(branch, [operand], quiet, times)
+                    for branch, operand in zip(branches, operands[1:], strict=True)
+                )
+                last = number(("conditional", operands[0], made_by))
             elif one.opcode in ("bitcast", "copy") and operands:
                 last = operands[0]
             else:
@@ -207,6 +224,8 @@ def computed(text: str, program: Program) -> Computed:
                 attributes = _CALLED.sub("", one.attributes)
                 last = number((one.opcode, one.type, operands, attributes, body, alone))
             known[one.name] = last
+            if one.opcode == "opt-barrier" or barred.intersection(operands):
+                barred.add(last)
             if quiet or last in operands:  # what gives its operand on makes no value
                 continue
             found = _site(module, program, one)
@@ -214,17 +233,30 @@ def computed(text: str, program: Program) -> Computed:
                 key = (*found, one.op_name.rsplit("/", 1)[-1])
                 made.setdefault(key, []).append((last, times))
                 used.setdefault(key, set()).update(operands)
+                if last in barred and RERUN in one.op_name:
+                    again.add(last)
         return last
 
     entry = [number(("argument", place)) for place in range(_arity(module, module.entry))]
+    barred.update(entry if apart else [])
     evaluate(module.entry, entry, False, 1)
     instructions: Counter[tuple[Site, str]] = Counter()
     values: Counter[tuple[Site, str]] = Counter()
+    behind: Counter[tuple[Site, str]] = Counter()
     for (site, line, primitive), found in made.items():
         ends = [value for value in found if value[0] not in used[site, line, primitive]]
         instructions[site, primitive] += sum(times for _, times in ends)
         values[site, primitive] += sum(times for _, times in set(ends))
-    return Computed(instructions, values)
+        behind[site, primitive] += sum(times for value, times in set(ends) if value in again)
+    return Computed(instructions, values, behind)
+
+
+def _branches(attributes: str) -> list[str]:
+    """The computations of a conditional, in the order of its operands."""
+    found = _BRANCHES.search(attributes)
+    if found is None:
+        raise ValueError(f"a conditional without branches: {attributes}")
+    return re.findall(r"%([\w.\-]+)", found["names"])
 
 
 def _arity(module: Module, name: str) -> int:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Literal
 
@@ -43,9 +44,22 @@ CALLS = RECOMPUTED | {
 #: What of an operation with a `mask` of its own (`conformance.operations`) makes that mask.
 MASKS = frozenset({"random_bits", "reduce_sum"})
 #: What a mask is made of last, where a rerun may need it alone.
-LAST = {"dropout": "lt"}
+LAST = {"dropout": "lt", "rrelu": "max"}
 
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
+
+
+class _Computed:
+    """What a loop does itself, as a primitive: `bind` computes it."""
+
+    multiple_results = False
+
+    def __init__(self, bind: Callable[..., Any]) -> None:
+        self.bind = bind
+
+
+SLICE = _Computed(lambda value, index: value[index])
+STACK = _Computed(lambda *values: jnp.stack(values))
 
 
 @dataclass(frozen=True)
@@ -147,6 +161,8 @@ class Walk:
                 results = self._evaluate(inner, consts, operands, place, names, own, times)
             elif name == "scan":
                 results = self._loop(equation, operands, place, names, block, times)
+            elif name == "cond":
+                results = self._branch(equation, operands, place, names, block, times)
             elif name in IDENTITIES:
                 results = operands
             elif name == "convert_element_type" and self._is_number(operands[0]):
@@ -176,16 +192,89 @@ class Walk:
         block: int,
         times: int,
     ) -> list[Value]:
-        """The results of a `scan`, whose body is walked once and counts for every round."""
+        """The results of a `scan`, whose body is walked once and counts for every round; once where the
+        loop is one statement of the program."""
         params = equation.params
         body, fixed = params["jaxpr"], operands[: params["num_consts"]]
+        if place is None and _draws(body.jaxpr):
+            return self._rounds(params, operands, stack, block, times)
         carried = [self._unknown() for _ in body.jaxpr.invars[len(fixed) :]]
-        rounds = times * params["length"]
+        rounds = times * (params["length"] if place is None else 1)
         constants, given = self._constants(body), [*fixed, *carried]
         made = self._evaluate(body.jaxpr, constants, given, place, stack, block, rounds)
         for value in (*operands, *made):
             self._escape(value)
         return [self._unknown() for _ in equation.outvars]
+
+    def _rounds(
+        self,
+        params: Mapping[str, Any],
+        operands: list[Value],
+        stack: str,
+        block: int,
+        times: int,
+    ) -> list[Value]:
+        """The results of a `scan` whose body draws, walked round by round: each draws its own."""
+        body, fixed = params["jaxpr"], operands[: params["num_consts"]]
+        last = params["num_consts"] + params["num_carry"]
+        carried, given = operands[params["num_consts"] : last], operands[last:]
+        constants = self._constants(body)
+        made: dict[int, list[Value]] = {}
+        numbers = range(params["length"])
+        for index in reversed(numbers) if params["reverse"] else numbers:
+            taken = [*fixed, *carried, *(self._slice(value, index) for value in given)]
+            found = self._evaluate(body.jaxpr, constants, taken, None, stack, block, times)
+            carried, made[index] = found[: len(carried)], found[len(carried) :]
+            for value in found:
+                self._escape(value)
+        for value in operands:
+            self._escape(value)
+        stacked = zip(*(made[index] for index in numbers), strict=True)
+        return [*carried, *(self._stack(values) for values in stacked)]
+
+    def _slice(self, value: Value, index: int) -> Value:
+        """What a round is given of a value that a loop goes over."""
+        primitive, _, numbers, _ = self._made[value.number]
+        number = self._number(("slice", value.number, index))
+        if primitive is STACK:
+            number = numbers[index]
+        self._made.setdefault(number, (SLICE, {"index": index}, (value.number,), 0))
+        return Value(number, None, number)
+
+    def _stack(self, values: Sequence[Value]) -> Value:
+        """What all rounds gave."""
+        numbers = tuple(value.number for value in values)
+        number = self._number(("stack", numbers))
+        self._made.setdefault(number, (STACK, {}, numbers, 0))
+        return Value(number, None, number)
+
+    def _branch(
+        self,
+        equation: Any,
+        operands: list[Value],
+        place: Place | None,
+        stack: str,
+        block: int,
+        times: int,
+    ) -> list[Value]:
+        """The results of a `cond`, whose branches are all walked. What several of them compute counts
+        once: one of them runs."""
+        chosen, *given = operands
+        start = len(self.events)
+        made: list[list[Value]] = []
+        for branch in equation.params["branches"]:
+            constants = self._constants(branch)
+            made.append(self._evaluate(branch.jaxpr, constants, given, place, stack, block, times))
+        once = {(e.place, tuple(v.number for v in e.results)): e for e in self.events[start:]}
+        self.events[start:] = once.values()
+        for value in (*operands, *(value for values in made for value in values)):
+            self._escape(value)
+        results = []
+        for values in zip(*made, strict=True):
+            number = self._number(("branch", chosen.number, *(v.number for v in values)))
+            self._made.setdefault(number, ("branch", None, (), 0))
+            results.append(Value(number, None, number))
+        return results
 
     def _unknown(self) -> Value:
         """A value that changes from round to round."""
@@ -289,6 +378,17 @@ class Walk:
         return self._values[number]
 
 
+def _draws(jaxpr: Any) -> bool:
+    """Whether a jaxpr, or one inside it, draws random numbers."""
+    for equation in jaxpr.eqns:
+        inner = (getattr(found, "jaxpr", found) for found in equation.params.values())
+        if equation.primitive.name == "random_bits":
+            return True
+        if any(hasattr(found, "eqns") and _draws(found) for found in inner):
+            return True
+    return False
+
+
 def _is_key(value: Any) -> bool:
     return isinstance(value, jax.Array) and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)
 
@@ -332,17 +432,21 @@ class Counts:
     drawn: tuple[tuple[Site, bool, int], ...]
 
 
-def count(events: Sequence[Event], known: Mapping[Site, Signature]) -> Counts:
+def count(
+    events: Sequence[Event], known: Mapping[Site, Signature], *, higher: bool = False
+) -> Counts:
     """Executions of statements: how often a result of theirs is computed.
 
     A statement ran again where one of its results, or its mask, is computed in a rerun. Work for
     gradients that the same line gives rise to has other forms, and the gradient of a recomputed
-    statement may compute its value as well: in one recomputed function a value counts once.
+    statement may compute its value as well: in one recomputed function a value counts once. So it does
+    in one forward evaluation where gradients are of a `higher` order: the second derivative of a sine
+    is that sine again.
     """
     forward: Counter[tuple[Site, int]] = Counter()
     again: Counter[tuple[Site, int]] = Counter()
     lines: Counter[tuple[Site, int, int]] = Counter()
-    seen: set[tuple[int, int]] = set()
+    seen: set[tuple[object, int]] = set()
     drawn: list[tuple[Site, bool, int]] = []
     for event in events:
         site = event.place.site
@@ -353,10 +457,11 @@ def count(events: Sequence[Event], known: Mapping[Site, Signature]) -> Counts:
             wanted = signature.results | (signature.masks if event.rerun else frozenset())
             if value.form not in wanted:
                 continue
-            if event.rerun:
-                if (event.rerun, value.number) in seen:
+            if event.rerun or higher:
+                key = (event.rerun or event.place, value.number)
+                if key in seen:
                     continue
-                seen.add((event.rerun, value.number))
+                seen.add(key)
             (again if event.rerun else forward)[site, value.form] += event.times
             if not event.rerun:
                 lines[site, event.place.lines[-1], value.form] += event.times

@@ -56,7 +56,7 @@ class Observer(Base):
             self.methods["retained memory"] += ", copies of inputs and outputs left out"
         self._executables: Any = None
         #: What the optimised modules of the plain run compute: the control of the recomputed one.
-        self._control: tuple[Held, Held] = (Counter(), Counter())
+        self._control: tuple[Held, ...] = (Counter(), Counter(), Counter())
 
     def warm_up(self) -> None:
         jax.block_until_ready(jax.grad(lambda x: jnp.sin(x).sum())(jnp.ones(2)))
@@ -72,7 +72,7 @@ class Observer(Base):
     ) -> Run:
         self._executables = executables.Executables(program)
         found = super().run(program, module, path, unobserved)
-        if found.error is None and self._jitted and program.procedure == "backward":
+        if found.error is None and self._jitted and program.procedure in ("backward", "part"):
             found = replace(found, peak=self._peak())
         return found
 
@@ -83,9 +83,11 @@ class Observer(Base):
         if self._jitted and not self._two_phase:
             reason = "one executable holds forward and backward, with no boundary between them"
             found["retained memory"] = reason
-        elif program.procedure == "second_order":
-            reason = "what first and second order keep lies in one pass, with no boundary between"
+        elif program.procedure in ("second_order", "third_order"):
+            reason = "what all orders keep lies in one pass, with no boundary between"
             found["retained memory"] = reason
+        elif program.procedure == "functional":
+            found["retained memory"] = "a transform gives gradients at once, with no boundary"
         return found
 
     def leaf(self, value: object) -> Leaf | None:
@@ -176,7 +178,8 @@ class Observer(Base):
         known = walk.known = jaxprs.signatures(walk, alone)
         with hosts.drawing(program) as drawn:
             closed = jax.make_jaxpr(lambda: _arrays(module.run(forward)))()
-        counts = jaxprs.count(walk.run(closed), known)
+        higher = program.procedure in ("second_order", "third_order")
+        counts = jaxprs.count(walk.run(closed), known, higher=higher)
         rerun, shown = counts.rerun, list(known)
         if self._jitted:
             held = _held(program, self._executables.calls)
@@ -185,7 +188,8 @@ class Observer(Base):
             rerun = Counter()
             for site, signature in known.items():
                 keys = [(site.region, site.label, name) for name in signature.primitives]
-                more = (h[k] - c[k] for h, c in zip(held, self._control, strict=True) for k in keys)
+                more = [h[k] - c[k] for h, c in zip(held, self._control, strict=True) for k in keys]
+                more += [_in_others_name(held[2], key, known) for key in keys]
                 rerun[site] = max(0, min(counts.rerun[site], max(more)))
                 if not any(held[0][key] for key in keys):
                     shown.remove(site)
@@ -204,20 +208,37 @@ def _forward(module: ModuleType, forward: Callable[..., Any]) -> Any:
     return forward(**given, **{name: jax.random.key(0) for name in others})
 
 
-def _held(program: Program, calls: Sequence[Any]) -> tuple[Held, Held]:
-    """Instructions, and their distinct values, in the optimised modules that a run executes.
+def _in_others_name(behind: Held, key: tuple[str, str, str], known: Mapping[Site, Any]) -> int:
+    """How many values of a rerun have another statement's name, although they are none of its own work:
+    the derivative of a cosine is a sine, and the compiler takes both for one."""
+    region, label, primitive = key
+    others = [
+        behind[site.region, site.label, primitive]
+        for site, signature in known.items()
+        if site.region == region and site.label != label and primitive not in signature.primitives
+    ]
+    return max(others, default=0)
 
-    Where either are more than in those of the plain run, values are computed again. Where the compiler
-    has taken a rerun and its forward for one, they are not, and both are as in the plain run.
+
+def _held(program: Program, calls: Sequence[Any]) -> tuple[Held, ...]:
+    """Instructions, their distinct values, and values of reruns that are computed behind a barrier, in
+    the optimised modules that a run executes.
+
+    Where any are more than in those of the plain run, values are computed again. Where the compiler
+    has taken a rerun and its forward for one, they are not, and all are as in the plain run. Where it
+    has simplified the forward's value away, the rerun's is known by the barrier before it.
     """
     instructions: Held = Counter()
     values: Held = Counter()
+    behind: Held = Counter()
     for called in calls:
-        made = called.executable.once(lambda text: hlo.computed(text, program))
-        for into, found in ((instructions, made.instructions), (values, made.values)):
+        apart = called.executable.name.endswith(".finish")  # what two phases end with
+        made = called.executable.once(lambda text, a=apart: hlo.computed(text, program, apart=a))
+        pairs = ((instructions, made.instructions), (values, made.values), (behind, made.behind))
+        for into, found in pairs:
             for (site, primitive), number in found.items():
                 into[site.region, site.label, primitive] += number
-    return instructions, values
+    return instructions, values, behind
 
 
 def _executions(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Iterable, Mapping
 
 from conformance.emit import Call, Spelling, Writer
 
@@ -41,7 +42,72 @@ HELPERS: Mapping[str, str] = {
             total = lax.reduce_window(x, 0.0, lax.add, window, window, "VALID")
             return total / size**2
         """,
+    "rrelu": """
+        def rrelu(key, x, low, high):
+            slope = jax.random.uniform(key, x.shape, x.dtype, low, high)
+            return jnp.where(x >= 0, x, x * slope)
+        """,
+    "branch_sin": """
+        def branch_sin(x):
+            return lax.cond(x.sum() > 0, jnp.sin, jnp.cos, x)
+        """,
+    "loop_sin": """
+        def loop_sin(x, times):
+            last, _ = lax.scan(lambda x, _: (jnp.sin(x), None), x, length=times)
+            return last
+        """,
+    # A reference is no part of what is differentiated: what is added to it is a value alone.
+    "accumulate_sin": """
+        def accumulate_sin(x, total):
+            total[...] += lax.stop_gradient(x.sum(axis=0))
+            return jnp.sin(x)
+        """,
 }
+#: The functions of `custom_sin`, by the rule that it is given. Each rule calls the operation itself, so
+#: that a derivative of higher order goes by the rule too.
+RULES: Mapping[str, str] = {
+    "reverse": """
+        @partial(jax.custom_vjp, nondiff_argnums=(1,))
+        def custom_sin(x, reads):
+            return jnp.sin(x)
+
+
+        def custom_sin_forward(x, reads):
+            return custom_sin(x, reads), (x,)
+
+
+        def custom_sin_backward(reads, saved, g):
+            for _ in range(reads):
+                (x,) = saved
+            return (2 * jnp.cos(x) * g,)
+
+
+        custom_sin.defvjp(custom_sin_forward, custom_sin_backward)
+        """,
+    "forward": """
+        @jax.custom_jvp
+        def sin_with_tangent(x):
+            return jnp.sin(x)
+
+
+        @sin_with_tangent.defjvp
+        def sin_tangent(primals, tangents):
+            (x,), (dx,) = primals, tangents
+            return sin_with_tangent(x), 2 * jnp.cos(x) * dx
+        """,
+}
+
+
+def custom(rules: Iterable[str]) -> str:
+    """The functions that `custom_sin` needs with these rules."""
+    return "\n\n".join(textwrap.dedent(RULES[rule]) for rule in sorted(rules))
+
+
+def _custom_sin(call: Call) -> str:
+    x, reads = call.arguments["x"], call.options["reads"]
+    if call.options["rule"] == "forward":
+        return f"sin_with_tangent({x})"
+    return f"custom_sin({x}, {reads})"
 
 
 def _axis(call: Call) -> str:
@@ -96,6 +162,13 @@ OPERATIONS: Mapping[str, Writer] = {
     "cos": "jnp.cos({x})",
     "exp": "jnp.exp({x})",
     "log": "jnp.log({x})",
+    "square": "jnp.square({x})",
+    "sqrt": "jnp.sqrt({x})",
+    "abs": "jnp.abs({x})",
+    "maximum": "jnp.maximum({a}, {b})",
+    "max": _axis,
+    "cumulative_sum": "jnp.cumsum({x}, axis={axis})",
+    "solve": "jnp.linalg.solve({a}, {b})",
     "softmax": "jax.nn.softmax({x}, axis={axis})",
     "dropout": "dropout({key}, {x}, p={p})",
     "sum": _axis,
@@ -111,4 +184,9 @@ OPERATIONS: Mapping[str, Writer] = {
     "numpy_uniform": "jnp.asarray(np.random.uniform({low}, {high}, {shape}), jnp.float32)",
     "python_uniform": "jnp.asarray(random.uniform({low}, {high}), jnp.float32)",
     "raise_if": "raise_if({x}, {flag})",
+    "rrelu": "rrelu({key}, {x}, {low}, {high})",
+    "branch_sin": "branch_sin({x})",
+    "loop_sin": "loop_sin({x}, {times})",
+    "custom_sin": _custom_sin,
+    "accumulate_sin": "accumulate_sin({x}, {total})",
 }

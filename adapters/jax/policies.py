@@ -1,7 +1,8 @@
 """Policies: how a region says which of its results `jax.checkpoint` keeps.
 
 Labels are names given by `checkpoint_name`. Operations are primitives where each operation of the
-body is one primitive, so that a policy on primitives keeps no other's; elsewhere they are names too.
+body is one primitive, so that a policy on primitives keeps no other's, and products are where no
+other operation of the body has one inside; elsewhere they are names too.
 """
 
 from __future__ import annotations
@@ -27,13 +28,19 @@ PRIMITIVES: Mapping[str, str] = {
     "cos": "cos_p",
     "exp": "exp_p",
     "log": "log_p",
+    "square": "square_p",
+    "sqrt": "sqrt_p",
+    "abs": "abs_p",
+    "maximum": "max_p",
+    "cumulative_sum": "cumsum_p",
 }
 
 
 def by_primitive(region: Region) -> tuple[str, ...]:
     """The primitives that the policy of a region keeps; none where names have to do."""
     body = {node.op for node in walk(region.body) if isinstance(node, Statement)}
-    if not body <= set(PRIMITIVES):
+    others = body - set(PRIMITIVES)
+    if others and (region.save != ("matmul",) or not others.isdisjoint({"linear", "solve"})):
         return ()
     return tuple(dict.fromkeys(PRIMITIVES[op] for op in region.save if op in body))
 

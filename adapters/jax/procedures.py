@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from conformance.adapter import Variant
-from conformance.case import Case, Generator, Value
+from conformance.case import Case, Generator, Loss, Value
 from conformance.emit import BACKWARD, FORWARD
 from conformance.emit import Spelling as Base
+from conformance.helpers import LISTS
 
 #: Of variants that are not jitted as a whole: how they are.
 STAGES = {"eager": "eager", "jit-two-phase": "two"}
+#: Operations that change a `state` tensor which is a reference, and not handed in and out.
+REFERRING = frozenset({"accumulate_sin"})
+#: By procedure, the function that the last backward pass differentiates, where that is a gradient.
+HIGHER: Mapping[str, str] = {"second_order": "total_of", "third_order": "second_total_of"}
+#: Procedures with a second set of gradients.
+TWICE = frozenset({*HIGHER, "second_backward", "per_output"})
+#: The cotangents of the two losses of `per_output`, in its first backward pass and in its second.
+PER_OUTPUT = (
+    "(jnp.ones_like(loss), jnp.zeros_like(other))",
+    "(jnp.zeros_like(loss), jnp.ones_like(other))",
+)
 
 
 class Procedures(Base, ABC):
@@ -23,12 +35,17 @@ class Procedures(Base, ABC):
         self.stages = STAGES.get(variant.name, "one")
         self._random = "implicit" in case.sources()
         self._key = "key" if "key" not in _all_names(case) else "random_key"
-        self._state = tuple(array.name for array in case.state)
+        changed = {n for _, s in case.statements() if s.op in REFERRING for n in s.names()}
+        self._references = tuple(a.name for a in case.state if a.name in changed)
+        self._state = tuple(a.name for a in case.state if a.name not in changed)
 
     def write_run(self) -> None:
         code = self.code
         with code.indent(self.run_signature()):
             self.write_seeding(self.case.seed)
+            used = {statement.op for _, statement in self.case.statements()}
+            for op in (op for op in LISTS if op in used):
+                code(f"{LISTS[op]}.clear()")
             if self._random and self.case.procedure.kind == "train":
                 code(f"key = jax.random.key({self.case.seed})")
                 code(f"values = {self.inputs_call()}")
@@ -59,20 +76,18 @@ class Procedures(Base, ABC):
             code(f"{self._results()} = step(arrays)")
         else:
             code(f"{self._results()} = forward(**values)", FORWARD)
-        state = ', "state": state' if self._state else ""
-        code(f'return {{"outputs": outputs{state}{self.generators_entry()}}}')
+        code(f'return {{"outputs": outputs{self.state_entry()}}}')
 
     def _write_eager(self) -> None:
         code, kind = self.code, self.case.procedure.kind
         code(f"wanted = {self._chosen(self._wanted())}")
         code()
         self._write_loss("values | wanted")
-        if kind == "second_order":
-            code()
-            self._write_total()
+        if kind in HIGHER:
+            self._write_totals()
         code()
         with self._loop():
-            self._write_gradients("jnp.ones_like(total)" if kind == "second_order" else "")
+            self._write_gradients("jnp.ones_like(total)" if kind in HIGHER else "")
             self._write_update()
         self._write_results()
 
@@ -81,26 +96,33 @@ class Procedures(Base, ABC):
         code, kind = self.code, self.case.procedure.kind
         parts = self._write_values()
         fixed = "fixed, " if self._fixed() else ""
-        again = ", other" if kind == "second_backward" else ""
+        again = ", other" if kind in ("second_backward", "per_output") else ""
         results = f"loss, {self._results()}, gradients"
-        results += ", again" if kind in ("second_order", "second_backward") else ""
+        results += ", again" if kind in TWICE else ""
+        given = f"wanted, {fixed}cotangent{again}"
+        if kind == "functional":
+            given = f"wanted{', fixed' if fixed else ''}"
         code()
         code("@jax.jit")
-        with code.indent(f"def step(wanted, {fixed}cotangent{again}):"):
+        with code.indent(f"def step({given}):"):
             self._write_loss(" | ".join(parts))
-            if kind == "second_order":
-                code()
-                self._write_total()
+            if kind in HIGHER:
+                self._write_totals()
             code()
-            self._write_gradients("cotangent.astype(total.dtype)" if kind == "second_order" else "")
+            self._write_gradients("cotangent.astype(total.dtype)" if kind in HIGHER else "")
             code(f"return {results}")
         code()
-        code("one = jnp.ones(())")
+        if kind == "per_output":
+            code("one, none = jnp.ones(()), jnp.zeros(())")
+        elif kind != "functional":
+            code("one = jnp.ones(())")
         with self._loop():
             if fixed and kind == "train":
                 code(f"fixed = {self._chosen(self._fixed())}")
-            ones = "one, one" if again else "one"
-            code(f"{results} = step(wanted, {fixed}{ones})")
+            ones = {"second_backward": "one, one", "per_output": "one, none"}.get(kind, "one")
+            if kind != "functional":
+                given = f"wanted, {fixed}{ones}"
+            code(f"{results} = step({given})")
             self._write_update()
         self._write_results()
 
@@ -109,16 +131,14 @@ class Procedures(Base, ABC):
         code, kind = self.code, self.case.procedure.kind
         parts = self._write_values()
         fixed = ", fixed" if self._fixed() else ""
-        second = kind == "second_order"
         code()
         code("@jax.jit")
         with code.indent(f"def start(wanted{fixed}):"):
             self._write_loss(" | ".join(parts))
-            if second:
-                code()
-                self._write_total()
+            if kind in HIGHER:
+                self._write_totals()
             code()
-            code(f"return jax.vjp({'total_of' if second else 'loss_of'}, wanted, has_aux=True)")
+            code(f"return jax.vjp({HIGHER.get(kind, 'loss_of')}, wanted, has_aux=True)")
         code()
         code("@jax.jit")
         with code.indent("def finish(vjp, cotangent):"):
@@ -127,10 +147,15 @@ class Procedures(Base, ABC):
         with self._loop():
             if fixed and kind == "train":
                 code(f"fixed = {self._chosen(self._fixed())}")
-            if second:
+            if kind in HIGHER:
                 taken = f"(loss, {self._tuple()}, gradients)"
                 code(f"total, vjp, {taken} = start(wanted{fixed})")
                 code("(again,) = finish(vjp, jnp.ones_like(total))", BACKWARD)
+            elif kind == "per_output":
+                code(f"(loss, other), vjp, {self._tuple()} = start(wanted{fixed})", FORWARD)
+                first, second = PER_OUTPUT
+                code(f"(gradients,) = finish(vjp, {first})", BACKWARD)
+                code(f"(again,) = finish(vjp, {second})", BACKWARD)
             else:
                 code(f"loss, vjp, {self._tuple()} = start(wanted{fixed})", FORWARD)
                 code("(gradients,) = finish(vjp, jnp.ones_like(loss))", BACKWARD)
@@ -154,26 +179,53 @@ class Procedures(Base, ABC):
 
     def _write_loss(self, arguments: str) -> None:
         with self.code.indent("def loss_of(wanted):"):
-            self.code(f"{self._results()} = forward(**{arguments})")
-            self.code(f"return {self._loss()}, {self._tuple()}")
+            site = FORWARD if self.case.procedure.kind == "functional" else None
+            self.code(f"{self._results()} = forward(**{arguments})", site)
+            loss = self._loss()
+            if self.case.procedure.kind == "per_output":
+                loss = f"({loss}, {self._loss(self.case.then)})"
+            self.code(f"return {loss}, {self._tuple()}")
 
-    def _write_total(self) -> None:
-        """The sum of all first gradients, as a function: what second order differentiates."""
+    def _write_totals(self) -> None:
+        """The sum of all first gradients, as a function: what second order differentiates; and for
+        third order the sum of its gradients."""
         code = self.code
+        code()
         with code.indent("def total_of(wanted):"):
             code(f"loss, vjp, {self._tuple()} = jax.vjp(loss_of, wanted, has_aux=True)", FORWARD)
             code("(gradients,) = vjp(jnp.ones_like(loss))")
             code("total = sum(gradient.sum() for gradient in gradients.values())")
             code(f"return total, (loss, {self._tuple()}, gradients)")
+        if self.case.procedure.kind == "third_order":
+            code()
+            with code.indent("def second_total_of(wanted):"):
+                code("total, vjp, taken = jax.vjp(total_of, wanted, has_aux=True)")
+                code("(second,) = vjp(jnp.ones_like(total))")
+                code("return sum(gradient.sum() for gradient in second.values()), taken")
 
     def _write_gradients(self, cotangent: str) -> None:
         code, kind = self.code, self.case.procedure.kind
-        if kind == "second_order":
+        if kind in HIGHER:
             taken = f"loss, {self._tuple()}, gradients"
-            code(f"total, vjp, ({taken}) = jax.vjp(total_of, wanted, has_aux=True)")
+            code(f"total, vjp, ({taken}) = jax.vjp({HIGHER[kind]}, wanted, has_aux=True)")
             code(f"(again,) = vjp({cotangent})", BACKWARD)
             return
         jit = self.stages == "one"
+        if kind == "functional":
+            call = "jax.value_and_grad(loss_of, has_aux=True)(wanted)"
+            code(f"(loss, {self._tuple()}), gradients = {call}", BACKWARD)
+            return
+        if kind == "per_output":
+            both = "loss, _" if jit else "loss, other"
+            made = "jax.vjp(loss_of, wanted, has_aux=True)"
+            code(f"({both}), vjp, {self._tuple()} = {made}", FORWARD)
+            first, second = PER_OUTPUT
+            if jit:
+                one, none = (f"{name}.astype(loss.dtype)" for name in ("cotangent", "other"))
+                first, second = f"({one}, {none})", f"({none}, {one})"
+            code(f"(gradients,) = vjp({first})", BACKWARD)
+            code(f"(again,) = vjp({second})", BACKWARD)
+            return
         code(f"loss, vjp, {self._tuple()} = jax.vjp(loss_of, wanted, has_aux=True)", FORWARD)
         one = "cotangent.astype(loss.dtype)" if jit else "jnp.ones_like(loss)"
         code(f"(gradients,) = vjp({one})", BACKWARD)
@@ -205,7 +257,7 @@ class Procedures(Base, ABC):
         results = ['"outputs": outputs']
         results.append('"losses": losses' if kind == "train" else '"losses": [loss]')
         results.append(f'"gradients": {gradients}')
-        if kind in ("second_order", "second_backward"):
+        if kind in TWICE:
             results.append('"again": again')
         if kind == "train":
             parameters = [p.name for p in self.case.parameters]
@@ -214,13 +266,26 @@ class Procedures(Base, ABC):
             else:
                 chosen = self._chosen(parameters, "(values | wanted)")
                 results.append(f'"parameters": {chosen}')
-        if self._state:
-            results.append('"state": state')
-        self.code(f"return {{{', '.join(results)}{self.generators_entry()}}}")
+        self.code(f"return {{{', '.join(results)}{self.state_entry()}}}")
 
-    def _loss(self) -> str:
-        loss, place = self.case.loss, self.loss_place()
+    def state_entry(self) -> str:
+        entries = self.state_entries()
+        if entries == ["**state"]:
+            return f', "state": state{self.generators_entry()}'
+        entry: str = super().state_entry()
+        return entry
+
+    def state_entries(self) -> list[str]:
+        names = {array.name for array in self.case.state}
+        found = ["**state"] if self._state else []
+        found += [f'"{name}": values["{name}"][...]' for name in self._references]
+        written = {f'"{name}": values["{name}"]' for name in names}
+        return found + [entry for entry in super().state_entries() if entry not in written]
+
+    def _loss(self, other: Loss | None = None) -> str:
+        loss = other or self.case.loss
         assert loss is not None
+        place = self.loss_place(loss=loss)
         return place if loss.reduction == "none" else f"{place}.{loss.reduction}()"
 
     def _results(self) -> str:

@@ -25,18 +25,26 @@ class Scans(Spelling):
             called = first if isinstance(first, Region) else self.region_named(first.region)  # type: ignore[union-attr]
             body = function(called.name) if self.path == "plain" else self.recompute(called)
             carry = self.tree(first.takes[0])  # type: ignore[union-attr]
-            scan = f"lax.scan({body}, {carry}, length={len(chain)})"
+            rounds = f"length={len(chain)}"
+            if self._draws(called.body):  # type: ignore[attr-defined]
+                rounds = f"jax.random.split({self._next_key()}, {len(chain)})"  # type: ignore[attr-defined]
+            scan = f"lax.scan({body}, {carry}, {rounds})"
             self.code(f"{self.tree(chain[-1].gives)}, _ = {scan}")  # type: ignore[union-attr]
 
     def _named(self, region: Region) -> bool:
         return False  # a body is handed over to the loop where it is made
 
     def _write_body(self, region: Region) -> None:
-        """The function of a region, from one carry to the next; a loop over nothing else."""
-        if self._draws(region.body) or self._threaded(region.body):  # type: ignore[attr-defined]
-            raise AdapterError(f"{self.variant.id} does not spell keys or state in a loop")
+        """The function of a region, from one carry to the next; a loop over the keys that it draws
+        with, and over nothing else."""
+        if self._threaded(region.body):  # type: ignore[attr-defined]
+            raise AdapterError(f"{self.variant.id} does not spell state in a loop")
         site = Site("region", self.path, region.name, region.name)
-        with self.code.indent(f"def {function(region.name)}({self.formals(region)[0]}, _):", site):
+        item = self._key if self._draws(region.body) else "_"  # type: ignore[attr-defined]
+        taken = f"{self.formals(region)[0]}, {item}"
+        self._folds.append(0)  # type: ignore[attr-defined]
+        with self.code.indent(f"def {function(region.name)}({taken}):", site):
             self.write_nodes(region.body, region.name)
             self.code(f"return {self.tree(region.gives)}, None")
+        self._folds.pop()  # type: ignore[attr-defined]
         self.code()

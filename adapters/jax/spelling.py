@@ -7,6 +7,7 @@ from the seed and folded for each of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from conformance.case import (
     Value,
     walk,
 )
-from conformance.emit import Call, Site, Writer, function
+from conformance.emit import Call, Site, Writer, function, numpy_fill
 from conformance.operations import OPERATIONS
 
 _here = Path(__file__).parent
@@ -41,10 +42,12 @@ UNGUARDED = ("jit-prevent-cse-false", "scan")
 class Spelling(procedures.Procedures):  # type: ignore[misc]
     """Writes one case for a variant; `Scan` does for `scan`."""
 
-    helpers = operations.HELPERS
+    helpers: Mapping[str, str] = operations.HELPERS
+    vmap = "jax.vmap"
     operations: Mapping[str, Writer] = operations.OPERATIONS
     imports = (
         "import random",
+        "from functools import partial",
         "import jax",
         "import jax.numpy as jnp",
         "import numpy as np",
@@ -61,6 +64,12 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
         wide = {array.dtype for array in case.arrays}
         wide |= {str(s.options.get("dtype")) for _, s in case.statements()}
         self._wide = bool(wide & {"float64"})
+        rules = {
+            str(s.options.get("rule", "reverse"))
+            for _, s in case.statements()
+            if s.op == "custom_sin"
+        }
+        self.helpers = {**operations.HELPERS, "custom_sin": operations.custom(rules)}
 
     # -- inputs --------------------------------------------------------------------------------
 
@@ -79,6 +88,12 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
             number: object = fill.numbers[0] if "float" in dtype else int(fill.numbers[0])
             return f"jnp.full({shape}, {number}, jnp.{dtype})"
         return f"jnp.asarray({source}, jnp.{dtype})"
+
+    def write_array(self, array: Array) -> None:
+        made = self.tensor(array, numpy_fill(array))
+        if array.name in self._references:
+            made = f"jax.new_ref({made})"
+        self.code(f"{array.name} = {made}")
 
     def framework_generator(self, seed: int) -> str:
         return f"jax.random.key({seed})"
@@ -152,17 +167,25 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
             self.code(f"remat_{name} = {self._checkpoint(region)}")
 
     def parameters(self, region: Region) -> str:
-        extra = [*self._threaded(region.body), *([self._key] if self._draws(region.body) else [])]
-        return ", ".join([*self.formals(region), *extra, *region.kwargs])
+        extra = self._extra(region)
+        if region.signature == "variadic":
+            return ", ".join([*extra, super().parameters(region)])
+        marks = ["*"] if region.signature == "keyword-only" and region.kwargs else []
+        return ", ".join([*self.formals(region), *extra, *marks, *region.kwargs])
+
+    def _extra(self, region: Region) -> list[str]:
+        """What a region's function takes beyond the case's arguments: state, and a key."""
+        return [*self._threaded(region.body), *([self._key] if self._draws(region.body) else [])]
 
     def write_call(self, node: Region | Again, call: str, region: Region) -> None:
-        self.write_assignment(self._given(region, node.gives), self.called(node, call, region))
+        super().write_call(replace(node, gives=self._given(region, node.gives)), call, region)
 
     def call_arguments(self, node: Region | Again) -> str:
         region = node if isinstance(node, Region) else self.region_named(node.region)
         words = [self.tree(tree) for tree in node.takes]
-        words += self._threaded(region.body)
-        words += [self._next_key()] if self._draws(region.body) else []
+        extra = self._threaded(region.body)
+        extra += [self._next_key()] if self._draws(region.body) else []
+        words = [*extra, *words] if region.signature == "variadic" else [*words, *extra]
         return ", ".join([*words, *(f"{k}={self.tree(t)}" for k, t in node.kwargs.items())])
 
     def recompute(self, region: Region) -> str:
@@ -173,10 +196,11 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
     def _checkpoint(self, region: Region) -> str:
         block = "None" if region.block == "invalid" else function(region.name)
         kinds = {v.name: v.value for v in self.case.inputs if isinstance(v, Value)}
+        first = len(self._extra(region)) if region.signature == "variadic" else 0
         static = tuple(
             place
-            for place, tree in enumerate(region.takes)
-            if isinstance(tree, Ref) and isinstance(kinds.get(tree.name), bool | str)
+            for place, tree in enumerate(region.takes, start=first)
+            if isinstance(tree, Ref) and isinstance(kinds.get(tree.name), bool | str | tuple)
         )
         words = [block, *([f"static_argnums={static}"] if static else [])]
         if self.variant.name in UNGUARDED:
@@ -226,11 +250,13 @@ class Scan(scans.Scans, Spelling):  # type: ignore[misc]
 
 def _is_keyed(statement: Statement) -> bool:
     """Whether an operation takes a key that the case does not name."""
-    return statement.op in ("dropout", "uniform")
+    return statement.op in ("dropout", "uniform", "rrelu")
 
 
 def _updated(statement: Statement) -> tuple[str, ...]:
-    """The names of the arguments that an operation changes."""
+    """The names of the arguments that an operation changes, and gives back as results."""
+    if statement.op in procedures.REFERRING:
+        return ()
     operation = OPERATIONS[statement.op]
     pairs = zip(operation.tensors, statement.arguments, strict=True)
     return tuple(a.name for n, a in pairs if n in operation.updates and isinstance(a, Ref))
