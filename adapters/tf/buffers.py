@@ -11,11 +11,17 @@ from typing import Any, Self
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.core.framework import full_type_pb2
 from tensorflow.python.framework import op_callbacks
+
+#: Address and bytes.
+Place = tuple[int, int]
 
 
 class Following(ABC):
     """Is told of every operation, eagerly or while a graph is made, inside `active`."""
+
+    _told = False  # of an operation, just now
 
     @contextmanager
     def active(self) -> Iterator[Self]:
@@ -35,7 +41,12 @@ class Following(ABC):
         op_name: Any = None,
         graph: Any = None,
     ) -> None:
-        self.put_out(inputs, outputs)
+        if not self._told:  # else it is an operation of `put_out` itself
+            self._told = True
+            try:
+                self.put_out(inputs, outputs)
+            finally:
+                self._told = False
 
     @abstractmethod
     def put_out(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
@@ -47,52 +58,75 @@ class LiveBuffers(Following):
 
     def __init__(self) -> None:
         self._live: dict[int, weakref.ref[Any]] = {}
-        self._place: dict[int, tuple[int, int]] = {}
+        self._places: dict[int, frozenset[Place]] = {}
+        #: Lists of tensors: what is in one is known when the operation is over.
+        self._lists: dict[int, weakref.ref[Any]] = {}
 
     def put_out(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        around = [place for value in inputs for place in self._known(value)]
+        around = [place for value in inputs for place in self.places_of(value)]
         for value in outputs:
-            place = buffer(value)
-            if place is None:
-                continue
-            start, size = place
-            for begin, length in around:  # a slice or an alias keeps the whole buffer
-                if begin <= start and start + size <= begin + length:
-                    place = begin, length
             key = id(value)
-            self._place[key] = place
-            self._live[key] = weakref.ref(value, lambda _, key=key: self._forget(key))
-
-    def _known(self, value: Any) -> Iterator[tuple[int, int]]:
-        found = self._place.get(id(value)) or buffer(value)
-        if found is not None:
-            yield found
+            if value.dtype == tf.variant:
+                self._lists[key] = weakref.ref(value, lambda _, key=key: self._forget(key))
+                continue
+            found = frozenset(_whole(place, around) for place in buffers(value))
+            if found:
+                self._places[key] = found
+                self._live[key] = weakref.ref(value, lambda _, key=key: self._forget(key))
 
     def _forget(self, key: int) -> None:
         self._live.pop(key, None)
-        self._place.pop(key, None)
+        self._places.pop(key, None)
+        self._lists.pop(key, None)
 
-    def place(self, value: Any) -> tuple[int, int] | None:
-        """Address and bytes of the whole buffer that a tensor holds; `None` for anything else."""
-        return self._place.get(id(value)) or buffer(value)
+    def places_of(self, value: Any) -> frozenset[Place]:
+        """Every whole buffer that a tensor holds."""
+        return self._places.get(id(value)) or frozenset(buffers(value))
 
-    def places(self) -> set[tuple[int, int]]:
+    def places(self) -> set[Place]:
         """Every buffer that is held."""
-        return set(self._place.values())
+        found = {place for places in self._places.values() for place in places}
+        lists = [value() for value in self._lists.values()]
+        return found | {place for value in lists for place in buffers(value)}
 
 
-def buffer(value: Any) -> tuple[int, int] | None:
-    """Address and bytes of the elements of an eager tensor or variable; `None` for others."""
+def _whole(place: Place, around: Sequence[Place]) -> Place:
+    """The buffer that a slice or an alias keeps whole."""
+    start, size = place
+    for begin, length in around:
+        if begin <= start and start + size <= begin + length:
+            start, size = begin, length
+    return start, size
+
+
+def buffers(value: Any) -> Iterator[Place]:
+    """Address and bytes of the elements of an eager tensor or variable, and of each tensor in a list
+    of tensors, which is what a loop in a graph keeps for its gradient."""
     if isinstance(value, tf.Variable):
         value = value.read_value()
     if not isinstance(value, tf.Tensor) or not hasattr(value, "_numpy"):
-        return None
-    if value.dtype in (tf.resource, tf.variant, tf.string):
-        return None
-    elements = value._numpy()  # the tensor's own memory, not a copy
-    if not isinstance(elements, np.ndarray) or not elements.nbytes:
-        return None
-    return elements.__array_interface__["data"][0], elements.nbytes
+        return
+    if value.dtype == tf.variant:
+        for part in _listed(value):
+            yield from buffers(part)
+    elif value.dtype not in (tf.resource, tf.string):
+        elements = value._numpy()  # the tensor's own memory, not a copy
+        if isinstance(elements, np.ndarray) and elements.nbytes:
+            yield elements.__array_interface__["data"][0], elements.nbytes
+
+
+def _listed(value: Any) -> Iterator[Any]:
+    """The tensors of a list of tensors, each with the list's own memory; of others none."""
+    data = value._handle_data
+    if data is None or not data.is_set or not data.shape_and_type:
+        return
+    (kind,) = data.shape_and_type
+    if kind.type.type_id != full_type_pb2.TFT_ARRAY:
+        return
+    for number in range(int(tf.raw_ops.TensorListLength(input_handle=value))):
+        yield tf.raw_ops.TensorListGetItem(
+            input_handle=value, index=number, element_shape=-1, element_dtype=kind.dtype
+        )
 
 
 def tensors(value: Any) -> Iterator[Any]:
@@ -115,7 +149,7 @@ def alive() -> list[Any]:
 
 def held() -> int:
     """Bytes of the distinct buffers of all eager tensors and variables that are alive."""
-    places = {place for value in alive() if (place := buffer(value)) is not None}
+    places = {place for value in alive() for place in buffers(value)}
     return sum(size for _, size in places)
 
 

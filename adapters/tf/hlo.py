@@ -31,6 +31,13 @@ WORK: Mapping[str, tuple[str, str]] = {
     "sigmoid": ("Sigmoid", "divide logistic"),
     "sin": ("Sin", "sine"),
     "cos": ("Cos", "cosine"),
+    "sin_or_cos": ("Sin Cos", "sine cosine"),
+    "custom_sin": ("Sin", "sine"),
+    "noted_sin": ("Sin", "sine"),
+    "accumulate_sin": ("Sin", "sine"),
+    "sqrt": ("Sqrt", "sqrt"),
+    "maximum": ("Maximum", "maximum"),
+    "max": ("Max", "reduce"),
     "softmax": ("Softmax", "exponential"),
     "dropout": ("GreaterEqual", "compare"),
 }

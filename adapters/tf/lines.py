@@ -30,6 +30,7 @@ WORK: Mapping[str, tuple[str, ...]] = {
     "divide": ("RealDiv",),
     "negative": ("Neg",),
     "matmul": ("MatMul", "BatchMatMulV2"),
+    "solve": ("MatrixSolve",),
     "linear": ("MatMul", "BatchMatMulV2"),
     "conv2d": ("Conv2D",),
     "max_pool2d": ("MaxPool",),
@@ -45,6 +46,12 @@ WORK: Mapping[str, tuple[str, ...]] = {
     "cos": ("Cos",),
     "exp": ("Exp",),
     "log": ("Log",),
+    "square": ("Square",),
+    "sqrt": ("Sqrt",),
+    "abs": ("Abs",),
+    "maximum": ("Maximum",),
+    "max": ("Max",),
+    "cumulative_sum": ("Cumsum",),
     "softmax": ("Softmax",),
     "dropout": ("RandomUniform",),
     "sum": ("Sum",),
@@ -57,12 +64,28 @@ WORK: Mapping[str, tuple[str, ...]] = {
     "stop_gradient": ("StopGradient",),
     "uniform": ("RandomUniform",),
     "uniform_from": ("StatelessRandomUniformV2",),
+    "sin_or_cos": ("Sin", "Cos"),
+    "branch_sin": ("If", "StatelessIf"),
+    "loop_sin": ("While", "StatelessWhile"),
+    "custom_sin": ("Sin",),
+    "noted_sin": ("Sin",),
+    "unsteady_sin": ("Sin",),
+    "raise_in_rerun": ("Sin",),
+    "accumulate_sin": ("Sin",),
 }
 #: Nodes that hand their input on, where its value is used: the optimizer takes them out, or their
 #: kernel does so little that the profiler leaves it out.
 HANDED_ON = frozenset(
     {"StopGradient", "Identity", "IdentityN", "Reshape", "Split", "Cast", "Transpose"}
 )
+#: Nodes that hold a conditional or a loop. The optimizer puts what is in them in their place, under
+#: their name: a conditional's operations as `cond/then/_0/…`, a loop's as `while/body/_1/…`.
+CONDITIONALS = frozenset({"If", "StatelessIf"})
+LOOPS = frozenset({"While", "StatelessWhile"})
+#: The operations that become such a node.
+CONTROL = frozenset({"branch_sin", "loop_sin"})
+#: Operations that read a variable: an argument in its place is a tensor in the rerun.
+READS = frozenset({"ReadVariableOp"})
 
 
 @dataclass
@@ -149,7 +172,7 @@ class Operations:
                 continue
             for number in range(1, begun + 1):
                 run = self.runs.get((site, phase, number))
-                found[site, phase] += run is not None and run.types == first.types
+                found[site, phase] += run is not None and _work(run) == _work(first)
         return found
 
     def graph_executions(
@@ -195,16 +218,26 @@ class Operations:
         return regions, statements
 
 
+def _work(run: Traced) -> list[str]:
+    """The operations of an execution, without reads of variables."""
+    return [kind for kind in run.types if kind not in READS]
+
+
 class Graphs(Trace):
     """Follows a program whose forward pass is a graph and whose backward pass is another one.
 
-    Both are traced when the forward pass starts; which one is being made, the graph's name tells.
+    Both are traced when the forward pass starts; which one is being made, the graph's name tells, or
+    that of a graph around it.
     """
 
     def _enter(self, frame: FrameType, event: str, argument: object) -> Any:
         graph = tf.compat.v1.get_default_graph()
         if graph.building_function:
-            self.phase = "rerun" if graph.name.startswith("__backward_") else "forward"
+            self.phase = "forward"
+            while graph is not None:
+                if getattr(graph, "name", "").startswith("__backward_"):
+                    self.phase = "rerun"
+                graph = getattr(graph, "outer_graph", None)
         return super()._enter(frame, event, argument)
 
 
@@ -242,7 +275,8 @@ class Kernels:
             return None
         if not found:
             raise RuntimeError(f"no node of {run.site.op} among {run.types}")
-        graph, name = found[-1]
+        # A conditional's or a loop's gradient may be made with it, and comes after it.
+        graph, name = found[0 if run.site.op in CONTROL else -1]
         if (run.phase, name) in self._told:
             return 0
         self._told.add((run.phase, name))
@@ -254,6 +288,10 @@ class Kernels:
 
 def _ran(node: Any, ran: Mapping[str, int]) -> int:
     """How often a node ran, or what reads it where the optimizer hands its input on instead."""
+    if node.type in CONDITIONALS:
+        return _inside(f"{node.name}/then/", ran) + _inside(f"{node.name}/else/", ran)
+    if node.type in LOOPS:  # its condition is asked once more than its body runs
+        return _inside(f"{node.name}/cond/", ran) - _inside(f"{node.name}/body/", ran)
     found = ran.get(node.name, 0)
     if not found and not _has(node.graph, f"{node.name}_0"):
         found = ran.get(f"{node.name}_0", 0)  # as the optimizer calls a node that is an output
@@ -261,6 +299,18 @@ def _ran(node: Any, ran: Mapping[str, int]) -> int:
         return found
     readers = [reader for output in node.outputs for reader in output.consumers()]
     return max((_ran(reader, ran) for reader in readers), default=0)
+
+
+def _inside(place: str, ran: Mapping[str, int]) -> int:
+    """How often the nodes below a place ran, in a graph or in a function that it calls."""
+    return max(
+        (
+            count
+            for name, count in ran.items()
+            if name.startswith(place) or f"PartitionedCall/{place}" in name
+        ),
+        default=0,
+    )
 
 
 def _has(graph: Any, name: str) -> bool:

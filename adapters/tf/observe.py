@@ -231,7 +231,8 @@ class Observer(Base):
         def on_phase(label: str, frame: FrameType) -> None:
             if label == "backward" and not found:
                 self.settle()
-                mine = {live.place(value) for value in buffers.tensors(frame.f_locals)}
+                held = buffers.tensors(frame.f_locals)
+                mine = {place for value in held for place in live.places_of(value)}
                 found.append(sum(size for _, size in live.places() - mine))
 
         live = buffers.LiveBuffers()

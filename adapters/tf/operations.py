@@ -44,6 +44,40 @@ HELPERS: Mapping[str, str] = {
             mean, var = tf.nn.moments(x, axes=[-1], keepdims=True)
             return tf.nn.batch_normalization(x, mean, var, beta, gamma, eps)
         """,
+    "branch_sin": """
+        def branch_sin(x):
+            positive = tf.reduce_sum(x) > 0
+            return tf.cond(positive, lambda: tf.sin(x), lambda: tf.cos(x))
+        """,
+    "loop_sin": """
+        def loop_sin(x, times):
+            # A compiled function can differentiate a loop whose length it is told.
+            _, x = tf.while_loop(
+                lambda i, x: i < times,
+                lambda i, x: (i + 1, tf.sin(x)),
+                (0, x),
+                maximum_iterations=times,
+            )
+            return x
+        """,
+    "custom_sin": """
+        def custom_sin(x, reads):
+            @tf.custom_gradient
+            def sin(x):
+                def gradient(g):
+                    for _ in range(reads):
+                        slope = 2 * tf.cos(x)
+                    return slope * g
+
+                return tf.sin(x), gradient
+
+            return sin(x)
+        """,
+    "accumulate_sin": """
+        def accumulate_sin(x, total):
+            total.assign_add(tf.reduce_sum(x, axis=0))
+            return tf.sin(x)
+        """,
 }
 
 
@@ -106,6 +140,7 @@ OPERATIONS: Mapping[str, Writer] = {
     "divide": "{a} / {b}",
     "negative": "-{x}",
     "matmul": "{a} @ {b}",
+    "solve": "tf.linalg.solve({a}, {b})",
     "linear": "tf.matmul({x}, {w}, transpose_b=True) + {b}",
     "conv2d": _conv2d,
     "max_pool2d": "max_pool2d({x}, {size})",
@@ -122,6 +157,12 @@ OPERATIONS: Mapping[str, Writer] = {
     "cos": "tf.cos({x})",
     "exp": "tf.exp({x})",
     "log": "tf.math.log({x})",
+    "square": "tf.square({x})",
+    "sqrt": "tf.sqrt({x})",
+    "abs": "tf.abs({x})",
+    "maximum": "tf.maximum({a}, {b})",
+    "max": _reduced,
+    "cumulative_sum": "tf.cumsum({x}, axis={axis})",
     "softmax": "tf.nn.softmax({x}, axis={axis})",
     "dropout": _dropout,
     "sum": _reduced,
@@ -136,4 +177,8 @@ OPERATIONS: Mapping[str, Writer] = {
     "numpy_uniform": _numpy_uniform,
     "python_uniform": _python_uniform,
     "raise_if": "raise_if({x}, {flag})",
+    "branch_sin": "branch_sin({x})",
+    "loop_sin": "loop_sin({x}, times={times})",
+    "custom_sin": "custom_sin({x}, reads={reads})",
+    "accumulate_sin": "accumulate_sin({x}, {total})",
 }

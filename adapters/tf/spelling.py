@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from conformance.adapter import load_file
-from conformance.case import Again, Array, Generator, Region, Statement, leaves, walk
+from conformance.case import Again, Array, Generator, Loss, Region, Statement, leaves, walk
 from conformance.emit import BACKWARD, FORWARD, Writer, function
 from conformance.emit import Spelling as Base
 from conformance.program import Site
 
 _here = Path(__file__).parent
 operations: Any = load_file(_here / "operations.py", "conformance_adapter_tf_operations")
+
+#: The procedures that take gradients a second time.
+AGAIN = ("second_backward", "per_output", "second_order", "third_order")
 
 
 class Spelling(Base):
@@ -27,6 +30,10 @@ class Spelling(Base):
     helpers = operations.HELPERS
     seeding = "tf.random.set_seed({seed})"
     drawing = "tf.random.uniform([3])"
+    halving = """
+        for name in {names}:
+            values[name].assign(0.5 * values[name])
+        """
     operations: Mapping[str, Writer] = operations.OPERATIONS
 
     def expression(self, statement: Statement) -> str:
@@ -64,6 +71,12 @@ class Spelling(Base):
 
     def recompute(self, region: Region) -> str:
         return f"recomputed_{function(region.name)}"
+
+    def vectorized(self, function: str, arguments: Sequence[str]) -> str:
+        if len(arguments) == 1:
+            return f"tf.vectorized_map({function}, {arguments[0]})"
+        # The map hands several arguments over as one tuple.
+        return f"tf.vectorized_map(lambda given: ({function})(*given), ({', '.join(arguments)}))"
 
     def _write_module(self, region: Region) -> None:
         """A `tf.Module` that owns the variables its body reads, made once."""
@@ -154,9 +167,9 @@ class Spelling(Base):
 
     def _write_function(self) -> None:
         code, case, kind = self.code, self.case, self.case.procedure.kind
-        second = kind == "second_backward"
+        second = kind in ("second_backward", "per_output")
         results = ["outputs", "loss", "gradients"]
-        results += ["again"] if kind in ("second_backward", "second_order") else []
+        results += ["again"] if kind in AGAIN else []
         code()
         code("# Cotangents are data: the graph optimizer cannot see through a product with them.")
         head = "cotangent, cotangent2" if second else "cotangent"
@@ -164,10 +177,9 @@ class Spelling(Base):
             self._write_gradients()
             code(f"return {', '.join(results)}")
         code()
-        dtype = self._loss_dtype()
-        one = "tf.constant(1.0)" if dtype == "float32" else f"tf.constant(1.0, dtype=tf.{dtype})"
-        ones = ", ".join([one] * (2 if second else 1))
-        call = f"{', '.join(results)} = step(values, {ones})"
+        ones = [self._one(case.loss)]
+        ones += [self._one(case.then or case.loss)] if second else []
+        call = f"{', '.join(results)} = step(values, {', '.join(ones)})"
         if kind == "train":
             code("losses = []")
             with code.indent(f"for _ in range({case.procedure.steps}):"):
@@ -181,8 +193,13 @@ class Spelling(Base):
             code(call)
         self._write_return()
 
-    def _loss_dtype(self) -> str:
-        """The dtype of the loss, by following dtypes through the program."""
+    def _one(self, loss: Loss | None) -> str:
+        """A one of the dtype of a loss."""
+        dtype = self._loss_dtype(loss)
+        return "tf.constant(1.0)" if dtype == "float32" else f"tf.constant(1.0, dtype=tf.{dtype})"
+
+    def _loss_dtype(self, loss: Loss | None) -> str:
+        """The dtype of a loss, by following dtypes through the program."""
         known = {array.name: array.dtype for array in self.case.arrays}
         for node in walk(self.case.program):
             if isinstance(node, Statement):
@@ -193,8 +210,8 @@ class Spelling(Base):
             elif isinstance(node, Again):
                 first = leaves(self.region_named(node.region).gives)
                 known |= {n: known[f] for n, f in zip(leaves(node.gives), first, strict=True)}
-        assert self.case.loss is not None
-        return known[self.case.loss.name]
+        assert loss is not None
+        return known[loss.name]
 
     def _write_gradients(self) -> None:
         """Forward, loss, and the gradients of the procedure."""
@@ -202,29 +219,42 @@ class Spelling(Base):
         cotangent = ", output_gradients=cotangent" if self._one_graph else ""
         sources = ", ".join(f'"{n}": values["{n}"]' for n in self._sources())
         code(f"sources = {{{sources}}}")
-        if kind == "second_order":
-            with code.indent("with tf.GradientTape() as outer:"):
-                self._write_watch("outer")
-                self._write_taped("tf.GradientTape()")
-                code(f"gradients = tape.gradient(loss, sources{cotangent})", BACKWARD)
-                code("total = tf.add_n([tf.reduce_sum(g) for g in gradients.values()])")
-            code("again = outer.gradient(total, sources)")
-        elif kind == "second_backward":
+        if kind in ("second_order", "third_order"):
+            self._write_order(3 if kind == "third_order" else 2, cotangent)
+        elif kind in ("second_backward", "per_output"):
             self._write_taped("tf.GradientTape(persistent=True)")
             code(f"gradients = tape.gradient(loss, sources{cotangent})", BACKWARD)
+            loss = "then" if self.case.then else "loss"
             again = cotangent.replace("=cotangent", "=cotangent2")
-            code(f"again = tape.gradient(loss, sources{again})", BACKWARD)
+            code(f"again = tape.gradient({loss}, sources{again})", BACKWARD)
         else:
             self._write_taped("tf.GradientTape()")
             code(f"gradients = tape.gradient(loss, sources{cotangent})", BACKWARD)
+
+    def _write_order(self, order: int, cotangent: str) -> None:
+        """Gradients up to an order, a tape around the tapes of the order before."""
+        code = self.code
+        if order == 1:
+            self._write_taped("tf.GradientTape()")
+            code(f"gradients = tape.gradient(loss, sources{cotangent})", BACKWARD)
+            return
+        tape = "outer" if order == 2 else "outermost"
+        with code.indent(f"with tf.GradientTape() as {tape}:"):
+            self._write_watch(tape)
+            self._write_order(order - 1, cotangent)
+            before = "gradients" if order == 2 else "again"
+            code(f"total = tf.add_n([tf.reduce_sum(g) for g in {before}.values()])")
+        code(f"again = {tape}.gradient(total, sources)")
 
     def _write_taped(self, tape: str) -> None:
         with self.code.indent(f"with {tape} as tape:"):
             self._write_watch("tape")
             step = self.variant.name == "forward-function"
             self.code("outputs = step(values)" if step else "outputs = forward(**values)", FORWARD)
-            self.code(f"loss = {self._loss()}")
-        if not self._one_graph:
+            self.code(f"loss = {self._loss(self.case.loss)}")
+            if self.case.then is not None:
+                self.code(f"then = {self._loss(self.case.then)}")
+        if not self._one_graph or self.case.procedure.between == "update":
             self.write_between()
 
     def _write_watch(self, tape: str) -> None:
@@ -236,9 +266,9 @@ class Spelling(Base):
         elif inputs:
             self.code(f"{tape}.watch([{watched}])")
 
-    def _loss(self) -> str:
-        loss, place = self.case.loss, self.loss_place()
+    def _loss(self, loss: Loss | None) -> str:
         assert loss is not None
+        place = self.loss_place(loss=loss)
         return place if loss.reduction == "none" else f"tf.reduce_{loss.reduction}({place})"
 
     def _trained(self) -> list[str]:
@@ -265,10 +295,8 @@ class Spelling(Base):
             gradients = "{" + ", ".join(f'"{n}": gradients["{n}"]' for n in case.wrt) + "}"
         losses = "losses" if kind == "train" else "[loss]"
         results = ['"outputs": outputs', f'"losses": {losses}', f'"gradients": {gradients}']
-        if kind in ("second_backward", "second_order"):
+        if kind in AGAIN:
             results.append('"again": again')
         if kind == "train":
             results.append(f'"parameters": {self.chosen(case.parameters)}')
-        if case.state:
-            results.append(f'"state": {self.chosen(case.state)}')
-        self.code(f"return {{{', '.join(results)}{self.generators_entry()}}}")
+        self.code(f"return {{{', '.join(results)}{self.state_entry()}}}")
