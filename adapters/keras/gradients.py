@@ -1,7 +1,7 @@
 """How gradients are taken on each of Keras' backends: all that differs between their programs.
 
 Each class writes the part of `run` that sets `outputs`, `loss`, `gradients` (of all that is `wanted`)
-and, for a second backward and for second order, `again`.
+and, where gradients are taken more than once, `again`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from conformance.case import Array, Case, Generator
+from conformance.case import Array, Case, Generator, Loss
 from conformance.emit import BACKWARD, FORWARD, Code
+
+#: Procedures of higher order: how many times gradients are taken of gradients.
+ORDERS: Mapping[str, int] = {"second_order": 2, "third_order": 3}
+#: Procedures with a second set of gradients.
+TWICE = frozenset({*ORDERS, "second_backward", "per_output"})
 
 
 class Writing(Protocol):
@@ -19,8 +24,8 @@ class Writing(Protocol):
     code: Code
     case: Case
 
-    def loss(self) -> str:
-        """The expression of the loss."""
+    def loss(self, other: Loss | None = None) -> str:
+        """The expression of the loss, or of another one."""
 
     def write_between(self) -> None:
         """What happens between forward and backward."""
@@ -48,30 +53,43 @@ class TensorFlow:
 
     def write(self, spelling: Writing) -> None:
         code, kind = spelling.code, spelling.case.procedure.kind
-        if kind == "second_order":
-            with code.indent("with tf.GradientTape() as outer:"):
-                code("outer.watch(wanted)")
-                self._write_forward(spelling)
-                code("gradients = tape.gradient(loss, wanted)", BACKWARD)
-                code("total = sum(ops.sum(gradient) for gradient in gradients.values())")
-            code("again = outer.gradient(total, wanted)")
+        if kind in ORDERS:
+            self._write_order(spelling, ORDERS[kind])
             return
-        again = kind == "second_backward"
+        again = kind in ("second_backward", "per_output")
         self._write_forward(spelling, "persistent=True" if again else "")
         spelling.write_between()
-        code("gradients = tape.gradient(loss, wanted)", BACKWARD)
+        sources = _chosen(spelling.case) if kind == "part" else "wanted"
+        code(f"gradients = tape.gradient(loss, {sources})", BACKWARD)
         if again:
-            code("again = tape.gradient(loss, wanted)", BACKWARD)
+            loss = "other" if kind == "per_output" else "loss"
+            code(f"again = tape.gradient({loss}, wanted)", BACKWARD)
+
+    def _write_order(self, spelling: Writing, order: int) -> None:
+        """Gradients up to an order: a tape around the tapes of the order before."""
+        code = spelling.code
+        if order == 1:
+            self._write_forward(spelling)
+            code("gradients = tape.gradient(loss, wanted)", BACKWARD)
+            return
+        tape, before = ("outer", "gradients") if order == 2 else ("outermost", "again")
+        with code.indent(f"with tf.GradientTape() as {tape}:"):
+            code(f"{tape}.watch(wanted)")
+            self._write_order(spelling, order - 1)
+            code(f"total = sum(ops.sum(gradient) for gradient in {before}.values())")
+        code(f"again = {tape}.gradient(total, wanted)")
 
     def _write_forward(self, spelling: Writing, options: str = "") -> None:
         with spelling.code.indent(f"with tf.GradientTape({options}) as tape:"):
             spelling.code("tape.watch(wanted)")
             spelling.code("outputs = forward(**values)", FORWARD)
             spelling.code(f"loss = {spelling.loss()}")
+            if spelling.case.then is not None:
+                spelling.code(f"other = {spelling.loss(spelling.case.then)}")
 
 
 class Torch:
-    """`loss.backward()`, and `torch.autograd.grad` for second order."""
+    """`loss.backward()`, `torch.autograd.grad` for higher orders, and `torch.func` for a transform."""
 
     imports = ("import torch",)
     without_gradients = "with torch.no_grad():"
@@ -79,27 +97,51 @@ class Torch:
 
     def write(self, spelling: Writing) -> None:
         code, kind = spelling.code, spelling.case.procedure.kind
+        if kind == "functional":
+            self._write_functional(spelling)
+            return
         if kind == "train":
             self._write_clearing(code)
         code("outputs = forward(**values)", FORWARD)
         code(f"loss = {spelling.loss()}")
         spelling.write_between()
-        if kind == "second_order":
-            code("leaves = list(wanted.values())")
-            code("first = torch.autograd.grad(loss, leaves, create_graph=True)", BACKWARD)
-            code("gradients = dict(zip(wanted, first))")
-            code("total = sum(ops.sum(gradient) for gradient in first)")
-            code("second = torch.autograd.grad(total, leaves, allow_unused=True)")
-            code("again = dict(zip(wanted, second))")
+        if kind in ORDERS:
+            self._write_order(code, ORDERS[kind])
             return
         found = "{name: value.grad for name, value in wanted.items()}"
-        again = kind == "second_backward"
-        code(f"loss.backward({'retain_graph=True' if again else ''})", BACKWARD)
+        words = []
+        if kind in TWICE:
+            words.append("retain_graph=True")
+        if kind == "part":
+            listed = ", ".join(f'wanted["{name}"]' for name in spelling.case.wrt)
+            words.append(f"inputs=[{listed}]")
+        code(f"loss.backward({', '.join(words)})", BACKWARD)
         code(f"gradients = {found}")
-        if again:
+        if kind in TWICE:
             self._write_clearing(code)
-            code("loss.backward()", BACKWARD)
+            then = spelling.case.then
+            code(f"{'loss' if then is None else spelling.loss(then)}.backward()", BACKWARD)
             code(f"again = {found}")
+
+    def _write_order(self, code: Code, order: int) -> None:
+        code("leaves = list(wanted.values())")
+        code("first = torch.autograd.grad(loss, leaves, create_graph=True)", BACKWARD)
+        code("gradients = dict(zip(wanted, first))")
+        code("total = sum(ops.sum(gradient) for gradient in first)")
+        if order == 3:
+            code("second = torch.autograd.grad(total, leaves, create_graph=True)")
+            code("total = sum(ops.sum(gradient) for gradient in second)")
+        code("last = torch.autograd.grad(total, leaves, allow_unused=True)")
+        code("again = dict(zip(wanted, last))")
+
+    def _write_functional(self, spelling: Writing) -> None:
+        """The gradients by `torch.func`: the forward pass is run inside the transform."""
+        code = spelling.code
+        code()
+        _write_loss(spelling, "", changing=False, sites=True)
+        code("wanted = {name: value.detach() for name, value in wanted.items()}")
+        call = "torch.func.grad_and_value(loss_of, has_aux=True)(wanted)"
+        code(f"gradients, (loss, outputs) = {call}")
 
     def _write_clearing(self, code: Code) -> None:
         with code.indent("for value in wanted.values():"):
@@ -119,52 +161,93 @@ class Jax:
         changing = _changing(spelling.case)
         if changing:
             code(f"changing = [{', '.join(changing)}]")
+        if kind == "part":
+            code(f"wanted = {_chosen(spelling.case)}")
         code()
-        self._write_loss(spelling, bool(changing))
+        other = spelling.case.then
+        both = "" if other is None else spelling.loss(other)
+        _write_loss(spelling, both, bool(changing), sites=kind == "functional")
         result = "(outputs, changed)" if changing else "outputs"
-        if kind == "second_order":
-            with code.indent("def total_of(wanted):"):
-                code("loss, vjp, results = jax.vjp(loss_of, wanted, has_aux=True)", FORWARD)
-                code("(gradients,) = vjp(ops.ones_like(loss))")
-                code("total = sum(ops.sum(gradient) for gradient in gradients.values())")
-                code("return total, (loss, results, gradients)")
-            code()
-            taken = f"(loss, {result}, gradients)"
-            code(f"total, vjp, {taken} = jax.vjp(total_of, wanted, has_aux=True)")
-            code("(again,) = vjp(ops.ones_like(total))", BACKWARD)
+        if kind in ORDERS:
+            self._write_order(code, result, ORDERS[kind])
+        elif kind == "functional":
+            call = "jax.value_and_grad(loss_of, has_aux=True)(wanted)"
+            code(f"(loss, {result}), gradients = {call}")
         else:
-            code(f"loss, vjp, {result} = jax.vjp(loss_of, wanted, has_aux=True)", FORWARD)
-            if changing:
-                with code.indent("for variable, value in zip(changing, changed):"):
-                    code("variable.assign(value)")
+            found = "(loss, other)" if both else "loss"
+            code(f"{found}, vjp, {result} = jax.vjp(loss_of, wanted, has_aux=True)", FORWARD)
+            self._write_changes(code, bool(changing))
             spelling.write_between()
+            if both:
+                code("(gradients,) = vjp((ops.ones_like(loss), ops.zeros_like(other)))", BACKWARD)
+                code("(again,) = vjp((ops.zeros_like(loss), ops.ones_like(other)))", BACKWARD)
+                return
             code("(gradients,) = vjp(ops.ones_like(loss))", BACKWARD)
             if kind == "second_backward":
                 code("(again,) = vjp(ops.ones_like(loss))", BACKWARD)
+            return
+        self._write_changes(code, bool(changing))
 
-    def _write_loss(self, spelling: Writing, changing: bool) -> None:
-        code, case = spelling.code, spelling.case
-        asking = [a.name for a in case.inputs if isinstance(a, Array) and a.gradient]
-        tensors = {name: f'wanted["{name}"]' for name in asking}
-        given = f"**values | {_dict(tensors)}" if tensors else "**values"
-        variables = [p.name for p in case.parameters if p.gradient]
-        pairs = [f'(values["{name}"], wanted["{name}"])' for name in variables]
+    def _write_changes(self, code: Code, changing: bool) -> None:
         if changing:
-            pairs.append("*((variable, variable.value) for variable in changing)")
-        with code.indent("def loss_of(wanted):"):
-            if not pairs:
-                code(f"outputs = forward({given})")
-                code(f"return {spelling.loss()}, outputs")
-                code()
-                return
-            scope = " as scope" if changing else ""
-            with code.indent(f"with keras.StatelessScope([{', '.join(pairs)}]){scope}:"):
-                code(f"outputs = forward({given})")
-                code(f"loss = {spelling.loss()}")
-            if changing:
-                code("changed = [scope.get_current_value(variable) for variable in changing]")
-            code(f"return loss, {'(outputs, changed)' if changing else 'outputs'}")
+            with code.indent("for variable, value in zip(changing, changed):"):
+                code("variable.assign(value)")
+
+    def _write_order(self, code: Code, result: str, order: int) -> None:
+        """The sum of all first gradients as a function, for third order the sum of its gradients as
+        one too, and the gradients of the last one."""
+        with code.indent("def total_of(wanted):"):
+            code(f"loss, vjp, {result} = jax.vjp(loss_of, wanted, has_aux=True)", FORWARD)
+            code("(gradients,) = vjp(ops.ones_like(loss))")
+            code("total = sum(ops.sum(gradient) for gradient in gradients.values())")
+            code(f"return total, (loss, {result}, gradients)")
         code()
+        if order == 3:
+            with code.indent("def second_total_of(wanted):"):
+                code("total, vjp, taken = jax.vjp(total_of, wanted, has_aux=True)")
+                code("(second,) = vjp(ops.ones_like(total))")
+                code("return sum(ops.sum(gradient) for gradient in second.values()), taken")
+            code()
+        last = "total_of" if order == 2 else "second_total_of"
+        taken = f"(loss, {result}, gradients)"
+        code(f"total, vjp, {taken} = jax.vjp({last}, wanted, has_aux=True)")
+        code("(again,) = vjp(ops.ones_like(total))", BACKWARD)
+
+
+def _write_loss(spelling: Writing, other: str, changing: bool, sites: bool) -> None:
+    """The loss (and another one) as a function of all that is wanted, and beside it the outputs and what
+    the forward pass has changed. With `sites` the phases of the program begin in there."""
+    code, case = spelling.code, spelling.case
+    before, after = (FORWARD, BACKWARD) if sites else (None, None)
+    asked = [a.name for a in case.arrays if a.gradient]
+    if case.procedure.kind == "part":
+        asked = list(case.wrt)
+    tensors = {a.name: f'wanted["{a.name}"]' for a in case.inputs if a.name in asked}
+    given = f"**values | {_dict(tensors)}" if tensors else "**values"
+    variables = [p.name for p in case.parameters if p.name in asked]
+    pairs = [f'(values["{name}"], wanted["{name}"])' for name in variables]
+    if changing:
+        pairs.append("*((variable, variable.value) for variable in changing)")
+    loss = f"({spelling.loss()}, {other})" if other else spelling.loss()
+    with code.indent("def loss_of(wanted):"):
+        if not pairs:
+            code(f"outputs = forward({given})", before)
+            code(f"return {loss}, outputs", after)
+            code()
+            return
+        scope = " as scope" if changing else ""
+        with code.indent(f"with keras.StatelessScope([{', '.join(pairs)}]){scope}:"):
+            code(f"outputs = forward({given})", before)
+            code(f"loss = {loss}")
+        if changing:
+            code("changed = [scope.get_current_value(variable) for variable in changing]")
+        code(f"return loss, {'(outputs, changed)' if changing else 'outputs'}", after)
+    code()
+
+
+def _chosen(case: Case) -> str:
+    """The part of `wanted` that the case asks for."""
+    return _dict({name: f'wanted["{name}"]' for name in case.wrt})
 
 
 def _changing(case: Case) -> list[str]:

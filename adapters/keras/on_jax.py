@@ -145,9 +145,11 @@ class Observer(Base):
 
     def unobserved(self, program: Program) -> Mapping[str, str]:
         found: dict[str, str] = {}
-        if program.procedure == "second_order":
-            reason = "what first and second order keep lies in one pass, with no boundary between"
+        if program.procedure in ("second_order", "third_order"):
+            reason = "what all orders keep lies in one pass, with no boundary between"
             found["retained memory"] = reason
+        elif program.procedure == "functional":
+            found["retained memory"] = "a transform gives gradients at once, with no boundary"
         # A forward that draws other numbers has none of the plain run's results.
         looks = self.variant.startswith("scope-larger")
         if looks and any(site.op in FOREIGN for site in program.lines.values()):
@@ -199,8 +201,11 @@ class Observer(Base):
 
         def ran(site: Site, phase: Phase, names: Mapping[str, Any]) -> None:
             value = names.get(site.label)
-            while isinstance(value, jax.core.Tracer) and hasattr(value, "primal"):
-                value = value.primal
+            while isinstance(value, jax.core.Tracer):  # what is differentiated, or mapped
+                inner = getattr(value, "primal", getattr(value, "val", None))
+                if inner is None:
+                    break
+                value = inner
             leaf = self.leaf(value)
             if plain and leaf is not None:
                 known[order[id(site)]].meet(np.array(value))

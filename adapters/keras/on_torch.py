@@ -127,6 +127,14 @@ class Observer(Base):
     def identity(self, value: object) -> int:
         return value.untyped_storage()._cdata if isinstance(value, torch.Tensor) else id(value)
 
+    def unobserved(self, program: Program) -> Mapping[str, str]:
+        if program.procedure != "functional":
+            return {}
+        why = (
+            "the forward pass runs inside a transform, on tensors that have no storage of their own"
+        )
+        return {"retained memory": why, "peak memory": why}
+
     @contextmanager
     def counting(self, trace: Trace) -> Iterator[Callable[[], Counts]]:
         made = SeedGenerator.__init__

@@ -7,13 +7,13 @@ constructs it inside `keras.RematScope`: what the scope says is read when a laye
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from conformance.adapter import Variant, load_file
-from conformance.case import Again, Array, Case, Generator, Region, Statement, Value, leaves
+from conformance.case import Again, Array, Case, Generator, Loss, Region, Statement, Value, leaves
 from conformance.emit import Call, Writer, function
 from conformance.emit import Spelling as Base
 from conformance.program import Site
@@ -34,6 +34,35 @@ HELPERS: Mapping[str, str] = {
             running_mean.assign((1 - momentum) * running_mean + momentum * mean)
             running_var.assign((1 - momentum) * running_var + momentum * var)
             return ops.batch_normalization(x, mean, var, 1, beta, gamma, epsilon)
+        """,
+    "branch_sin": """
+        def branch_sin(x):
+            return ops.cond(ops.sum(x) > 0, lambda: ops.sin(x), lambda: ops.cos(x))
+        """,
+    "loop_sin": """
+        def loop_sin(x, times):
+            return ops.fori_loop(0, times, lambda i, x: ops.sin(x), x)
+        """,
+    # The gradient is called with what backends call it with, as in the example of Keras' documentation.
+    "custom_sin": """
+        def custom_sin(x, reads):
+            @ops.custom_gradient
+            def sin(x):
+                def gradient(*args, upstream=None):
+                    if upstream is None:
+                        (upstream,) = args
+                    for _ in range(reads):
+                        slope = ops.multiply(2.0, ops.cos(x))
+                    return ops.multiply(slope, upstream)
+
+                return ops.sin(x), gradient
+
+            return sin(x)
+        """,
+    "accumulate_sin": """
+        def accumulate_sin(x, total):
+            total.assign_add(ops.sum(x, axis=0))
+            return ops.sin(x)
         """,
 }
 
@@ -90,6 +119,10 @@ class Spelling(Base):
     helpers = HELPERS
     seeding = "keras.utils.set_random_seed({seed})"
     drawing = "keras.random.uniform((3,))"
+    halving = """
+        for name in {names}:
+            values[name].assign(0.5 * values[name])
+        """
     operations: Mapping[str, Writer] = {
         "add": "ops.add({a}, {b})",
         "subtract": "ops.subtract({a}, {b})",
@@ -113,6 +146,13 @@ class Spelling(Base):
         "cos": "ops.cos({x})",
         "exp": "ops.exp({x})",
         "log": "ops.log({x})",
+        "square": "ops.square({x})",
+        "sqrt": "ops.sqrt({x})",
+        "abs": "ops.abs({x})",
+        "maximum": "ops.maximum({a}, {b})",
+        "max": _reduced,
+        "cumulative_sum": "ops.cumsum({x}, axis={axis})",
+        "solve": "ops.solve({a}, {b})",
         "softmax": "ops.softmax({x}, axis={axis})",
         "dropout": _dropout,
         "sum": _reduced,
@@ -128,6 +168,10 @@ class Spelling(Base):
         "numpy_uniform": lambda call: _NUMPY.format(source="np.random", **call.options),
         "python_uniform": 'ops.convert_to_tensor(random.uniform({low}, {high}), "float32")',
         "raise_if": "raise_if({x}, {flag})",
+        "branch_sin": "branch_sin({x})",
+        "loop_sin": "loop_sin({x}, {times})",
+        "custom_sin": "custom_sin({x}, {reads})",
+        "accumulate_sin": "accumulate_sin({x}, {total})",
     }
 
     def __init__(self, case: Case, variant: Variant) -> None:
@@ -289,12 +333,20 @@ class Spelling(Base):
             return super().called(node, callee, region)
         return f"{callee}({self.call_arguments(node)})"  # plain, too: a layer constructed outside
 
+    def vectorized(self, function: str, arguments: Sequence[str]) -> str:
+        if len(arguments) == 1:
+            return f"ops.vectorized_map({function}, {arguments[0]})"
+        # The map hands several arguments over as one tuple.
+        given = ", ".join(arguments)
+        return f"ops.vectorized_map(lambda given: ({function})(*given), ({given}))"
+
     # -- run -----------------------------------------------------------------------------------
 
-    def loss(self) -> str:
-        """The expression of the loss."""
-        loss, place = self.case.loss, self.loss_place()
+    def loss(self, other: Loss | None = None) -> str:
+        """The expression of the loss, or of another one."""
+        loss = other or self.case.loss
         assert loss is not None
+        place = self.loss_place(loss=loss)
         return place if loss.reduction == "none" else f"ops.{loss.reduction}({place})"
 
     def write_gradients(self) -> None:
@@ -328,7 +380,7 @@ class Spelling(Base):
         names = ", ".join(f'"{name}"' for name in case.wrt)
         results = ['"outputs": outputs', f'"losses": {losses}']
         for found in ("gradients", "again"):
-            if found == "again" and kind not in ("second_backward", "second_order"):
+            if found == "again" and kind not in gradients.TWICE:
                 continue
             all_asked = asking == list(case.wrt)
             chosen = found if all_asked else f"{{name: {found}[name] for name in ({names},)}}"
