@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import FrameType, ModuleType
 from typing import Any
 
 import mindspore as ms
-from mindspore import Tensor
+from mindspore import Tensor, ops
 
 from conformance.program import Program, Site
 from conformance.worker.trace import Trace
@@ -53,6 +53,24 @@ class Flow(Trace):
     def start(self, tensor: Tensor, name: str) -> None:
         """Name a tensor that the program starts from."""
         self.starts[self.number(tensor)] = name, 0
+
+    def alike(self, tensor: Tensor, other: Tensor) -> Tensor:
+        """The first tensor, which from now on has the number of the other."""
+        self._tensors.append(tensor)
+        self._numbers[id(tensor)] = self.number(other)
+        return tensor
+
+    def mapped(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """What stands for `vmap` of a function, which would compile it: one call, on what is first."""
+
+        def once(*arguments: Tensor) -> Any:
+            given = function(*(self.alike(argument[0], argument) for argument in arguments))
+            parts = given if isinstance(given, tuple) else (given,)
+            length = len(arguments[0])
+            whole = tuple(self.alike(ops.stack([part] * length), part) for part in parts)
+            return whole if isinstance(given, tuple) else whole[0]
+
+        return once
 
     def _step(self, frame: FrameType, event: str, argument: object) -> Any:
         site = self.program.lines.get(frame.f_lineno) if event == "line" else None
@@ -111,6 +129,11 @@ def follow(program: Program, module: ModuleType) -> tuple[Flow, list[str]]:
     for name, value in values.items():
         if isinstance(value, Tensor):
             flow.start(value, value.name if name in held else name)
-    with flow.active():
-        network(*given.values())
+    mapping = ms.vmap
+    ms.vmap = flow.mapped
+    try:
+        with flow.active():
+            network(*given.values())
+    finally:
+        ms.vmap = mapping
     return flow, list(given)

@@ -24,6 +24,10 @@ Ref = tuple[int | str, int]
 Key = tuple[str, str, Phase]
 
 _NODE = re.compile(r"^  %(\d+)\(.*?\) = (?:PrimFunc_)?([\w:]+)\((.*)$")
+#: A call of another graph: of a conditional's branches, which a node has chosen, or of a loop.
+_CALL = re.compile(r"^  %(\d+)\(.*?\) = (%\d+\[.*?\]|call @\S+?)\((.*)$")
+CALL = "call"
+_ENTRY = re.compile(r"^# IR entry: @(\S+)", re.MULTILINE)
 _ARGUMENT = re.compile(r"(%para\d+_)args(\d+)")
 _OPERAND = re.compile(r"%para\d+_([\w.\-]+)|%(\d+)")
 _ATTRIBUTES = re.compile(r"\) (?:primitive_attrs|cnode_attrs|cnode_primal_attrs): \{")
@@ -31,7 +35,7 @@ _INDEX = re.compile(r"I64\((\d+)\)")
 _ID = re.compile(r"recompute_id: I64\((\d+)\)")
 _SCOPE = "# Fullname with scope: (Gradients/"
 #: Nodes that hand values on and run no kernel.
-_PASSING = frozenset({"Load", "Depend", "MakeTuple", "MakeList", "UpdateState"})
+_PASSING = frozenset({"Load", "Depend", "MakeTuple", "MakeList", "UpdateState", "TensorMove"})
 #: What an operation of a case becomes: the nodes of each possible form, the longest first.
 FORMS: Mapping[str, tuple[Counter[str], ...]] = {
     op: tuple(Counter(form.split()) for form in forms)
@@ -41,7 +45,7 @@ FORMS: Mapping[str, tuple[Counter[str], ...]] = {
         "multiply": ["Mul", "Muls"],
         "divide": ["Div", "Reciprocal Muls", "Reciprocal"],
         "negative": ["Neg"],
-        "matmul": ["MatMulExt", "MatMul", "BatchMatMul"],
+        "matmul": ["ExpandDims BroadcastTo BatchMatMul", "MatMulExt", "MatMul", "BatchMatMul"],
         "linear": ["Dense"],
         "conv2d": ["Conv2D"],
         "max_pool2d": ["MaxPool"],
@@ -66,9 +70,26 @@ FORMS: Mapping[str, tuple[Counter[str], ...]] = {
         "concat": ["Concat"],
         "split": ["Split"],
         "astype": ["Cast"],
+        "square": ["Square"],
+        "sqrt": ["Sqrt"],
+        "abs": ["Abs"],
+        "maximum": ["Maximum"],
+        "max": ["AMax", "ReduceMax"],
+        "cumulative_sum": ["CumSum"],
+        "rrelu": ["Sign ClampScalar ClampScalar UniformReal Mul Add Mul Muls Add Mul"],
+        "sin_or_cos": ["Sin", "Cos"],
+        "branch_sin": [f"SumExt Greater Partial Partial Switch {CALL}"],
+        "loop_sin": [f"Sin {CALL}"],  # the compiler takes the first step out of the loop
+        "solve": ["MatrixSolve"],
+        "custom_sin": ["Sin"],
+        "noted_sin": ["Sin"],
+        "accumulate_sin": ["Sin"],
+        "add_in_place": ["InplaceAddExt", "InplaceAddsExt"],
         "uniform": ["UniformReal Mul Add", "UniformReal Add", "UniformReal"],
     }.items()
 }
+#: Operations whose result depends on their first argument alone.
+READING_FIRST = frozenset({"accumulate_sin"})
 #: Operations that hand their argument on, and those that do where the compiler finds them idle.
 HANDING_ON = frozenset({"stop_gradient", "raise_if"})
 IDLE = frozenset({"astype", "reshape"})
@@ -87,7 +108,15 @@ class Node:
 
 
 def read_nodes(text: str) -> dict[int, Node]:
-    """The nodes of a graph as the compiler writes it, by number, in order."""
+    """The nodes of a graph as the compiler writes it, by number, in order.
+
+    Branches of a conditional and bodies of a loop are graphs of their own, which the node of a call
+    stands for.
+    """
+    entry = _ENTRY.search(text)
+    if entry:
+        text = text[text.index(f"\nsubgraph @{entry[1]}(") :]
+        text = text[: text.index("\n}")]
     found: dict[int, Node] = {}
     handed: dict[int, tuple[Ref, ...]] = {}  # what the nodes hand on that run nothing
     current: Node | None = None
@@ -97,13 +126,18 @@ def read_nodes(text: str) -> dict[int, Node]:
 
     for line in text.splitlines():
         header = _NODE.match(line)
+        call = None if header else _CALL.match(line)
+        if call:
+            header = call
         if not header:
             if current is not None and _SCOPE in line:
                 current.gradient = True
             continue
         current = None
-        number, operation = int(header[1]), header[2]
+        number, operation = int(header[1]), CALL if call else header[2]
         given = _ATTRIBUTES.split(header[3])[0]
+        if call:
+            given = f"{header[2]}, {given}"
         direct: list[Ref] = [
             (int(node), 0) if node else (name, 0) for name, node in _OPERAND.findall(given)
         ]
@@ -115,6 +149,8 @@ def read_nodes(text: str) -> dict[int, Node]:
         if operation == "TupleGetItem" and direct[0][0] in found:
             index = _INDEX.search(given)
             handed[number] = ((direct[0][0], int(index[1]) if index else 0),)
+        elif operation == "TupleGetItem" and _is_of_call(reads, found):
+            handed[number] = reads
         elif operation == "TupleGetItem":
             index = _INDEX.search(given)
             handed[number] = reads[int(index[1]) :][:1] if index else reads
@@ -128,6 +164,12 @@ def read_nodes(text: str) -> dict[int, Node]:
     return found
 
 
+def _is_of_call(reads: Sequence[Ref], nodes: Mapping[int, Node]) -> bool:
+    """Whether a value is what a call has given, or a part of it."""
+    number = reads[0][0] if len(reads) == 1 else None
+    return isinstance(number, int) and number in nodes and nodes[number].operation == CALL
+
+
 def executions(
     graphs: Iterable[str], flow: Any, inputs: Sequence[str], calls: int
 ) -> tuple[Execution, ...]:
@@ -136,7 +178,8 @@ def executions(
     `flow` (see flow.py) says what each statement reads, `inputs` are the names of the program's
     inputs in order. A statement runs as often as the node that gives its value, a region as often
     as the one of its statements that runs most. A statement that hands its argument on has nothing to
-    run: forward it counts once for each call, and never again.
+    run: of `stop_gradient` and `raise_if` nothing is said, and of others that the compiler finds idle,
+    that they run once for each call, and never again.
     """
     found: Counter[Key] = Counter()
     texts = list(graphs)
@@ -159,8 +202,9 @@ def _counted(nodes: dict[int, Node], flow: Any) -> Counter[Key]:
         forward, again = int(value is not None), 0
         if isinstance(value, int) and nodes[value].recompute_id:
             again = copies[nodes[value].recompute_id]
-        found[step.site.region, step.site.label, "forward"] += forward
-        found[step.site.region, step.site.label, "rerun"] += again
+        if step.site.op not in HANDING_ON:
+            found[step.site.region, step.site.label, "forward"] += forward
+            found[step.site.region, step.site.label, "rerun"] += again
         for call in step.regions:
             most = busiest.setdefault(call, [0, 0])
             most[:] = max(most[0], forward), max(most[1], again)
@@ -194,8 +238,9 @@ def matched(nodes: dict[int, Node], flow: Any) -> list[tuple[Any, int | str | No
     ] = {}  # all nodes of a statement by the one that gives its value
     found: list[tuple[Any, int | str | None]] = []
     for step in flow.steps:
-        known = all(number in values for number in step.reads)
-        sources = frozenset(values[number] for number in step.reads if number in values)
+        read = step.reads[:1] if step.site.op in READING_FIRST else step.reads
+        known = all(number in values for number in read)
+        sources = frozenset(values[number] for number in read if number in values)
         value: int | str | None = None
         if known and step.site.op in HANDING_ON:
             value = HANDED_ON

@@ -153,6 +153,8 @@ class Observer(Base):
         if self._meter is None:
             checks = ("retained memory", "peak memory", "release")
             found = dict.fromkeys(checks, "neither pool nor CPU profiler tells the bytes allocated")
+        if not self.graph and "ms.vmap(" in program.text:
+            found["executions"] = "vmap compiles the region, and a graph's kernels are no line's"
         if self.graph:
             found["retained memory"] = "forward and backward are one graph, no moment lies between"
             if "# has_aux knows" in program.text:

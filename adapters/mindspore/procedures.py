@@ -6,9 +6,10 @@ from abc import ABC
 from collections.abc import Mapping, Sequence
 
 from conformance.adapter import Variant
-from conformance.case import Case, Generator, Literal, Ref, Tree, Value
+from conformance.case import Array, Case, Generator, Literal, Ref, Tree, Value
 from conformance.emit import BACKWARD, FORWARD
 from conformance.emit import Spelling as Base
+from conformance.helpers import LISTS
 
 
 class Procedures(Base, ABC):
@@ -18,10 +19,19 @@ class Procedures(Base, ABC):
         super().__init__(case, variant)
         self.jit = variant.name == "jit"
         self.graph = self.jit or variant.name.startswith("graph-")
+        #: Whether forward and backward are two lines of `run`.
+        self.split = not self.graph and case.procedure.kind not in ("part", "functional")
         own = [value for value in case.inputs if isinstance(value, Generator)]
-        held = (*case.parameters, *case.state, *own)
+        captured = {name for region in case.regions() for name in region.captured()}
+        # In graph mode a cell is made before the graph: it can hold an input as a parameter alone.
+        self._fixed = [
+            value
+            for value in case.inputs
+            if self.graph and isinstance(value, Array) and value.name in captured
+        ]
+        held = (*case.parameters, *case.state, *own, *self._fixed)
         self._held = {value.name for value in held}  # what a cell is given when it is made
-        self._inputs = [value for value in case.inputs if not isinstance(value, Generator)]
+        self._inputs = [value for value in case.inputs if value.name not in self._held]
 
     def write_seeding(self, seed: int) -> None:
         """An operation's own seed tells two operations apart; where it starts, the global one says."""
@@ -36,7 +46,14 @@ class Procedures(Base, ABC):
             mode = "GRAPH" if self.graph and not self.jit else "PYNATIVE"
             code(f"ms.set_context(mode=ms.{mode}_MODE)")
             self.write_seeding(case.seed)
+            used = {statement.op for _, statement in case.statements()}
+            for op in (op for op in LISTS if op in used):
+                code(f"{LISTS[op]}.clear()")
             code(f"values = {self.inputs_call()}")
+            if case.hooks:
+                code("fired = []")
+            for name in case.hooks:
+                code(self.hook.format(name=name))
             if self._held:
                 own = any(isinstance(value, Generator) for value in case.inputs)
                 kinds = "Parameter | np.random.Generator" if own else "Parameter"
@@ -52,7 +69,7 @@ class Procedures(Base, ABC):
                     callee = "infer"
                     code("infer = ms.jit(network)")
                 code(f"outputs = {callee}({given})", FORWARD)
-                code('return {"outputs": outputs}')
+                code(f'return {{"outputs": outputs{self.state_entry()}}}')
             else:
                 self._write_loss()
                 self._write_gradients()
@@ -69,14 +86,14 @@ class Procedures(Base, ABC):
 
     def _weights(self) -> list[str]:
         """The parameters that gradients are taken of."""
-        asks = [p.name for p in self.case.parameters if p.gradient]
-        every = not self.graph or self.case.procedure.kind == "train"
+        asks = [p.name for p in (*self.case.parameters, *self._fixed) if p.gradient]
+        every = self.split or self.case.procedure.kind == "train"
         return [name for name in asks if every or name in self.case.wrt]
 
     def _sources(self) -> list[str]:
         """The inputs that gradients are taken of."""
         inputs = [value.name for value in self._inputs]
-        return self._passed() if not self.graph else [n for n in inputs if n in self.case.wrt]
+        return self._passed() if self.split else [n for n in inputs if n in self.case.wrt]
 
     def _write_loss(self) -> None:
         code, loss = self.code, self.case.loss
@@ -89,15 +106,17 @@ class Procedures(Base, ABC):
         with code.indent(f"def compute({', '.join(passed)}):"):
             inputs = [value.name for value in self._inputs]
             given = [name if name in passed else f'values["{name}"]' for name in inputs]
-            code(f"outputs = network({', '.join(given)})")
+            alone = not self.graph and not self.split  # `run` has one line for forward and backward
+            code(f"outputs = network({', '.join(given)})", FORWARD if alone else None)
             place = self.loss_place()
             value = place if loss.reduction == "none" else f"ops.{loss.reduction}({place})"
-            if self._stops():
+            if self._stops() or alone:
                 code(f"loss = {value}")
             if self._stops():
                 code("# has_aux knows tensors and tuples alone")
                 code(f"outputs = {self._stopped(self.case.outputs, 'outputs')}")
-            code(f"return {'loss' if self._stops() else value}, outputs")
+            named = self._stops() or alone
+            code(f"return {'loss' if named else value}, outputs", BACKWARD if alone else None)
         code()
 
     def _stops(self) -> bool:
@@ -120,8 +139,8 @@ class Procedures(Base, ABC):
     def _write_gradients(self) -> None:
         code, case, kind = self.code, self.case, self.case.procedure.kind
         results = {"outputs": "outputs", "losses": "[loss]", "gradients": "gradients"}
-        if kind == "second_order":
-            self._write_second_order()
+        if self.orders() > 1:
+            self._write_orders()
             results["again"] = "again"
         elif kind == "train":
             code(f"optimizer = nn.SGD(weights, learning_rate={case.procedure.learning_rate})")
@@ -136,34 +155,47 @@ class Procedures(Base, ABC):
         else:
             self._write_gradient_function("compute")
             self._write_differentiated("compute", "loss", "outputs")
-        if kind != "second_order":
+        if self.orders() == 1:
             code(f"gradients = {self._gradients()}")
-        if case.state:
-            results["state"] = self.chosen(case.state)
         pairs = ", ".join(f'"{key}": {value}' for key, value in results.items())
-        code(f"return {{{pairs}{self.generators_entry()}}}")
+        code(f"return {{{pairs}{self.state_entry()}}}")
 
-    def _write_second_order(self) -> None:
-        """The sum of all first gradients is computed by a function, and differentiated as one."""
+    def orders(self) -> int:
+        """How often is differentiated."""
+        return {"second_order": 2, "third_order": 3}.get(self.case.procedure.kind, 1)
+
+    def _write_orders(self) -> None:
+        """The sum of all gradients is computed by a function, and differentiated as one; the third
+        order does so with that function."""
         code, passed = self.code, self._passed()
-        with code.indent(f"def compute_total({', '.join(passed)}):"):
-            self._write_gradient_function("compute")
-            self._write_differentiated("compute", "loss", "outputs", inner=True)
-            places = self._gradient_places()
-            firsts = [places[name] for name in self.case.wrt]
-            total = " + ".join(f"ops.sum({first})" for first in firsts)
-            one = "," if len(firsts) == 1 else ""
-            code(f"return {total}, (loss, outputs, ({', '.join(firsts)}{one}))")
-        code()
-        self._write_gradient_function("compute_total")
-        total = "_" if self.graph else "total"
-        self._write_differentiated("compute_total", total, "(loss, outputs, first)")
+        below, value, others = "compute", "loss", "outputs"
+        for name in ("compute_total", "compute_next")[: self.orders() - 1]:
+            with code.indent(f"def {name}({', '.join(passed)}):"):
+                self._write_gradient_function(below)
+                self._write_differentiated(below, value, others, inner=True)
+                places = self._gradient_places()
+                found = [places[n] for n in self.case.wrt]
+                total = " + ".join(f"ops.sum({gradient})" for gradient in found)
+                one = "," if len(found) == 1 else ""
+                if below == "compute":
+                    code(f"return {total}, (loss, outputs, ({', '.join(found)}{one}))")
+                else:
+                    code(f"return {total}, (loss, outputs, first)")
+            code()
+            below, others = name, "(loss, outputs, first)"
+            value = "_" if self.graph else "total"
+        self._write_gradient_function(below)
+        self._write_differentiated(below, value, others)
         firsts = [f'"{name}": first[{i}]' for i, name in enumerate(self.case.wrt)]
         code(f"gradients = {{{', '.join(firsts)}}}")
         code(f"again = {self._gradients()}")
 
+    def _outermost(self) -> str:
+        """The function that `run` itself differentiates."""
+        return ("compute", "compute_total", "compute_next")[self.orders() - 1]
+
     def _write_gradient_function(self, name: str) -> None:
-        if not self.graph:
+        if self.split:
             return
         positions = [self._passed().index(n) for n in self._sources()]
         position = f"grad_position={_tuple(positions)}" if positions else "grad_position=None"
@@ -171,7 +203,7 @@ class Procedures(Base, ABC):
         aux = "" if name == "compute" and self._stops() else "has_aux=True"
         words = ", ".join(filter(None, [name, position, weights, aux]))
         function_of = f"ms.value_and_grad({words})"
-        if self.jit and (name == "compute_total" or self.case.procedure.kind != "second_order"):
+        if self.jit and name == self._outermost():
             function_of = f"ms.jit({function_of})"
         self.code(f"differentiate_{name} = {function_of}")
 
@@ -186,18 +218,18 @@ class Procedures(Base, ABC):
         inputs = "of_inputs" if set(self._sources()) & set(self.case.wrt) else "_"
         found = f"{inputs}, of_weights" if self._weights() else "of_inputs"
         passed = [n if inner else f'values["{n}"]' for n in self._passed()]
-        if self.graph:
+        if not self.split:
             if self._weights() and not self._sources():
                 found = "of_weights"
             elif self._weights():
                 found = f"({found})"
-            code(
-                f"({value}, {others}), {found} = differentiate_{name}({', '.join(passed)})", FORWARD
-            )
+            site = FORWARD if self.graph else None
+            call = f"differentiate_{name}({', '.join(passed)})"
+            code(f"({value}, {others}), {found} = {call}", site)
             return
         weights = "weights=weights" if self._weights() else ""
         words = ", ".join([name, *passed, *filter(None, [weights]), "has_aux=True"])
-        site = None if self.case.procedure.kind == "second_order" and not inner else FORWARD
+        site = None if self.orders() > 1 and name != "compute" else FORWARD
         code(f"{value}, backward, {others} = ms.vjp({words})", site)
         if site:
             self.write_between()
@@ -213,7 +245,7 @@ class Procedures(Base, ABC):
         sources, weights = self._sources(), self._weights()
         places = {n: f"of_weights[{i}]" for i, n in enumerate(weights)}
         # In graph mode a single position gives the gradient itself, not a tuple of one.
-        alone = self.graph and len(sources) == 1
+        alone = not self.split and len(sources) == 1
         places |= {n: "of_inputs" if alone else f"of_inputs[{i}]" for i, n in enumerate(sources)}
         return places
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -90,8 +91,54 @@ PRIMITIVES: Mapping[str, str] = {
     "cos": "Cos()",
     "exp": "Exp()",
     "log": "Log()",
+    "square": "Square()",
+    "sqrt": "Sqrt()",
+    "abs": "Abs()",
+    "maximum": "Maximum()",
     "softmax": "Softmax({axis})",
+    "split": "Split({axis}, {sections})",
 }
+#: A rule written by hand, as a cell's `bprop` or, where it reads what it has saved, as a function's.
+CUSTOM_SIN = """
+    class CustomSin(nn.Cell):
+        def construct(self, x):
+            return ops.sin(x)
+
+        def bprop(self, x, out, dout):
+            return (2 * ops.cos(x) * dout,)
+
+
+    custom_sin = CustomSin()
+    """
+CUSTOM_SIN_FUNCTION = """
+    class CustomSin(ms._Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return ops.sin(x)
+
+        @staticmethod
+        def backward(ctx, dout):
+            for _ in range({reads}):
+                (x,) = ctx.saved_tensors
+            return 2 * ops.cos(x) * dout
+
+
+    custom_sin = CustomSin.apply
+    """
+LOOP_SIN = """
+    def sin_once(_, x):
+        return ops.sin(x)
+
+
+    def loop_sin(x, times):
+        return ops.ForiLoop()(0, times, sin_once, x, False)
+    """
+ACCUMULATE_SIN = """
+    def accumulate_sin(x, total):
+        ops.assign_add(total, ops.stop_gradient(x).sum(0))
+        return ops.sin(x)
+    """
 
 
 class Spelling(procedures.Procedures):  # type: ignore[misc]
@@ -105,6 +152,17 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
     )
     seeding = "ms.set_seed({seed})"
     drawing = "ops.rand(3)"
+    hook = 'values["{name}"].register_hook(lambda gradient: fired.append("{name}") or gradient)'
+    halving = """
+        for name in {names}:
+            ops.assign(values[name], values[name] * 0.5)
+        """
+    helpers: Mapping[str, str] = {
+        **procedures.Procedures.helpers,
+        "loop_sin": LOOP_SIN,
+        "custom_sin": CUSTOM_SIN,
+        "accumulate_sin": ACCUMULATE_SIN,
+    }
     operations: Mapping[str, Writer] = {
         "add": "{a} + {b}",
         "subtract": "{a} - {b}",
@@ -146,14 +204,30 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
         "numpy_uniform": "Tensor(np.random.uniform({low}, {high}, {shape}), ms.float32)",
         "python_uniform": "Tensor(random.uniform({low}, {high}), ms.float32)",
         "raise_if": "raise_if({x}, {flag})",
+        "square": "ops.square({x})",
+        "sqrt": "ops.sqrt({x})",
+        "abs": "ops.abs({x})",
+        "maximum": "ops.maximum({a}, {b})",
+        "max": "ops.amax({x}, axis={axis}, keepdims={keepdims})",
+        "cumulative_sum": "ops.cumsum({x}, axis={axis})",
+        "solve": "ops.MatrixSolve()({a}, {b})",
+        "rrelu": "ops.rrelu({x}, {low}, {high})",
+        "loop_sin": "loop_sin({x}, {times})",
+        "custom_sin": "custom_sin({x})",
+        "accumulate_sin": "accumulate_sin({x}, {total})",
+        "add_in_place": "{a}.add_({b})",
     }
 
     def __init__(self, case: Case, variant: Variant) -> None:
         super().__init__(case, variant)
         self.primitive = variant.name == "graph-primitive"
+        reads = [s.options.get("reads", 1) for _, s in case.statements() if s.op == "custom_sin"]
+        if reads and max(reads) > 1 and not self.graph:
+            function = CUSTOM_SIN_FUNCTION.format(reads=max(reads))
+            self.helpers = {**self.helpers, "custom_sin": function}
         self._attributes: frozenset[str] = frozenset()
         self._renamed: Mapping[str, str] = {}
-        self._written: set[str] = set()  # classes and functions of regions
+        self._defined: set[str] = set()  # classes and functions of regions
 
     # -- inputs --------------------------------------------------------------------------------
 
@@ -206,7 +280,7 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
             options.append("use_reentrant=True")
         elif self.variant.name == "pynative-non-reentrant":
             options.append("use_reentrant=False")
-            if self.case.procedure.kind == "second_order":
+            if self.case.procedure.kind in ("second_order", "third_order"):
                 options.append("early_stop=False")  # as the documentation asks for
         return ", ".join(filter(None, options))
 
@@ -264,7 +338,8 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
             return
         site = Site("statement", self.path, region, statement.label, statement.op)
         arguments = ", ".join(self.spelled(statement).arguments.values())
-        self.code(f"{statement.label} = self.{_attribute(statement)}({arguments})", site)
+        targets = ", ".join(statement.targets)
+        self.code(f"{targets} = self.{_attribute(statement)}({arguments})", site)
 
     def _reads(self, nodes: Iterable[Node], gives: Tree, region: Region | None) -> set[str]:
         """The names that a cell's own lines read from outside the cell."""
@@ -303,9 +378,9 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
         if self.primitive:
             return
         name = self._class(region)
-        if name in self._written:
+        if name in self._defined:
             return
-        self._written.add(name)
+        self._defined.add(name)
         if region.block == "invalid":  # a function is no cell
             site = Site("region", self.path, region.name, region.name)
             with self.code.indent(f"def {name}({self.parameters(region)}):", site):
@@ -379,6 +454,9 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
         return f"ms.recompute({', '.join(filter(None, words))})"
 
     def write_call(self, node: Region | Again, call: str, region: Region) -> None:
+        if region.mapped and not self.primitive:
+            self._write_mapped(node, region)
+            return
         if not self.primitive:
             super().write_call(node, call, region)
             return
@@ -391,11 +469,31 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
         site = Site("statement", self.path, region.name, statement.label, statement.op)
         self.code(f"{leaves(node.gives)[0]} = self.{function(region.name)}({arguments})", site)
 
+    def _write_mapped(self, node: Region | Again, region: Region) -> None:
+        """A region's cell through `vmap`, or a function of its own that recomputes the cell."""
+        mapped = self.recompute(region)
+        if self.path == "recomputed" and not self.configured(region):
+            mapped = f"mapped_{function(region.name)}"
+            with self.code.indent(f"def {mapped}({', '.join(self.formals(region))}):"):
+                self.code(f"return {self.called(replace(node, takes=region.takes), '', region)}")
+        given = ", ".join(self.tree(tree) for tree in node.takes)
+        self.write_assignment(node.gives, f"ms.vmap({mapped})({given})")
+
+    def expression(self, statement: Statement) -> str:
+        if statement.op == "matmul" and self.orders() > 1 and not self.graph:
+            # `ops.matmul` itself has a gradient whose gradient lacks a part in PyNative mode.
+            arguments = self.spelled(statement).arguments
+            return f"ops.MatMul()({arguments['a']}, {arguments['b']})"
+        return super().expression(statement)
+
     def _primitive(self, statement: Node) -> str:
         """The constructor of the primitive that does a statement."""
         assert isinstance(statement, Statement)
         if statement.op not in PRIMITIVES:
             raise AdapterError(f"{self.variant.id} does not spell the operation {statement.op!r}")
+        deep = any(len(array.shape) > 2 for array in self.case.arrays)
+        if statement.op == "matmul" and deep and not any(r.mapped for r in self.case.regions()):
+            return "auto_generate.MatMulExt()"  # MatMul takes matrices alone
         options: dict[str, object] = dict(self.spelled(statement).options)
         if statement.op == "conv2d":
             weight = statement.arguments[1]
