@@ -115,7 +115,10 @@ _ALL = (
         "a b",
         "the solution x of a @ x = b",
         "(n, n) and (n, k) give (n, k)",
-        needs={"a": _alternatives("a out", "out mask", "a out mask"), "b": _alternatives("a", "mask")},
+        needs={
+            "a": _alternatives("a out", "out mask", "a out mask"),
+            "b": _alternatives("a", "mask"),
+        },
         capability="solve",
     ),
     _op(

@@ -32,7 +32,7 @@ class Model(BaseModel):
 class ArrayModel(Model):
     """A tensor: its shape and exactly one way to fill it."""
 
-    shape: list[Annotated[int, Field(ge=0, le=MAX_ELEMENTS)] | AxisRef] | None = Field(
+    shape: list[Annotated[int, Field(ge=0, le=MAX_ELEMENTS)] | AxisRef] | AxisRef | None = Field(
         default=None, description="Lengths of the axes; left out where `values` are given."
     )
     dtype: Dtype | AxisRef | None = Field(
@@ -123,7 +123,7 @@ class BlockModel(Model):
     block: OneOf["callable", "invalid"] = Field(
         default="callable", description="`invalid` hands over what is not a block at all."
     )
-    save: list[Name] = Field(
+    save: list[Name | AxisRef] | AxisRef = Field(
         default=[],
         description="The policy: operations, or names that the body makes, whose results are kept "
         "although the region is recomputed.",

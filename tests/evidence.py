@@ -91,6 +91,13 @@ ORDER = case(procedure("second_order"))
 TRAIN = case(procedure("{train: {steps: 2, learning_rate: 0.1}}"))
 LARGE = case(("x: {values: [[1, 2]]}", "x: {shape: [8192, 2], full: 1.0}"))
 REPEATED = case(("    gradients:", "    release: 6\n    gradients:"))
+HOOKED = case(
+    ("gradients: {of: sum(y), wrt: [x, w]}", "gradients: {of: sum(y), wrt: [x, w], hooks: [w]}")
+)
+NOTED = case(
+    ("h = matmul(x, w)", "q = matmul(x, w)\n          - h = noted_sin(q)"),
+    ("    state:\n      count: {shape: [2], full: 0.0}\n", ""),
+)
 INFERENCE = case(("    gradients: {of: sum(y), wrt: [x, w]}", "    procedure: inference"))
 _GRADIENTS = "    gradients: {of: sum(y), wrt: [x, w]}\n"
 ERROR = case((_GRADIENTS, f"{_GRADIENTS}    error: {{type: ValueError}}\n"))

@@ -74,10 +74,26 @@ TABLE: list[tuple[str, list[tuple[str, str]], set[str], set[str]]] = [
     ("defined", [("      - z =", "      - {define: late, takes: v, gives: v, body: [v = sin(v)]}\n      - {call: late, takes: y, gives: y}\n      - z =")], {"repeated-call"}, set()),
     ("called-inside", [("      - recompute: block", "      - {define: late, takes: v, gives: v, body: [v = sin(v)]}\n      - recompute: block"), ("          - y = sin(h)", "          - {call: late, takes: h, gives: y}")], {"repeated-call", "nested-regions"}, set()),
     ("sequence", [("      - z =", "      - {sequence: part, segments: 1, takes: y, layers: [[y = sin(y)]]}\n      - z =")], {"segment"}, set()),
+    ("accumulated", [("    program:", "    state:\n      t: {shape: [3], full: 0.0}\n    program:"), ("sin(h)", "accumulate_sin(h, t)")], {"accumulate"}, set()),
+    ("autocast", [(OF, OF + "    autocast: bfloat16\n")], {"autocast"}, set()),
+    ("forward-rule", [("sin(h)", 'custom_sin(h, rule=\'forward\')')], {"forward-rule"}, set()),
+    ("reverse-rule", [("sin(h)", "custom_sin(h)")], set(), set()),
+    ("functional", [(OF, OF + "    procedure: functional\n")], {"functional"}, set()),
+    ("part", [(OF, OF + "    procedure: part\n")], set(), set()),
+    ("per-output", [(OF, OF + "      then: sum(z)\n    procedure: per_output\n")], {"per-output"}, set()),
+    ("third-order", [(OF, OF + "    procedure: third_order\n")], {"third-order"}, set()),
+    ("hooks", [(OF, OF + "      hooks: [w]\n")], {"hooks"}, set()),
+    ("in-place", [("sin(h)", "add_in_place(h, 1.0)")], {"in-place"}, set()),
+    ("rrelu", [("sin(h)", "rrelu(h)")], {"random", "rrelu"}, set()),
+    ("solve", [("sin(h)", "solve(w, h)")], {"solve"}, set()),
+    ("unsteady", [("sin(h)", "unsteady_sin(h, then='values')")], {"unsteady"}, set()),
+    ("update-between", [(OF, OF + "    procedure: {backward: {between: update}}\n")], {"update-between"}, set()),
+    ("variadic", [("takes: x", "takes: x\n        signature: variadic")], {"variadic"}, set()),
+    ("mapped", [("takes: x", "takes: x\n        mapped: true")], {"vmap"}, set()),
     ("named", [(OF, OF + "    needs: [wrapped]\n")], {"wrapped"}, set()),
 ]  # fmt: skip
 #: Those that only a model of a batch shows, or that a case must name itself.
-SHOWN_ELSEWHERE = {"batch-norm", "sequential"}
+SHOWN_ELSEWHERE = {"batch-norm", "notices-change", "sequential"}
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,11 @@ from .evidence import (
     FREE,
     GOOD_AFTER,
     GRADIENTS,
+    HOOKED,
     INFERENCE,
     LARGE,
     MEMORY,
+    NOTED,
     ORDER,
     OUTPUTS,
     PLAIN,
@@ -50,6 +52,11 @@ from .evidence import (
 
 MIB = 2**20
 NAN = float("nan")
+
+
+def hooked(calls: int) -> dict[str, Any]:
+    """What a run looks like in which the hook of w was called so often."""
+    return {"state": {"hook of w": np.array(calls)}}
 
 
 @dataclass(frozen=True)
@@ -183,6 +190,15 @@ TABLE: dict[str, list[Row]] = {
         Row("free-right", PASS, "2 gradients", FREE),
         Row("unobserved", UNSUPPORTED, "cannot be observed here: compiled", unobserved={"gradient": "compiled"}),
     ],
+    "hooks": [
+        Row("once", PASS, "called as often as in the plain run", HOOKED, both=hooked(1)),
+        Row("twice-in-both", PASS, "called as often", HOOKED, both=hooked(2)),
+        Row("twice", FAIL, "the hook of w was called 2 time(s), but 1 time(s) without recompute", HOOKED, both=hooked(1), seen=hooked(2)),
+        Row("never", FAIL, "was called 0 time(s), but 1", HOOKED, both=hooked(1), seen=hooked(0)),
+        Row("not-seen", FAIL, "was called never, but 1", HOOKED, both=hooked(1), seen={"state": {}}),
+        Row("never-at-all", BROKEN, "was not called in the plain run", HOOKED, both=hooked(0)),
+        Row("unobserved", UNSUPPORTED, "cannot be observed here", HOOKED, unobserved={"hooks": "compiled"}),
+    ],
     "structure": [
         Row("right", PASS, "outputs are (float32(1, 2), {'z': float32(1, 2)})"),
         Row("list", FAIL, "outputs are [float32(1, 2), {'z': float32(1, 2)}], but should be (float32(1, 2), ", seen={"outputs": list(OUTPUTS)}),
@@ -284,7 +300,7 @@ TABLE: dict[str, list[Row]] = {
         Row("unobserved", UNSUPPORTED, "cannot be observed here: pooled", REPEATED, unobserved={"release": "pooled"}),
     ],
     "state": [
-        Row("same", PASS, "buffers are those of the plain run"),
+        Row("same", PASS, "state is that of the plain run"),
         Row("updated-twice", REPORT, "count is (2,) [2, 2], but (2,) [1, 1] without recompute (2.00 times as far)", seen={"state": {"count": array(2, 2)}}),
         Row("not-updated", REPORT, "(0.00 times as far)", seen={"state": {"count": array(0, 0)}}),
         Row("moved-from-rest", REPORT, "count is (2,) [1, 1], but (2,) [0, 0] without recompute", control={"state": {"count": array(0, 0)}}),
@@ -292,6 +308,8 @@ TABLE: dict[str, list[Row]] = {
         Row("nan", REPORT, "nan", seen={"state": {"count": array(1, NAN)}}),
         Row("not-seen", REPORT, "count was not observed", seen={"state": {}}),
         Row("not-seen-at-all", REPORT, "count was not observed", both={"state": {}}),
+        Row("noted-twice", REPORT, "noted is () [2], but () [1] without recompute", NOTED, both={"state": {"noted": array(1)[0]}}, seen={"state": {"noted": array(2)[0]}}),
+        Row("noted-once", PASS, "state is that of the plain run", NOTED, both={"state": {"noted": array(1)[0]}}),
         Row("unobserved", UNSUPPORTED, "cannot be observed here", unobserved={"state": "compiled"}),
     ],
 }  # fmt: skip
@@ -360,6 +378,8 @@ ALWAYS = ("error", "value", "structure", "executions")
         (FREE, {"gradient", "randomness", "retained memory", "state"}),
         (TRAIN, {"gradient", "retained memory", "state"}),
         (INFERENCE, {"state"}),
+        (HOOKED, {"gradient", "hooks", "retained memory", "state"}),
+        (NOTED, {"gradient", "retained memory", "state"}),
     ],
 )  # fmt: skip
 def test_applicable(of: Case, more: set[str]) -> None:

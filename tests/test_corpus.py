@@ -9,6 +9,7 @@ from typing import Any
 
 from conformance.case import Case, Position
 from conformance.load import load_folder, load_text
+from conformance.operations import OPERATIONS
 
 CASES = load_folder(Path(__file__).parent.parent / "cases")
 #: What a reader is told, and what says nothing of the program.
@@ -41,6 +42,8 @@ class Renamed:
 
     def word(self, value: Any, key: str) -> Any:
         named = key in ("name", "targets", "region", "wrt", "hooks", "sequence", "save")
+        if key == "save" and value in OPERATIONS:
+            return value
         return self.name(value) if named and isinstance(value, str) else value
 
 

@@ -153,7 +153,7 @@ def test_a_name_that_does_not_exist_is_refused(wrong: Line, message: str) -> Non
 
 
 def test_a_subject_that_is_listed_twice_is_refused() -> None:
-    with pytest.raises(CoverageError, match="listed twice, first at coverage.csv:2"):
+    with pytest.raises(CoverageError, match=r"listed twice, first at coverage\.csv:2"):
         validate([line(), line(where="coverage.csv:9")], MINI, [])
 
 

@@ -423,7 +423,7 @@ MALICE = {
 @pytest.mark.parametrize("text", MALICE.values(), ids=MALICE)
 def test_malice_is_refused_quickly(text: str, tmp_path: Path) -> None:
     mark = tmp_path / "evaluated"
-    start = time.perf_counter()
+    start = time.process_time()  # of this process alone: others may keep the machine busy
     _error(text.replace("{mark}", str(mark)))
-    assert time.perf_counter() - start < 3
+    assert time.process_time() - start < 3
     assert not mark.exists()

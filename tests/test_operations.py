@@ -11,6 +11,7 @@ from conformance.adapter import Adapter, all_adapters
 from conformance.capabilities import CAPABILITIES
 from conformance.case import Position
 from conformance.errors import CaseError
+from conformance.helpers import HELPERS
 from conformance.load import load_folder
 from conformance.operations import OPERATIONS, RANDOM, RENAMED, Operation
 from conformance.statements import DTYPES, parse
@@ -59,6 +60,7 @@ def test_every_differentiable_argument_has_needs() -> None:
         if name not in operation.needs
     }
     assert without == {
+        ("accumulate_sin", "total"),  # state
         ("embedding", "indices"),  # integers
         ("batch_norm", "running_mean"),  # state
         ("batch_norm", "running_var"),
@@ -85,7 +87,8 @@ def test_signature_can_be_written_as_it_reads(operation: Operation) -> None:
     text = operation.signature()
     assert text.startswith(f"{operation.name}(")
     for name, spec in operation.options.items():
-        text = text.replace(f"{name}=…", f"{name}={VALUES.get(spec.type)}")
+        value = repr(spec.words[0]) if spec.words else VALUES.get(spec.type)
+        text = text.replace(f"{name}=…", f"{name}={value}")
     text = text.replace(", …]", "]")
     targets = "p, q" if operation.results == 0 else "p"
     statement = parse(f"{targets} = {text}", HERE)
@@ -107,7 +110,7 @@ def test_renamed_words_lead_to_operations() -> None:
 
 
 def test_random_operations_draw() -> None:
-    drawing = {"dropout", "uniform", "uniform_from", "numpy_uniform", "python_uniform"}
+    drawing = {"dropout", "rrelu", "uniform", "uniform_from", "numpy_uniform", "python_uniform"}
     assert drawing == RANDOM
 
 
@@ -132,6 +135,6 @@ def test_adapters_spell_operations_of_the_registry(adapter: Adapter) -> None:
     assert spelled <= set(OPERATIONS)
     everywhere = set.intersection(*(set(v.model.lacks) for v in adapter.variants))
     # Spelled by the place they stand in, or by the library that a generator is of.
-    handled = {"is_unwrapped_by", "uniform_from"}
+    handled = {"is_unwrapped_by", "uniform_from", "sin_or_cos", *HELPERS}
     for name in set(OPERATIONS) - spelled - handled:
         assert OPERATIONS[name].capability in everywhere, f"{adapter.name} does not spell {name}"

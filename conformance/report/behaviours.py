@@ -247,9 +247,9 @@ def render(results: Sequence[Results]) -> str:
 def _lines(results: Sequence[Results]) -> Iterator[str]:
     yield "# Behaviours"
     yield ""
-    yield "What each implementation does, behaviour by behaviour, as it was seen in the runs below. Made"
-    yield "from their results by `conformance behaviours`, never by hand. A *known* deviation is wrong, and"
-    yield "was known before; what is only *report*ed is left to the implementation."
+    yield "What each implementation does, behaviour by behaviour, as it was seen in the runs below."
+    yield "Made from their results by `conformance behaviours`, never by hand. A *known* deviation is"
+    yield "wrong, and was known before; a *report* is of what is left to the implementation."
     yield ""
     for run in results:
         versions = ", ".join(f"{k} {v}" for k, v in run.header.versions.items() if k != "platform")
