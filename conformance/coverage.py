@@ -30,6 +30,9 @@ SCOPES: Mapping[str, Sequence[str]] = {
     "defect": ("one-process-cpu", "elsewhere"),
 }
 
+#: How the reason of a line begins whose defect a variant shows by the verdict `unsupported`.
+UNSUPPORTED = "shown as unsupported: "
+
 
 class CoverageError(ConformanceError):
     """The list of what is covered is malformed, or names what does not exist."""
@@ -151,13 +154,14 @@ def unexplained(
     """Defects that no known deviation names: a sentence for each.
 
     `known` are the entries by adapter. A check that only reports, and a case that asks for the error,
-    deviate from nothing, so that they need no entry.
+    deviate from nothing, so that they need no entry; nor does what is shown as unsupported, which the
+    line then says.
     """
     found: list[str] = []
     for line in lines:
         if line.yardstick != "defect" or not line.cases:
             continue
-        if CHECKS[line.check].level is Level.REPORT:
+        if CHECKS[line.check].level is Level.REPORT or line.why.startswith(UNSUPPORTED):
             continue
         chosen = cases_of(line, cases)
         if any(case.error is not None and line.check == "error" for case in chosen):

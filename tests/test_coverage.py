@@ -186,6 +186,7 @@ def test_fractions_count_what_has_cases() -> None:
         ([defect(), defect(subject="torch#2", url="issues/2", why="as torch#1")], [entry()], ""),
         ([defect(url="")], [entry(url="")], ""),
         ([defect(check="state")], [], ""),
+        ([defect(why="shown as unsupported: it is refused")], [], ""),
         ([line()], [], ""),
     ],
 )
