@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from conformance.case import Array, Case, Generator, Loss
+from conformance.case import Case, Generator, Loss
 from conformance.emit import BACKWARD, FORWARD, Code
 
 #: Procedures of higher order: how many times gradients are taken of gradients.

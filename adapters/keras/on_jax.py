@@ -56,13 +56,16 @@ def number(array: Array) -> object:
 def dispatched(program: Program, function: Callable[[], object]) -> list[Equation]:
     """The equations that `function` dispatches for statements of a program, without gradients'."""
     found: list[Equation] = []
-    process = EvalTrace.process_primitive
+    process, call = EvalTrace.process_primitive, EvalTrace.process_call
+    #: What is being called: the forward of a loop is written anew in a call of its own, whose equations
+    #: have no lines of the program any more.
+    calls: list[Site | None] = []
 
     def note(self: Any, primitive: Any, args: Any, params: Any, /) -> Any:
         results = process(self, primitive, args, params)
         source = source_info_util.current()
         stack = str(source.name_stack)
-        site = statement(program, source.traceback)
+        site = statement(program, source.traceback) or next(iter(calls[-1:]), None)
         phase: Phase = "rerun" if RERUN in stack else "forward"
         if site is None or (phase == "forward" and "transpose(" in stack):
             return results
@@ -72,7 +75,14 @@ def dispatched(program: Program, function: Callable[[], object]) -> list[Equatio
                 found.append(Equation(site, name, phase, np.array(value)))
         return results
 
-    with mock.patch.object(EvalTrace, "process_primitive", note):
+    def enter(self: Any, primitive: Any, inner: Any, args: Any, params: Any, /) -> Any:
+        calls.append(statement(program, source_info_util.current().traceback))
+        try:
+            return call(self, primitive, inner, args, params)
+        finally:
+            calls.pop()
+
+    with mock.patch.multiple(EvalTrace, process_primitive=note, process_call=enter):
         function()
     return found
 

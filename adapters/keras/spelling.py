@@ -66,6 +66,24 @@ HELPERS: Mapping[str, str] = {
         """,
 }
 
+#: `jax.custom_gradient` gives the function itself to derivatives of higher order, and not its rule: so
+#: the function calls another one with the rule, once for each order.
+CUSTOM_SIN_ORDERS = """
+    def custom_sin(x, reads, order={order}):
+        below = ops.sin if order == 1 else lambda x: custom_sin(x, reads, order - 1)
+
+        @ops.custom_gradient
+        def sin(x):
+            def gradient(upstream):
+                for _ in range(reads):
+                    slope = ops.multiply(2.0, ops.cos(x))
+                return ops.multiply(slope, upstream)
+
+            return below(x), gradient
+
+        return sin(x)
+    """
+
 
 def _conv2d(call: Call) -> str:
     x, w = call.arguments["x"], call.arguments["w"]
@@ -189,6 +207,9 @@ class Spelling(Base):
             *self.backend.imports,
             "from keras import ops",
         )
+        order = gradients.ORDERS.get(case.procedure.kind, 1)
+        if name == "jax" and order > 1:
+            self.helpers = {**HELPERS, "custom_sin": CUSTOM_SIN_ORDERS.format(order=order)}
         self.without_gradients = self.backend.without_gradients
         variables = {array.name for array in (*case.parameters, *case.state)}
         #: Names that are a `keras.Variable` where the program is now, and those read from `self`.
@@ -271,7 +292,9 @@ class Spelling(Base):
                     for variable in owned:
                         code(f"self.{variable} = {variable}")
                 code()
-            parameters = ", ".join(filter(None, ["self", self.parameters(region)]))
+            # Keras looks for a layer's first argument: one without any cannot be called.
+            given = self.parameters(region) or "unused=None"
+            parameters = f"self, {given}"
             inside = self._inside(region, frozenset(owned))
             with code.indent(f"def call({parameters}):", site), inside:
                 self.write_unpacking(region)
