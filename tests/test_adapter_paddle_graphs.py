@@ -152,6 +152,32 @@ def test_counts_that_the_kernels_contradict_are_refused(emit: Emit) -> None:
         graphs.times(program, ops, {"sin": 4})
 
 
+@pytest.mark.parametrize(("missed", "given_up"), [(0, False), (2, False), (3, True)])
+def test_a_record_that_misses_a_kernel_is_taken_anew(
+    missed: int, given_up: bool, emit: Emit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three looks at most, the plain run's first."""
+    observer = entry.observer(str(ADAPTER.folder), "paddle", "pir-pass")
+    # the module as the observer knows it
+    of = type(observer)._seen.__globals__["graphs"]
+    launches, looks = of.launches, []
+
+    def now_and_then(work: Callable[[], object]) -> Any:
+        looks.append(work)
+        found = launches(work)
+        return {"": Counter({"sin": 1})} if len(looks) <= missed else found
+
+    monkeypatch.setattr(of, "launches", now_and_then)
+    program = emit(sines(SINES), "pir-pass")
+    if given_up:
+        with pytest.raises(RuntimeError, match="are not the program's operations"):
+            observer.observe(program)
+        return
+    seen = {e.statement: e.count for e in observer.observe(program).recomputed.executions or ()}
+    assert len(looks) == 2 + missed
+    assert seen["s"] > 0
+
+
 def test_the_pass_draws_anew_and_the_gradient_tells(emit: Emit) -> None:
     observation = observe(emit(suite()["randomness/uniform-noise"], "pir-pass"))
     plain, recomputed = observation.plain, observation.recomputed

@@ -139,6 +139,10 @@ def _site(program: Program, op: Operation) -> Site | None:
 # -- what really ran -------------------------------------------------------------------------------
 
 
+class MissedError(RuntimeError):
+    """What the profiler recorded is not what the graph says."""
+
+
 class Marking(Trace):
     """Leaves a mark for the profiler at every line of `run`, and remembers its variables."""
 
@@ -189,7 +193,7 @@ def launches(work: Callable[[], object]) -> Mapping[str, Counter[str]]:
 def times(program: Program, ops: Iterable[Operation], launched: Mapping[str, int]) -> int:
     """How often a program ran, where it launched every kernel that a statement needs equally often.
 
-    Raises `RuntimeError` where the kernels are not those of the operations.
+    Raises `MissedError` where the kernels are not those of the operations.
     """
     ops = list(ops)
     there = Counter(op.name for op in ops)
@@ -199,5 +203,5 @@ def times(program: Program, ops: Iterable[Operation], launched: Mapping[str, int
     found = {name: launched.get(name, 0) / there[name] for name in asked}
     counts = set(found.values())
     if len(counts) > 1 or not all(count.is_integer() for count in counts):
-        raise RuntimeError(f"kernels launched are not the program's operations: {found}")
+        raise MissedError(f"kernels launched are not the program's operations: {found}")
     return int(counts.pop()) if counts else 1

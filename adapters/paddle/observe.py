@@ -25,6 +25,8 @@ from conformance.worker.trace import executions
 graphs: Any = load_file(Path(__file__).parent / "graphs.py", "conformance_adapter_paddle_graphs")
 #: Variants that Python runs once, to make a graph.
 COMPILED, STATIC = "to-static-ast", "pir-pass"
+#: How often the profiler is asked before an observation is given up.
+ATTEMPTS = 3
 #: Variants in which graphs run, whose tensors a thread of their own frees.
 GRAPHS = (COMPILED, STATIC, "to-static-sot")
 
@@ -136,6 +138,34 @@ class Observer(Base):
     ) -> Run:
         if self.variant not in (COMPILED, STATIC):
             return super().count(program, module, forward, run)
+        before, after, runs = self._looked(program, module, forward)
+        path = "plain" if forward is module.plain else "recomputed"
+        found = graphs.executions(program, path, before, after)
+        if program.sites("statement", path) and not found[1]:
+            raise RuntimeError("no operation comes from a line of the program")
+        for counted in found:
+            for key in counted:
+                counted[key] *= runs
+        return replace(run, executions=executions(*found))
+
+    def _looked(
+        self, program: Program, module: ModuleType, forward: Callable[..., Any]
+    ) -> tuple[list[Any], list[Any], int]:
+        """The operations of the forward and of the backward graph, and how often they ran.
+
+        What was launched is gathered from several threads. A record that misses a kernel is refused
+        and taken anew, a few times at most.
+        """
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return self._seen(program, module, forward)
+            except graphs.MissedError:
+                self.settle()
+        return self._seen(program, module, forward)
+
+    def _seen(
+        self, program: Program, module: ModuleType, forward: Callable[..., Any]
+    ) -> tuple[list[Any], list[Any], int]:
         trace = graphs.Marking(program)
 
         def watched() -> None:
@@ -158,14 +188,7 @@ class Observer(Base):
                 after = graphs.operations(layer.program.backward_program, program)
             phase = "" if program.procedure == "inference" else "forward"
             runs = graphs.times(program, before, launched[phase])
-        path = "plain" if forward is module.plain else "recomputed"
-        found = graphs.executions(program, path, before, after)
-        if program.sites("statement", path) and not found[1]:
-            raise RuntimeError("no operation comes from a line of the program")
-        for counted in found:
-            for key in counted:
-                counted[key] *= runs
-        return replace(run, executions=executions(*found))
+        return before, after, runs
 
     # -- memory of a graph -----------------------------------------------------------------------
 
