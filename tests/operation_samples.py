@@ -12,8 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from conformance.adapter import Adapter
 from conformance.case import Case
+from conformance.helpers import HELPERS
 from conformance.load import load_text
+from conformance.operations import OPERATIONS
 
 NumPy = Callable[..., Any]
 #: Exact in float32, too: some frameworks keep options so.
@@ -205,7 +208,35 @@ NUMBERS: list[tuple[str, list[str], dict[str, tuple[int, ...]], NumPy]] = [
 #: What share of NumPy's gradient is right: one of two equal ways is stopped, or the gradient is twice
 #: the derivative by definition.
 SHARES = {"stop_gradient": 0.5, "custom_sin": 2.0}
-RANDOM_OR_RAISING = {"dropout", "uniform", "raise_if"}
+RANDOM_OR_RAISING = {"dropout", "uniform", "raise_if", "rrelu", "raise_in_rerun", "unsteady_sin"}
+#: Operations that are no function of tensors alone: cases check them, those of families `changes`,
+#: `effects`, `in-place` and others.
+IN_CASES = {
+    "rrelu",
+    "sin_or_cos",
+    "unsteady_sin",
+    "raise_in_rerun",
+    "accumulate_sin",
+    "add_in_place",
+}
+
+
+def offered(adapter: Adapter) -> set[str]:
+    """The operations that some variant of an adapter has no reason to lack."""
+    everywhere = set.intersection(*(set(v.model.lacks) for v in adapter.variants))
+    return {name for name, o in OPERATIONS.items() if o.capability not in everywhere}
+
+
+def spelled(adapter: Adapter) -> set[str]:
+    """The operations that an adapter's programs may have: its own spellings, and what programs write
+    the same way in every framework."""
+    own = set(adapter.load("spelling").Spelling.operations)
+    return own | set(HELPERS) | {"sin_or_cos"}
+
+
+def samples_of(adapter: Adapter) -> list[tuple[str, list[str], dict[str, tuple[int, ...]], NumPy]]:
+    """The samples of what an adapter offers."""
+    return [row for row in NUMBERS if row[0] in offered(adapter)]
 
 
 def written(

@@ -48,6 +48,7 @@ class Observer(Base):
             "release": "host_memory_stat_current_value, allocated bytes",
         }
         self._names: Mapping[str, Any] = {}
+        self._broken: list[Exception] = []
         if variant in (COMPILED, STATIC):
             self.methods["executions"] = "operations of the programs, and kernels launched"
             self.methods["randomness"] = "gradients under one seed"
@@ -132,6 +133,11 @@ class Observer(Base):
         if run.error is None:
             return run
         return replace(run, error=replace(run.error, message=essence(run.error.message)))
+
+    def raised(self, error: Exception) -> None:
+        # A program that the pass has broken ends the process when it is freed, whoever runs then.
+        if self.variant == STATIC:
+            self._broken.append(error)
 
     def count(
         self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run

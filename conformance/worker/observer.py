@@ -146,8 +146,13 @@ class Observer(ABC):
             result = module.run(forward)
             run = self.read(result)
         except Exception as error:
+            self.raised(error)
             return Run(error=error_seen(error, program))
         return replace(run, generators=self.standing(program, result))
+
+    def raised(self, error: Exception) -> None:  # noqa: B027 (most frameworks need nothing)
+        """Told of an exception that a program raised, and with it of what its frames hold, before both
+        are dropped."""
 
     def standing(self, program: Program, result: Mapping[str, Any]) -> Mapping[str, Array]:
         """Where each generator of the program stands, told by the numbers that it gives next."""
