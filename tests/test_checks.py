@@ -309,6 +309,7 @@ TABLE: dict[str, list[Row]] = {
         Row("not-seen", REPORT, "count was not observed", seen={"state": {}}),
         Row("not-seen-at-all", REPORT, "count was not observed", both={"state": {}}),
         Row("noted-twice", REPORT, "noted is () [2], but () [1] without recompute", NOTED, both={"state": {"noted": array(1)[0]}}, seen={"state": {"noted": array(2)[0]}}),
+        Row("noted-never", REPORT, "no note is left, without recompute either", NOTED, both={"state": {"noted": array(0)[0]}}),
         Row("noted-once", PASS, "state is that of the plain run", NOTED, both={"state": {"noted": array(1)[0]}}),
         Row("unobserved", UNSUPPORTED, "cannot be observed here", unobserved={"state": "compiled"}),
     ],
