@@ -33,7 +33,8 @@ def _judge(evidence: Evidence) -> Verdict:
             return CHECK.verdict(Status.REPORT, f"{name} was not observed")
         if name == "noted" and not np.any(control):
             return CHECK.verdict(
-                Status.REPORT, "no note is left, without recompute either: the effect is compiled away"
+                Status.REPORT,
+                "no note is left, without recompute either: the effect is compiled away",
             )
         if difference(found, control, evidence.case.tolerance):
             ratio = ""

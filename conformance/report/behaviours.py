@@ -233,7 +233,7 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     ),
 )
 _STATISTICS = re.compile(r"\((\d+\.\d\d) times as far\)")
-_NOTES = re.compile(r"noted is \S*?\(?\)? ?(\d+), but \S*?\(?\)? ?(\d+) without recompute")
+_NOTES = re.compile(r"noted is \(\) \[(\d+)\], but \(\) \[(\d+)\] without recompute")
 #: Of a message that lists numbers, what says the same of every variant.
 _NUMBERS = re.compile(r" in \d+ of \d+ elements, most at \[[\d, ]*\]: \S+, but should be \S+")
 LONGEST = 160
