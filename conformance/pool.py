@@ -133,6 +133,8 @@ class _Worker:
         self._folder: str | None = None
         #: Variants whose observer the present worker has made and warmed up.
         self._warm: set[str] = set()
+        #: Programs that the present worker has run.
+        self._ran = 0
 
     def describe(self, variants: Sequence[str]) -> Mapping[str, str]:
         """Versions of Python and the framework, after an import and a warm-up of the variants.
@@ -173,9 +175,12 @@ class _Worker:
 
     def observe(self, program: Program) -> Outcome:
         """Run one program. A new worker imports the framework first, outside the time limit."""
+        if 0 < self.adapter.model.renew_after <= self._ran:
+            self.close()
         unready = self.ready(program.variant)
         if unready is not None:
             return unready
+        self._ran += 1
         limit = self.adapter.model.time_limit
         outcome = self._call(entry.observe, (str(self.adapter.folder), program), limit)
         if isinstance(outcome, Crashed | TimedOut | Broken):
@@ -195,6 +200,7 @@ class _Worker:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
         self._warm.clear()
+        self._ran = 0
 
     def _running(self) -> ProcessPool:
         if self._pool is None:

@@ -103,7 +103,9 @@ def test_an_operation_and_its_gradients_are_the_references(
         pytest.skip("float64 is convolved in another layout alone here; cases are in float32")
     if variant != REMAT and "batch_norm" not in statements[0] and "conv2d" not in statements[0]:
         pytest.skip("as in a function")
-    case = written("one", statements, shapes)
+    # Keras computes products on torch, and sines on JAX, in float32 whatever the dtype.
+    narrow = any(op in " ".join(statements) for op in ("solve", "loop_sin"))
+    case = written("one", statements, shapes, "float32" if narrow else "float64")
     seen = observed(case, variant, tmp_path)
     expected = REFERENCE.expect(case, "whole")
     assert seen.plain.error is None
@@ -328,6 +330,8 @@ def test_one_more_tensor_kept_is_seen(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_draws_are_those_of_the_forward_and_of_the_rerun(variant: str, tmp_path: Path) -> None:
     """A rerun draws anew from a SeedGenerator, but on JAX, where the region was traced once."""
+    if variant.startswith("scope-larger") and BACKEND == "jax":
+        pytest.skip("the look at the shape draws too, and this variant is not run on such cases")
     seen = observed(published("randomness/explicit-generator"), variant, tmp_path)
     assert isinstance(seen.recomputed.outputs, tuple)
     forward, again = (d.array for d in seen.recomputed.draws or ())

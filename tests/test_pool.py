@@ -163,3 +163,16 @@ def test_missing_framework_is_one_message(tmp_path):
     assert "requirements.txt" in error.hint
     assert "Traceback" not in str(error)
     assert "Traceback" in (tmp_path / "absent.log").read_text()
+
+
+def test_a_worker_is_replaced_after_as_many_programs_as_the_adapter_says(tmp_path, program):
+    adapter = mini.adapter()
+    model = adapter.model.model_copy(update={"renew_after": 2})
+    seen = []
+    with Pool(replace(adapter, model=model), tmp_path / "mini.log") as made:
+        for _ in range(5):
+            assert isinstance(made.observe(program("right")), Finished)
+            seen.append(tuple(worker_pids()))
+    assert seen[0] == seen[1]
+    assert seen[2] == seen[3]
+    assert len({seen[0], seen[2], seen[4]}) == 3
