@@ -51,7 +51,6 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
         "Does what leads to an unused output alone run again?",
         "executions",
         "structure/unused-output",
-        "control/unused-loop",
     ),
     _about(
         "Adjacent regions that are merged",
