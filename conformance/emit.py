@@ -336,6 +336,15 @@ class Spelling(ABC):
     #: The framework's vectorising map of a function over the first axis of its arguments.
     vmap: str = ""
 
+    @staticmethod
+    def tupled(function: str) -> str:
+        """A function (a lambda that calls something with its arguments as they are) of one tuple of
+        these arguments."""
+        formals, _, call = function.removeprefix("lambda ").partition(": ")
+        callee = call.removesuffix(f"({formals})")
+        assert callee != call, f"not a call of the arguments as they are: {function}"
+        return f"lambda given: {callee}(*given)"
+
     def vectorized(self, function: str, arguments: Sequence[str]) -> str:
         """A function (an expression) mapped over the first axis of its arguments, and called."""
         return f"{self.vmap}({function})({', '.join(arguments)})"

@@ -361,7 +361,7 @@ class Spelling(Base):
             return f"ops.vectorized_map({function}, {arguments[0]})"
         # The map hands several arguments over as one tuple.
         given = ", ".join(arguments)
-        return f"ops.vectorized_map(lambda given: ({function})(*given), ({given}))"
+        return f"ops.vectorized_map({self.tupled(function)}, ({given}))"
 
     # -- run -----------------------------------------------------------------------------------
 

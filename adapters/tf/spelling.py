@@ -76,7 +76,7 @@ class Spelling(Base):
         if len(arguments) == 1:
             return f"tf.vectorized_map({function}, {arguments[0]})"
         # The map hands several arguments over as one tuple.
-        return f"tf.vectorized_map(lambda given: ({function})(*given), ({', '.join(arguments)}))"
+        return f"tf.vectorized_map({self.tupled(function)}, ({', '.join(arguments)}))"
 
     def _write_module(self, region: Region) -> None:
         """A `tf.Module` that owns the variables its body reads, made once."""

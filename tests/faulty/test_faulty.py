@@ -27,7 +27,6 @@ NOTHING_TO_RECOMPUTE = {
     "nested/inference": "there is no backward pass",
     "errors/raised-in-region": "the forward pass raises",
     "errors/raised-in-nested-region": "the forward pass raises",
-    "policies/save-everything": "all that gradients need is kept",
     "errors/not-a-block": "the forward pass raises",
     "sequences/more-segments-than-layers": "the forward pass raises",
 }
@@ -105,7 +104,9 @@ def test_inert_passes_where_nothing_is_to_be_recomputed(run: Run) -> None:
 def test_fresh_random_numbers_fail_every_case_that_asks_for_preservation(run: Run) -> None:
     def asks(case: Case) -> bool:
         preserving = {region.name for region in case.regions() if region.preserve_rng}
-        return not _deep(case) and any(
+        # Early stop ends that rerun before it draws: what it then reads is nobody's draw.
+        stops = case.id == "randomness/rrelu-last"
+        return not (_deep(case) or stops) and any(
             region in preserving and s.op in RANDOM and s.options.get("seed") is None
             for region, s in case.statements()
         )
