@@ -174,7 +174,9 @@ class Observer(Base):
     def unobserved(self, program: Program) -> Mapping[str, str]:
         if program.procedure != "functional":
             return {}
-        why = "the forward pass runs inside a transform, on tensors that have no storage of their own"
+        why = (
+            "the forward pass runs inside a transform, on tensors that have no storage of their own"
+        )
         return {"retained memory": why, "peak memory": why}
 
     @contextmanager
