@@ -99,6 +99,12 @@ class VariantModel(_Strict):
     only: Only | None = Field(
         default=None, description="The only cases that it is run on (`cases`), and `why`."
     )
+    renew_after: int = Field(
+        default=0,
+        ge=0,
+        description="Programs after which the variant's worker is replaced by a new one, for what "
+        "keeps something of each; 0 for never.",
+    )
     environment: dict[str, str] = Field(
         default={},
         description="Set before the first import, over the adapter's; variants with the same "
@@ -128,12 +134,6 @@ class AdapterModel(_Strict):
     beside: list[str] = Field(default=[], description="Files put next to every emitted program.")
     time_limit: float = Field(default=120.0, description="Seconds for one case on one variant.")
     memory_limit: float = Field(default=12.0, description="GiB that the worker may allocate.")
-    renew_after: int = Field(
-        default=0,
-        ge=0,
-        description="Programs after which the worker is replaced by a new one, for a framework that "
-        "keeps something of each; 0 for never.",
-    )
     variants: dict[str, VariantModel]
 
 

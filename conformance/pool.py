@@ -175,7 +175,8 @@ class _Worker:
 
     def observe(self, program: Program) -> Outcome:
         """Run one program. A new worker imports the framework first, outside the time limit."""
-        if 0 < self.adapter.model.renew_after <= self._ran:
+        model = self.adapter.model.variants.get(program.variant)
+        if model is not None and 0 < model.renew_after <= self._ran:
             self.close()
         unready = self.ready(program.variant)
         if unready is not None:

@@ -165,9 +165,11 @@ def test_missing_framework_is_one_message(tmp_path):
     assert "Traceback" in (tmp_path / "absent.log").read_text()
 
 
-def test_a_worker_is_replaced_after_as_many_programs_as_the_adapter_says(tmp_path, program):
+def test_a_worker_is_replaced_after_as_many_programs_as_its_variant_says(tmp_path, program):
     adapter = mini.adapter()
-    model = adapter.model.model_copy(update={"renew_after": 2})
+    right = adapter.model.variants["right"].model_copy(update={"renew_after": 2})
+    variants = {**adapter.model.variants, "right": right}
+    model = adapter.model.model_copy(update={"variants": variants})
     seen = []
     with Pool(replace(adapter, model=model), tmp_path / "mini.log") as made:
         for _ in range(5):

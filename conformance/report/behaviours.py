@@ -35,7 +35,6 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
         "No gradient inside the region needs the result of its last operation. Does it run again?",
         "executions",
         "basics/last-operation",
-        "basics/last-operation-kinds",
         "regions/single-operation",
     ),
     _about(
@@ -273,12 +272,22 @@ def _section(behaviour: Behaviour, results: Sequence[Results]) -> Iterator[str]:
     yield "|---|---|---|"
     for case in sorted(order, key=lambda case: _place(case, behaviour.cases)):
         answers: dict[str, list[str]] = {}
+        silent: list[str] = []
         for result in found:
-            if result.case == case:
+            if result.case == case and _is_silent(result):
+                silent.append(result.variant)
+            elif result.case == case:
                 answers.setdefault(answer(result, behaviour.check), []).append(result.variant)
+        if silent:
+            answers["not offered, or not run"] = silent
         for text, variants in answers.items():
             yield f"| {escape(case)} | {text} | {escape(', '.join(variants))} |"
     yield ""
+
+
+def _is_silent(result: Result) -> bool:
+    """Whether the variant does not offer what the case needs, or is not run on it."""
+    return {verdict.status for verdict in result.verdicts} == {Status.UNSUPPORTED}
 
 
 def _is_meant(case: str, names: Sequence[str]) -> bool:
@@ -310,7 +319,9 @@ def _reruns(result: Result, verdict: Verdict) -> str:
     seen = None if result.observation is None else result.observation.recomputed.executions
     if verdict.check != "executions" or verdict.status is not Status.PASS or not seen:
         return ""
-    counts = [f"{e.statement} {e.count}" for e in seen if e.statement and e.phase == "rerun"]
+    counts = [
+        f"{e.statement} {e.count}" for e in seen if e.region and e.statement and e.phase == "rerun"
+    ]
     return f"runs again: {', '.join(counts)}" if counts else ""
 
 
