@@ -24,7 +24,7 @@ class Block(nn.Cell):
     def construct(self, x):
         h = ops.matmul(x, self.w)
         a = ops.sin(h)
-        b = ops.cos(h)
+        b = ops.tanh(h)
         c = ops.exp(a)
         return (a, (b, c))
 

@@ -20,6 +20,8 @@ import functools
 import heapq
 import itertools
 import math
+import random
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -163,6 +165,7 @@ class _State:
     phase: str = "forward"
     logging: bool = True
     generator: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
+    explicit: weakref.WeakSet = field(default_factory=weakref.WeakSet)
     log: list = field(default_factory=list)
 
 
@@ -515,30 +518,70 @@ def retained(*roots):
 
 def seed(number):
     """Start the implicit generator anew."""
-    _state.generator = np.random.default_rng(number)
+    _state.generator.bit_generator.state = np.random.PCG64(number).state
+
+
+class _Explicit(np.random.Generator):
+    """A generator that can be referred to weakly."""
+
+
+def generator(seed):
+    """An explicit generator, whose state regions preserve as well."""
+    made = _Explicit(np.random.PCG64(seed))
+    _state.explicit.add(made)
+    return made
 
 
 def random_state():
-    """The state of the implicit generator."""
-    return _state.generator.bit_generator.state
+    """The states of all generators: the implicit one, NumPy's, Python's, and explicit ones."""
+    known = (_state.generator, *_state.explicit)
+    own = [(source, source.bit_generator.state) for source in known]
+    return own, np.random.get_state(), random.getstate()
 
 
 def set_random_state(state):
-    """Put the implicit generator where `random_state` found it."""
-    _state.generator.bit_generator.state = state
+    """Put all generators where `random_state` found them."""
+    own, numpys, pythons = state
+    for source, found in own:
+        source.bit_generator.state = found
+    np.random.set_state(numpys)
+    random.setstate(pythons)
+
+
+def _uniform(u, low, high):
+    return _record((), rounded(np.asarray(low + (high - low) * u), "float32"), "float32")
 
 
 @_operation
-def uniform(shape, low=0.0, high=1.0):
-    """`low + (high - low) * u`, u uniform in [0, 1), as float32."""
-    u = _state.generator.random(shape)
-    return _record((), rounded(low + (high - low) * u, "float32"), "float32")
+def uniform(shape, low=0.0, high=1.0, seed=None):
+    """`low + (high - low) * u`, u uniform in [0, 1), as float32; always the same with a `seed`."""
+    source = _state.generator if seed is None else np.random.default_rng(seed)
+    return _uniform(source.random(shape), low, high)
 
 
 @_operation
-def dropout(x, p=0.5):
-    """`x * mask / (1 - p)`, mask 0 with probability p."""
-    return masked(x, _state.generator.random(x.shape) >= p, p)
+def uniform_from(generator, shape, low=0.0, high=1.0):
+    """As `uniform`, from an explicit generator."""
+    return _uniform(generator.random(shape), low, high)
+
+
+@_operation
+def numpy_uniform(shape, low=0.0, high=1.0):
+    """As `uniform`, from NumPy's global generator."""
+    return _uniform(np.random.uniform(size=shape), low, high)
+
+
+@_operation
+def python_uniform(low=0.0, high=1.0):
+    """As `uniform`, one number from Python's own."""
+    return _uniform(random.random(), low, high)
+
+
+@_operation
+def dropout(x, p=0.5, seed=None):
+    """`x * mask / (1 - p)`, mask 0 with probability p; always the same with a `seed`."""
+    source = _state.generator if seed is None else np.random.default_rng(seed)
+    return masked(x, source.random(x.shape) >= p, p)
 
 
 def masked(x, mask, p):
@@ -734,6 +777,156 @@ def log(x):
 
 
 @_operation
+def square(x):
+    """`x * x`."""
+    return _record((x,), x.data**2, x.dtype, (x,), lambda g, wanted, x: (multiply(g, add(x, x)),))
+
+
+@_operation
+def sqrt(x):
+    """`sqrt(x)`."""
+
+    def back(g, wanted, out):
+        return (divide(g, add(out, out)),)
+
+    return _record((x,), np.sqrt(x.data), x.dtype, (OUT,), back)
+
+
+@_operation
+def abs(x):
+    """`abs(x)`; its gradient at 0 is 0."""
+
+    def back(g, wanted, x):
+        return (multiply(g, _const(np.sign(x.data), x.dtype)),)
+
+    return _record((x,), np.abs(x.data), x.dtype, (x,), back)
+
+
+@_operation
+def maximum(a, b):
+    """The larger of a and b, broadcast; where they are equal the gradient goes to a."""
+    a, b, dtype = _binary(a, b)
+    shapes = a.shape, b.shape
+
+    def back(g, wanted, a, b):
+        first = _const(a.data >= b.data, g.dtype)
+        return (
+            _like(multiply(g, first), shapes[0]) if wanted[0] else None,
+            _like(multiply(g, subtract(1.0, first)), shapes[1]) if wanted[1] else None,
+        )
+
+    return _record((a, b), np.maximum(a.data, b.data), dtype, (a, b), back)
+
+
+@_operation
+def max(x, axis=-1, keepdims=False):
+    """The largest element along an axis, the first where several are equal."""
+    first = x.data.argmax(axis)
+
+    def back(g, wanted, first):
+        chosen = np.zeros(shape)
+        np.put_along_axis(chosen, np.expand_dims(first.data, axis), 1.0, axis)
+        kept = tuple(1 if i == axis % len(shape) else n for i, n in enumerate(shape))
+        return (multiply(reshape(g, kept), _const(chosen, g.dtype)),)
+
+    shape = x.shape
+    mask = Tensor(first, "int64")
+    return _record((x,), x.data.max(axis, keepdims=keepdims), x.dtype, (mask,), back)
+
+
+@_operation
+def cumulative_sum(x, axis=-1):
+    """The sums of the first elements along an axis."""
+
+    def back(g, wanted):
+        return (_flipped(cumulative_sum(_flipped(g, axis), axis), axis),)
+
+    return _record((x,), np.cumsum(x.data, axis), x.dtype, (), back)
+
+
+def _flipped(x, axis):
+    return _record(
+        (x,), np.flip(x.data, axis).copy(), x.dtype, (), lambda g, wanted: (_flipped(g, axis),)
+    )
+
+
+@_operation
+def rrelu(x, low=0.125, high=1 / 3):
+    """x where it is positive, else x times a slope that is drawn for each element."""
+    slopes = low + (high - low) * _state.generator.random(x.shape)
+    return leaky(x, np.where(x.data > 0, 1.0, slopes))
+
+
+def leaky(x, slopes):
+    """x times given slopes."""
+    kept = Tensor(np.asarray(slopes, np.float64), x.dtype, scope=_state.frame)
+    return _record(
+        (x,), x.data * kept.data, x.dtype, (kept,), lambda g, wanted, m: (leaky(g, m.data),)
+    )
+
+
+@_operation
+def sin_or_cos(x, flag):
+    """`sin(x)` where the flag is true, else `cos(x)`."""
+    return sin(x) if flag else cos(x)
+
+
+@_operation
+def branch_sin(x):
+    """`sin(x)` where the sum of x is positive, else `cos(x)`."""
+    return sin(x) if x.data.sum() > 0 else cos(x)
+
+
+@_operation
+def loop_sin(x, times):
+    """`sin`, so often."""
+    for _ in range(times):
+        x = sin(x)
+    return x
+
+
+@_operation
+def custom_sin(x, reads=1, rule="reverse"):
+    """`sin(x)`, and twice its gradient."""
+
+    def back(g, wanted, x):
+        return (multiply(multiply(g, cos(x)), 2.0),)
+
+    return _record((x,), np.sin(x.data), x.dtype, (x,), back)
+
+
+@_operation
+def noted_sin(x):
+    """`sin(x)`; programs leave the note."""
+    return sin(x)
+
+
+@_operation
+def unsteady_sin(x, then):
+    """`sin(x)`, what it is when it is first called; programs do the rest."""
+    return sin(x)
+
+
+@_operation
+def raise_in_rerun(x, flag):
+    """`sin(x)`; programs do the rest."""
+    return sin(x)
+
+
+@_operation
+def accumulate_sin(x, total):
+    """`sin(x)`; total takes on the sum of x over its first axis, in place."""
+    total.data[...] += x.data.sum(0)
+    return sin(x)
+
+
+@_operation
+def add_in_place(a, b):
+    """`a + b`, as a tensor of its own."""
+    return add(a, b)
+
+
+@_operation
 def softmax(x, axis=-1):
     """`exp(x - max(x)) / sum(exp(x - max(x)))` along an axis."""
     powers = np.exp(x.data - x.data.max(axis, keepdims=True))
@@ -764,6 +957,19 @@ def matmul(a, b):
         )
 
     return _record((a, b), a.data @ b.data, promote(a.dtype, b.dtype), _crosswise(a, b), back)
+
+
+@_operation
+def solve(a, b):
+    """The solution x of `a @ x = b`, a of shape (n, n) and b of (n, k)."""
+
+    def back(g, wanted, a, out):
+        gb = solve(_turned(a), g)
+        return negative(matmul(gb, _turned(out))) if wanted[0] else None, gb if wanted[1] else None
+
+    return _record(
+        (a, b), np.linalg.solve(a.data, b.data), promote(a.dtype, b.dtype), (a, OUT), back
+    )
 
 
 @_operation
@@ -825,7 +1031,8 @@ class _Window:
         if padding == "same":
             steps = [-(-n // stride) for n in lengths]
             needed = zip(steps, kernel, lengths, strict=True)
-            zeros = [max(0, (s - 1) * stride + k - n) for s, k, n in needed]
+            padding = [(s - 1) * stride + k - n for s, k, n in needed]
+            zeros = [n if n > 0 else 0 for n in padding]
         padded = tuple(n + z for n, z in zip(lengths, zeros, strict=True))
         size = tuple((n - k) // stride + 1 for n, k in zip(padded, kernel, strict=True))
         return cls(shape, tuple(kernel), stride, tuple(z // 2 for z in zeros), padded, size)

@@ -1,0 +1,91 @@
+"""A region that returns a tuple inside a tuple.
+
+Case structure/nested-tuple-output, variant mindspore/jit.
+Source: pytorch issue 124725; Paddle's recompute with nested outputs
+"""
+
+import mindspore as ms
+import numpy as np
+from mindspore import Parameter, Tensor, nn, ops
+
+
+def inputs():
+    rng = np.random.default_rng(0)
+    x = Tensor(0.5 * rng.standard_normal((3, 4)), ms.float32)
+    w = Parameter(Tensor(0.5 * rng.standard_normal((4, 4)), ms.float32), name="w")
+    return {"x": x, "w": w}
+
+
+class Block(nn.Cell):
+    def __init__(self, w):
+        super().__init__()
+        self.w = w
+
+    def construct(self, x):
+        h = ops.matmul(x, self.w)
+        a = ops.sin(h)
+        b = ops.tanh(h)
+        c = ops.exp(a)
+        return (a, (b, c))
+
+
+class Net(nn.Cell):
+    def __init__(self, w):
+        super().__init__()
+        self.block = Block(w)
+
+    def construct(self, x):
+        a, (b, c) = self.block(x)
+        ab = a * b
+        z = ab * c
+        return (z, (b, c))
+
+
+def plain(w):
+    return Net(w)
+
+
+class RecomputedNet(nn.Cell):
+    def __init__(self, w):
+        super().__init__()
+        self.block = Block(w)
+
+    def construct(self, x):
+        a, (b, c) = ms.recompute(self.block, x)
+        ab = a * b
+        z = ab * c
+        return (z, (b, c))
+
+
+def recomputed(w):
+    return RecomputedNet(w)
+
+
+def run(forward):
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    values = inputs()
+    held = {k: v for k, v in values.items() if isinstance(v, Parameter)}
+    network = forward(**held)
+    weights = [values["w"]]
+
+    def compute(x):
+        outputs = network(x)
+        return ops.sum(outputs[0]), outputs
+
+    differentiate_compute = ms.jit(
+        ms.value_and_grad(compute, grad_position=(0,), weights=weights, has_aux=True)
+    )
+    (loss, outputs), (of_inputs, of_weights) = differentiate_compute(values["x"])
+    gradients = {"x": of_inputs, "w": of_weights[0]}
+    return {"outputs": outputs, "losses": [loss], "gradients": gradients}
+
+
+def main():
+    for name, forward in (("plain", plain), ("recomputed", recomputed)):
+        print(name)
+        for key, value in run(forward).items():
+            print(f"  {key}: {value}")
+
+
+if __name__ == "__main__":
+    main()

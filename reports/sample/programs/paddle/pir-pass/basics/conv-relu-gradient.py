@@ -1,0 +1,105 @@
+"""A recomputed convolution feeding a plain ReLU.
+
+Case basics/conv-relu-gradient, variant paddle/pir-pass.
+Source: mindspore.recompute, API page, example
+"""
+
+import numpy as np
+import paddle
+import paddle.nn.functional as F
+from paddle.base import core
+from paddle.distributed.fleet.utils import recompute
+from paddle.distributed.passes import PassContext, new_pass
+
+paddle.enable_static()
+
+
+def apply_recompute(main, startup, backward_from):
+    """Run again in backward what `recompute` has marked: the pass asks for operations' roles."""
+    role = core.op_proto_and_checker_maker.OpRole
+    for number, op in enumerate(main.global_block().ops):
+        op.op_role = int(role.Forward if number < backward_from else role.Backward)
+    recompute_pass = new_pass(
+        "auto_parallel_recompute_pir", {"refined_ops_patterns": []}
+    )
+    recompute_pass.apply([main], [startup], PassContext())
+
+
+def fetch(executor, main, feed, results):
+    """Run a program, and put the numbers that it computed in the place of its values."""
+    values = [
+        v for v in paddle.utils.flatten(results) if isinstance(v, paddle.pir.Value)
+    ]
+    numbers = iter(executor.run(main, feed=feed, fetch_list=values))
+
+    def number(value):
+        return next(numbers) if isinstance(value, paddle.pir.Value) else value
+
+    return paddle.utils.map_structure(number, results)
+
+
+def inputs():
+    x = np.array(np.full((2, 2, 2, 2), 2.0), dtype="float32")
+    w = np.array(np.full((2, 2, 2, 2), 1.0), dtype="float32")
+    return {"x": x, "w": w}
+
+
+def plain(x, w):
+    def conv(x):
+        y = F.conv2d(x, w, padding="same")
+        return y
+
+    y = conv(x)
+    z = F.relu(y)
+    return z
+
+
+def recomputed(x, w):
+    def conv(x):
+        y = F.conv2d(x, w, padding="same")
+        return y
+
+    y = recompute(conv, x)
+    z = F.relu(y)
+    return z
+
+
+def run(forward):
+    values = inputs()
+    fed = ["x", "w"]
+    main, startup = paddle.static.Program(), paddle.static.Program()
+    with paddle.static.program_guard(main, startup):
+        placed = dict(values)
+        for name in fed:
+            array = values[name]
+            placed[name] = paddle.static.data(name, array.shape, str(array.dtype))
+        for name in ["x", "w"]:
+            placed[name].stop_gradient = False
+        wanted = ["x", "w"]
+        sources = [placed[name] for name in wanted]
+        outputs = forward(**placed)
+        loss = outputs.sum()
+        backward_from = len(main.global_block().ops)
+        gradients = paddle.static.gradients(loss, sources)
+    if forward is recomputed:
+        apply_recompute(main, startup, backward_from)
+    executor = paddle.static.Executor(paddle.CPUPlace())
+    results = {
+        "outputs": outputs,
+        "losses": [loss],
+        "gradients": dict(zip(wanted, gradients)),
+    }
+    feed = {name: values[name] for name in fed}
+    found = fetch(executor, main, feed, results)
+    return found
+
+
+def main():
+    for name, forward in (("plain", plain), ("recomputed", recomputed)):
+        print(name)
+        for key, value in run(forward).items():
+            print(f"  {key}: {value}")
+
+
+if __name__ == "__main__":
+    main()

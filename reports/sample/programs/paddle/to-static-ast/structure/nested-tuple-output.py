@@ -1,0 +1,70 @@
+"""A region that returns a tuple inside a tuple.
+
+Case structure/nested-tuple-output, variant paddle/to-static-ast.
+Source: pytorch issue 124725; Paddle's recompute with nested outputs
+"""
+
+import numpy as np
+import paddle
+from paddle.distributed.fleet.utils import recompute
+
+
+def inputs():
+    rng = np.random.default_rng(0)
+    x = paddle.to_tensor(
+        0.5 * rng.standard_normal((3, 4)), dtype="float32", stop_gradient=False
+    )
+    w = paddle.nn.Parameter(
+        paddle.to_tensor(0.5 * rng.standard_normal((4, 4)), dtype="float32")
+    )
+    return {"x": x, "w": w}
+
+
+@paddle.jit.to_static(full_graph=True)
+def plain(x, w):
+    def block(x):
+        h = x @ w
+        a = paddle.sin(h)
+        b = paddle.tanh(h)
+        c = paddle.exp(a)
+        return (a, (b, c))
+
+    a, (b, c) = block(x)
+    ab = a * b
+    z = ab * c
+    return (z, (b, c))
+
+
+@paddle.jit.to_static(full_graph=True)
+def recomputed(x, w):
+    def block(x):
+        h = x @ w
+        a = paddle.sin(h)
+        b = paddle.tanh(h)
+        c = paddle.exp(a)
+        return (a, (b, c))
+
+    a, (b, c) = recompute(block, x)
+    ab = a * b
+    z = ab * c
+    return (z, (b, c))
+
+
+def run(forward):
+    values = inputs()
+    outputs = forward(**values)
+    loss = outputs[0].sum()
+    loss.backward()
+    gradients = {"x": values["x"].grad, "w": values["w"].grad}
+    return {"outputs": outputs, "losses": [loss], "gradients": gradients}
+
+
+def main():
+    for name, forward in (("plain", plain), ("recomputed", recomputed)):
+        print(name)
+        for key, value in run(forward).items():
+            print(f"  {key}: {value}")
+
+
+if __name__ == "__main__":
+    main()

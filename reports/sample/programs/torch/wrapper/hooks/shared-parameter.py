@@ -1,0 +1,78 @@
+"""A gradient hook on a parameter used inside a region and outside.
+
+Case hooks/shared-parameter, variant torch/wrapper.
+Source: torch's autograd tests, test_checkpointing_without_reentrant_parameter_used_in_an_out
+"""
+
+import numpy as np
+import torch
+from torch import nn
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
+    checkpoint_wrapper,
+)
+
+
+def inputs():
+    rng = np.random.default_rng(0)
+    x = torch.tensor(
+        0.5 * rng.standard_normal((3, 4)), dtype=torch.float32, requires_grad=True
+    )
+    w = nn.Parameter(
+        torch.tensor(0.5 * rng.standard_normal((4, 4)), dtype=torch.float32)
+    )
+    return {"x": x, "w": w}
+
+
+class Block(nn.Module):
+    def __init__(self, w):
+        super().__init__()
+        self.w = w
+
+    def forward(self, h0):
+        h = h0 @ self.w
+        s = torch.sin(h)
+        a = torch.exp(s)
+        return a
+
+
+def plain(x, w):
+    h0 = x @ w
+    block = Block(w)
+    a = block(h0)
+    z = a * a
+    return z
+
+
+def recomputed(x, w):
+    h0 = x @ w
+    block = checkpoint_wrapper(Block(w))
+    a = block(h0)
+    z = a * a
+    return z
+
+
+def run(forward):
+    values = inputs()
+    fired = []
+    values["w"].register_hook(lambda _: fired.append("w"))
+    outputs = forward(**values)
+    loss = outputs.sum()
+    loss.backward()
+    gradients = {"x": values["x"].grad, "w": values["w"].grad}
+    return {
+        "outputs": outputs,
+        "losses": [loss],
+        "gradients": gradients,
+        "state": {"hook of w": fired.count("w")},
+    }
+
+
+def main():
+    for name, forward in (("plain", plain), ("recomputed", recomputed)):
+        print(name)
+        for key, value in run(forward).items():
+            print(f"  {key}: {value}")
+
+
+if __name__ == "__main__":
+    main()
