@@ -200,8 +200,12 @@ def _procedure(case: Case) -> str:
     if procedure.kind == "train":
         words += f", {procedure.steps} steps of SGD({procedure.learning_rate:g})"
     if procedure.between:
-        done = {"reseed": "seeded anew", "draw": "drawn from"}[procedure.between]
-        words += f", the generator {done} before it"
+        done = {
+            "reseed": "the generator seeded anew",
+            "draw": "the generator drawn from",
+            "update": "all parameters halved",
+        }
+        words += f", {done[procedure.between]} before it"
     if case.release:
         words += f", {case.release} times"
     return words
