@@ -62,7 +62,13 @@ def _same(found: Any, expected: Any, what: str) -> None:
             np.testing.assert_allclose(found[name], array, rtol=1e-10, atol=1e-13, err_msg=name)
 
 
-@pytest.mark.parametrize("name", [n for n, c in CASES.items() if c.error is None])
+#: Where the rerun does something else by design, no one thing is expected of it.
+STEADY = [n for n, c in CASES.items() if c.error is None and not c.differs]
+#: Operations whose sine a program writes itself.
+WRITTEN = {"noted_sin", "unsteady_sin", "raise_in_rerun"}
+
+
+@pytest.mark.parametrize("name", STEADY)
 def test_programs_do_what_is_expected(
     name: str, programs: dict[str, Program], observer: Any
 ) -> None:
@@ -122,7 +128,7 @@ def test_printed_numbers_are_compared() -> None:
     assert EXPECTED.check_printed(printed, found)
 
 
-@pytest.mark.parametrize("name", [n for n, c in CASES.items() if c.error is None])
+@pytest.mark.parametrize("name", STEADY)
 def test_tape_counts_what_the_line_trace_counts(
     name: str, programs: dict[str, Program], observer: Any
 ) -> None:
@@ -137,7 +143,8 @@ def test_tape_counts_what_the_line_trace_counts(
     lines: Counter[tuple[str, str, str]] = Counter()
     for (site, phase), count in trace.completed.items():
         if site.region and site.op != "is_unwrapped_by":
-            lines[site.region.replace("-", "_"), site.op, phase] += count
+            op = "sin" if site.op in WRITTEN else site.op
+            lines[site.region.replace("-", "_"), op, phase] += count
     for (site, phase), count in trace.entered.items():
         lines[site.region.replace("-", "_"), "", phase] += count
     assert own == lines

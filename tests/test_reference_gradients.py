@@ -83,12 +83,50 @@ def _binary(op: str, low: float | None = None) -> list[Trial]:
     return [Trial(op, pair, low=low) for pair in pairs]
 
 
+def _solved(a: Any, b: Any) -> Any:
+    return tape.solve(tape.add(a, tape.tensor(4 * np.eye(3), dtype="float64")), b)
+
+
+def _accumulated(x: Any) -> Any:
+    return tape.accumulate_sin(x, tape.tensor(np.zeros(4), dtype="float64"))
+
+
+def _custom(x: Any) -> Any:
+    """Twice the sine, one of them without a gradient and the other with twice its own."""
+    return tape.add(tape.custom_sin(x), tape.stop_gradient(tape.sin(x)))
+
+
+def _drawn(x: Any) -> Any:
+    """The same slopes at every call."""
+    tape.seed(3)
+    return tape.rrelu(x)
+
+
 TRIALS = [
     *_binary("add"),
     *_binary("subtract"),
     *_binary("multiply"),
     *_binary("divide", low=0.5),
     Trial("negative", [(3, 4)]),
+    Trial("square", [(3, 4)]),
+    Trial("sqrt", [(3, 4)], low=0.5),
+    Trial("abs", [(3, 4)], low=0.5),
+    Trial("maximum", [(3, 4), (4,)]),
+    Trial("max", [(3, 4)]),
+    Trial("max", [(3, 4)], {"axis": 0, "keepdims": True}),
+    Trial("cumulative_sum", [(3, 4)]),
+    Trial("cumulative_sum", [(3, 4)], {"axis": 0}),
+    Trial("solve", [(3, 3), (3, 2)], call=_solved),
+    Trial("sin_or_cos", [(3, 4)], {"flag": False}),
+    Trial("branch_sin", [(3, 4)]),
+    Trial("loop_sin", [(3, 4)], {"times": 3}),
+    Trial("noted_sin", [(3, 4)]),
+    Trial("unsteady_sin", [(3, 4)], {"then": "values"}),
+    Trial("raise_in_rerun", [(3, 4)], {"flag": False}),
+    Trial("accumulate_sin", [(3, 4)], call=_accumulated),
+    Trial("add_in_place", [(3, 4), (3, 4)]),
+    Trial("custom_sin", [(3, 4)], call=_custom),
+    Trial("rrelu", [(3, 4)], call=_drawn),
     Trial("matmul", [(3, 4), (4, 2)]),
     Trial("matmul", [(2, 3, 4), (4, 2)]),
     Trial("matmul", [(2, 1, 3, 4), (5, 4, 2)]),
@@ -317,6 +355,22 @@ DEFINITIONS: dict[str, Callable[..., Any]] = {
     "multiply": lambda a, b: a * b,
     "divide": lambda a, b: a / b,
     "negative": lambda x: -x,
+    "square": np.square,
+    "sqrt": np.sqrt,
+    "abs": np.abs,
+    "maximum": np.maximum,
+    "max": lambda x, axis=-1, keepdims=False: x.max(axis, keepdims=keepdims),
+    "cumulative_sum": lambda x, axis=-1: np.cumsum(x, axis),
+    "solve": lambda a, b: np.linalg.inv(a + 4 * np.eye(3)) @ b,
+    "sin_or_cos": lambda x, flag: np.sin(x) if flag else np.cos(x),
+    "branch_sin": lambda x: np.sin(x) if x.sum() > 0 else np.cos(x),
+    "loop_sin": lambda x, times: np.sin(np.sin(np.sin(x))),
+    "noted_sin": np.sin,
+    "unsteady_sin": lambda x, then: np.sin(x),
+    "raise_in_rerun": lambda x, flag: np.sin(x),
+    "accumulate_sin": np.sin,
+    "add_in_place": np.add,
+    "custom_sin": lambda x: 2 * np.sin(x),
     "matmul": np.matmul,
     "linear": lambda x, w, b: np.einsum("...i,oi->...o", x, w) + b,
     "conv2d": lambda x, w, stride=1, padding="valid": _convolved(x, w, stride, padding == "same"),
@@ -348,7 +402,7 @@ DEFINITIONS: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.parametrize(
-    "trial", [t for t in TRIALS if t.op != "dropout"], ids=lambda trial: trial.id
+    "trial", [t for t in TRIALS if t.op not in ("dropout", "rrelu")], ids=lambda trial: trial.id
 )
 def test_value_is_the_definition(trial: Trial) -> None:
     arrays = trial.inputs()

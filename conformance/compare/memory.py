@@ -9,6 +9,7 @@ from conformance.compare.grouping import absence, partition, settle
 from conformance.compare.model import EXPECTATION, CrossStatus, CrossVerdict, Group
 from conformance.observation import ExpectedMemory
 from conformance.results import Result
+from conformance.verdict import Status
 
 CHECK = "retained memory"
 #: Bytes: an activation smaller than this drowns in what an allocator keeps for itself.
@@ -106,6 +107,9 @@ def _absence(result: Result) -> str:
     why = absence(result, CHECK)
     if why:
         return why
+    for verdict in result.verdicts:
+        if verdict.check == CHECK and verdict.status is Status.REPORT:
+            return verdict.message
     return "" if drop_of(result) is not None else "not observed"
 
 
