@@ -245,6 +245,11 @@ class Procedure:
     learning_rate: float = 0.0
     between: Between = ""
 
+    @property
+    def order(self) -> int:
+        """How often the loss is differentiated, one gradient after the other."""
+        return {"second_order": 2, "third_order": 3}.get(self.kind, 1)
+
 
 @dataclass(frozen=True)
 class ExpectedError:
@@ -359,9 +364,9 @@ class Case:
         others = {(r, s.label) for r, s in self.statements() if s.op != self.law.counts}
         return frozenset((r, s.label) for r, s in self.statements()) - others
 
-    def is_random(self, random_ops: frozenset[str]) -> bool:
-        """Whether any statement draws random numbers."""
-        return any(statement.op in random_ops for _, statement in self.statements())
+    def uses(self, operations: frozenset[str]) -> bool:
+        """Whether any statement is one of these operations."""
+        return any(statement.op in operations for _, statement in self.statements())
 
 
 def chains(nodes: tuple[Node, ...]) -> tuple[tuple[Node, ...], ...]:

@@ -19,9 +19,7 @@ from conformance.known import Entry
 from conformance.verdict import Level
 
 FILE = "coverage.csv"
-COLUMNS = (
-    *("yardstick", "framework", "subject", "scope", "cases", "variants", "check", "url", "why"),
-)
+COLUMNS = ("yardstick", "framework", "subject", "scope", "cases", "variants", "check", "url", "why")
 YARDSTICKS = ("test", "defect")
 #: What scopes count towards: tests that any implementation could be put to, tests of what some offer,
 #: defects that show in one process on a CPU.

@@ -25,7 +25,7 @@ import textwrap
 import tokenize
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -205,10 +205,8 @@ class Spelling(ABC):
         """`plain` or `recomputed`."""
         self.path, self._temporary = path, 0
         with self.code.indent(f"def {path}({', '.join(self.case.names())}):"):
-            if self.case.autocast:
-                with self.code.indent(self.autocast.format(dtype=self.case.autocast)):
-                    self.write_nodes(self.case.program, "")
-            else:
+            head = self.autocast.format(dtype=self.case.autocast)
+            with self.code.indent(head) if self.case.autocast else nullcontext():
                 self.write_nodes(self.case.program, "")
             self.code(f"return {self.tree(self.case.outputs)}")
         self.code("\n")
@@ -487,10 +485,8 @@ class Spelling(ABC):
 
     def write_inference(self) -> None:
         """The forward pass with gradients off, and what `run` returns."""
-        if self.without_gradients:
-            with self.code.indent(self.without_gradients):
-                self.code("outputs = forward(**values)", FORWARD)
-        else:
+        head = self.without_gradients
+        with self.code.indent(head) if head else nullcontext():
             self.code("outputs = forward(**values)", FORWARD)
         self.code(f'return {{"outputs": outputs{self.state_entry()}}}')
 
@@ -515,7 +511,7 @@ class Spelling(ABC):
     def state_entries(self) -> list[str]:
         """What is in the dict of state: buffers, how many notes there are, calls of hooks."""
         found = [f'"{a.name}": values["{a.name}"]' for a in self.case.state]
-        if any(statement.op in NOTED for _, statement in self.case.statements()):
+        if self.case.uses(NOTED):
             found.append('"noted": len(noted)')
         return found + [f'"hook of {n}": fired.count("{n}")' for n in self.case.hooks]
 

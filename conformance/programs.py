@@ -123,7 +123,7 @@ def write_programs(
             text=text.text,
             lines=text.lines,
             procedure=case.procedure.kind,
-            random=case.is_random(RANDOM),
+            random=case.uses(RANDOM),
             sources=tuple(sorted(case.sources())),
             release=case.release,
             then=None if case.error is None else dict(case.error.then),

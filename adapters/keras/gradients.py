@@ -12,10 +12,8 @@ from typing import Protocol
 from conformance.case import Case, Generator, Loss
 from conformance.emit import BACKWARD, FORWARD, Code
 
-#: Procedures of higher order: how many times gradients are taken of gradients.
-ORDERS: Mapping[str, int] = {"second_order": 2, "third_order": 3}
 #: Procedures with a second set of gradients.
-TWICE = frozenset({*ORDERS, "second_backward", "per_output"})
+TWICE = frozenset({"second_backward", "per_output", "second_order", "third_order"})
 
 
 class Writing(Protocol):
@@ -53,8 +51,8 @@ class TensorFlow:
 
     def write(self, spelling: Writing) -> None:
         code, kind = spelling.code, spelling.case.procedure.kind
-        if kind in ORDERS:
-            self._write_order(spelling, ORDERS[kind])
+        if spelling.case.procedure.order > 1:
+            self._write_order(spelling, spelling.case.procedure.order)
             return
         again = kind in ("second_backward", "per_output")
         self._write_forward(spelling, "persistent=True" if again else "")
@@ -105,8 +103,8 @@ class Torch:
         code("outputs = forward(**values)", FORWARD)
         code(f"loss = {spelling.loss()}")
         spelling.write_between()
-        if kind in ORDERS:
-            self._write_order(code, ORDERS[kind])
+        if spelling.case.procedure.order > 1:
+            self._write_order(code, spelling.case.procedure.order)
             return
         found = "{name: value.grad for name, value in wanted.items()}"
         words = []
@@ -168,8 +166,8 @@ class Jax:
         both = "" if other is None else spelling.loss(other)
         _write_loss(spelling, both, bool(changing), sites=kind == "functional")
         result = "(outputs, changed)" if changing else "outputs"
-        if kind in ORDERS:
-            self._write_order(code, result, ORDERS[kind])
+        if spelling.case.procedure.order > 1:
+            self._write_order(code, result, spelling.case.procedure.order)
         elif kind == "functional":
             call = "jax.value_and_grad(loss_of, has_aux=True)(wanted)"
             code(f"(loss, {result}), gradients = {call}")

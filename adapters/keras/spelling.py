@@ -207,7 +207,7 @@ class Spelling(Base):
             *self.backend.imports,
             "from keras import ops",
         )
-        order = gradients.ORDERS.get(case.procedure.kind, 1)
+        order = case.procedure.order
         if name == "jax" and order > 1:
             self.helpers = {**HELPERS, "custom_sin": CUSTOM_SIN_ORDERS.format(order=order)}
         self.without_gradients = self.backend.without_gradients

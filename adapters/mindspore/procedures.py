@@ -139,7 +139,7 @@ class Procedures(Base, ABC):
     def _write_gradients(self) -> None:
         code, case, kind = self.code, self.case, self.case.procedure.kind
         results = {"outputs": "outputs", "losses": "[loss]", "gradients": "gradients"}
-        if self.orders() > 1:
+        if self.case.procedure.order > 1:
             self._write_orders()
             results["again"] = "again"
         elif kind == "train":
@@ -155,21 +155,17 @@ class Procedures(Base, ABC):
         else:
             self._write_gradient_function("compute")
             self._write_differentiated("compute", "loss", "outputs")
-        if self.orders() == 1:
+        if self.case.procedure.order == 1:
             code(f"gradients = {self._gradients()}")
         pairs = ", ".join(f'"{key}": {value}' for key, value in results.items())
         code(f"return {{{pairs}{self.state_entry()}}}")
-
-    def orders(self) -> int:
-        """How often is differentiated."""
-        return {"second_order": 2, "third_order": 3}.get(self.case.procedure.kind, 1)
 
     def _write_orders(self) -> None:
         """The sum of all gradients is computed by a function, and differentiated as one; the third
         order does so with that function."""
         code, passed = self.code, self._passed()
         below, value, others = "compute", "loss", "outputs"
-        for name in ("compute_total", "compute_next")[: self.orders() - 1]:
+        for name in ("compute_total", "compute_next")[: self.case.procedure.order - 1]:
             with code.indent(f"def {name}({', '.join(passed)}):"):
                 self._write_gradient_function(below)
                 self._write_differentiated(below, value, others, inner=True)
@@ -192,7 +188,7 @@ class Procedures(Base, ABC):
 
     def _outermost(self) -> str:
         """The function that `run` itself differentiates."""
-        return ("compute", "compute_total", "compute_next")[self.orders() - 1]
+        return ("compute", "compute_total", "compute_next")[self.case.procedure.order - 1]
 
     def _write_gradient_function(self, name: str) -> None:
         if self.split:
@@ -229,7 +225,7 @@ class Procedures(Base, ABC):
             return
         weights = "weights=weights" if self._weights() else ""
         words = ", ".join([name, *passed, *filter(None, [weights]), "has_aux=True"])
-        site = None if self.orders() > 1 and name != "compute" else FORWARD
+        site = None if self.case.procedure.order > 1 and name != "compute" else FORWARD
         code(f"{value}, backward, {others} = ms.vjp({words})", site)
         if site:
             self.write_between()

@@ -480,7 +480,7 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
         self.write_assignment(node.gives, f"ms.vmap({mapped})({given})")
 
     def expression(self, statement: Statement) -> str:
-        if statement.op == "matmul" and self.orders() > 1 and not self.graph:
+        if statement.op == "matmul" and self.case.procedure.order > 1 and not self.graph:
             # `ops.matmul` itself has a gradient whose gradient lacks a part in PyNative mode.
             arguments = self.spelled(statement).arguments
             return f"ops.MatMul()({arguments['a']}, {arguments['b']})"

@@ -439,6 +439,7 @@ def executions(
             for key in forward:
                 rerun[key].setdefault(counted[key])
     times = 2 if kind == "second_backward" else steps
+    order = case.procedure.order
     cheap = {step.key for step in flow.steps() if step.statement.op not in COSTLY}
     cheap |= {(region, "") for region, _ in cheap if region}
     for key, seen in rerun.items():
@@ -447,12 +448,9 @@ def executions(
         if "cheap" in saves.get("region", "").split() and key in cheap:
             more = range(max(counts) + 1, times * forward[key] + 1)
             counts, reason = (*counts, *more), _WORDS["cheap"]
-        orders = {"second_order": 2, "third_order": 3}.get(kind, 1)
-        if orders > 1 and discipline == "minimal":
-            most = (2**orders - 1) * len_of(key, flow)
-            counts, reason = _second_order(counts, most), _WORDS["second order"]
-        elif orders > 1 and max(counts):
-            most = (2**orders - 1) * max(counts)
+        least = discipline == "minimal"
+        if order > 1 and (least or max(counts)):
+            most = (2**order - 1) * (len_of(key, flow) if least else max(counts))
             counts, reason = _second_order(counts, most), _WORDS["second order"]
         # Where the least is rerun, a region is what its own statements do: with none, it is nothing.
         own = key[1] or discipline != "minimal" or any(r == key[0] and s for r, s in rerun)

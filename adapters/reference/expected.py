@@ -47,7 +47,7 @@ def expect(
     bytes_ = None
     if case.procedure.kind != "inference":
         bytes_ = memory.expected(case, first, discipline, saves)
-    if draws is None and case.is_random(RANDOM):
+    if draws is None and case.uses(RANDOM):
         results = dict.fromkeys(results)
     elif _draws_anew(case):
         results |= dict.fromkeys(("gradients", "again", "parameters"))
@@ -95,12 +95,12 @@ def _evaluated(case: Case, draws: Any) -> tuple[Any, dict[str, Any]]:
             break
         losses.append(float(loss.data))
         wrt = [values[name] for name in case.wrt]
-        orders = {"second_order": 2, "third_order": 3}.get(kind, 1)
-        found = tape.gradient(loss, wrt, create_graph=orders > 1)
+        order = case.procedure.order
+        found = tape.gradient(loss, wrt, create_graph=order > 1)
         gradients = _arrays(case, found)
-        if orders > 1:
+        if order > 1:
             total = tape.total(found)
-            if orders > 2:
+            if order > 2:
                 total = tape.total(tape.gradient(total, wrt, create_graph=True))
             again = _arrays(case, tape.gradient(total, wrt))
         elif kind == "per_output":

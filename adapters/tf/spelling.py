@@ -219,8 +219,8 @@ class Spelling(Base):
         cotangent = ", output_gradients=cotangent" if self._one_graph else ""
         sources = ", ".join(f'"{n}": values["{n}"]' for n in self._sources())
         code(f"sources = {{{sources}}}")
-        if kind in ("second_order", "third_order"):
-            self._write_order(3 if kind == "third_order" else 2, cotangent)
+        if self.case.procedure.order > 1:
+            self._write_order(self.case.procedure.order, cotangent)
         elif kind in ("second_backward", "per_output"):
             self._write_taped("tf.GradientTape(persistent=True)")
             code(f"gradients = tape.gradient(loss, sources{cotangent})", BACKWARD)

@@ -16,18 +16,14 @@ from conformance.verdict import Level, Status, Verdict
 
 
 def _applies(case: Case) -> bool:
-    return bool(case.state) or _is_noted(case)
-
-
-def _is_noted(case: Case) -> bool:
-    return any(statement.op in NOTED for _, statement in case.statements())
+    return bool(case.state) or case.uses(NOTED)
 
 
 def _judge(evidence: Evidence) -> Verdict:
     start = {a.name: a.fill.numbers[0] for a in evidence.case.state if a.fill.kind == "full"}
     different: list[str] = []
     names = [array.name for array in evidence.case.state]
-    for name in [*names, *(["noted"] if _is_noted(evidence.case) else [])]:
+    for name in [*names, *(["noted"] if evidence.case.uses(NOTED) else [])]:
         control, found = evidence.plain.state.get(name), evidence.recomputed.state.get(name)
         if control is None or found is None:
             return CHECK.verdict(Status.REPORT, f"{name} was not observed")

@@ -88,7 +88,7 @@ def _case(
 def _randomness(case: Case | None, results: Mapping[str, Result]) -> Randomness:
     if case is None:
         return "unknown" if any(_holds_random(r) for r in results.values()) else "none"
-    if not case.is_random(RANDOM):
+    if not case.uses(RANDOM):
         return "none"
     return "not preserved" if "preserve-rng-off" in required_by(case) else "preserved"
 

@@ -24,8 +24,8 @@ class Drop:
     units: float
     least: float
     most: float
-    kept: float = 0.0
-    bound: float = -1.0
+    kept: float
+    bound: float
 
     @property
     def right(self) -> bool:
