@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -21,10 +21,11 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from conformance.capabilities import CAPABILITIES
-from conformance.errors import AdapterError, nearest
+from conformance.errors import AdapterError, ConformanceError, nearest
 from conformance.operations import OPERATIONS
 
 Discipline = OneOf["whole", "early-stop", "minimal"]
+Style = OneOf["call", "transform", "module"]
 DISCIPLINES: Mapping[str, str] = {
     "whole": "the whole region runs again; a nested region once more per level",
     "early-stop": "the region runs again until the last value that backward needs is back",
@@ -135,6 +136,30 @@ class AdapterModel(_Strict):
     time_limit: float = Field(default=120.0, description="Seconds for one case on one variant.")
     memory_limit: float = Field(default=12.0, description="GiB that the worker may allocate.")
     variants: dict[str, VariantModel]
+    implementations: dict[Style, dict[str, VariantModel]] = Field(
+        default={},
+        description="Where `--implementation` is taken: for each style in which a function can be given "
+        "regions, the variants that such programs have.",
+    )
+    implementation_options: dict[str, str] = Field(
+        default={},
+        description="Options that a function may be given beside those of cases, and what they mean.",
+    )
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """Somebody's function in the place of the framework's recompute.
+
+    `function` is `package.module:function`; `options` are its keywords for options of cases, `always`
+    the keywords of every call; `path` are absolute folders that Python looks for it in.
+    """
+
+    function: str
+    style: Style
+    options: Mapping[str, str]
+    always: Mapping[str, object]
+    path: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -144,6 +169,7 @@ class Variant:
     adapter: str
     name: str
     model: VariantModel
+    implementation: Implementation | None = None
 
     @property
     def id(self) -> str:
@@ -156,14 +182,22 @@ class Adapter:
 
     folder: Path
     model: AdapterModel
+    implementation: Implementation | None = None
+    #: Its list of known deviations, where that is not the folder's.
+    deviations: Path | None = None
 
     @property
     def name(self) -> str:
         return self.model.name
 
     @property
+    def known(self) -> Path:
+        """The file of its known deviations; it need not exist."""
+        return self.deviations or self.folder / "known.yaml"
+
+    @property
     def variants(self) -> tuple[Variant, ...]:
-        return tuple(Variant(self.name, n, m) for n, m in self.model.variants.items())
+        return tuple(self.variant(name) for name in self.model.variants)
 
     def variant(self, name: str) -> Variant:
         """The variant of that name. Raises `AdapterError` where there is none."""
@@ -173,7 +207,7 @@ class Adapter:
                 where=self.folder / "adapter.yaml",
                 hint=nearest(name, self.model.variants),
             )
-        return Variant(self.name, name, self.model.variants[name])
+        return Variant(self.name, name, self.model.variants[name], self.implementation)
 
     def load(self, module: str) -> ModuleType:
         """The adapter's module of that name, loaded from its file. Raises `AdapterError`."""
@@ -213,35 +247,47 @@ def read_adapter(folder: Path) -> Adapter:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise AdapterError(f"{place}: {first['msg']}", where=file) from error
-    for name, variant in model.variants.items():
-        for word in (*variant.lacks, *variant.refuses):
-            if word not in CAPABILITIES:
-                raise AdapterError(
-                    f"variant {name!r} speaks of an unknown capability {word!r}",
-                    where=file,
-                    hint=nearest(word, CAPABILITIES),
-                )
-        _check_saves(name, variant, file)
+    several = [
+        *model.variants.items(),
+        *(v for d in model.implementations.values() for v in d.items()),
+    ]
+    for name, variant in several:
+        check_words(f"variant {name!r}", variant.lacks, variant.refuses, variant.saves, file)
     return Adapter(folder.resolve(), model)
 
 
-def _check_saves(name: str, variant: VariantModel, file: Path) -> None:
-    for operation, words in variant.saves.items():
+def check_words(
+    who: str,
+    lacks: Iterable[str],
+    refuses: Iterable[str],
+    saves: Mapping[str, str],
+    where: object,
+    kind: type[ConformanceError] = AdapterError,
+) -> None:
+    """Raise `kind` where `who` lacks or refuses an unknown capability, or saves what there is not."""
+    for word in (*lacks, *refuses):
+        if word not in CAPABILITIES:
+            raise kind(
+                f"{who} speaks of an unknown capability {word!r}",
+                where=where,
+                hint=nearest(word, CAPABILITIES),
+            )
+    for operation, words in saves.items():
         known = set(REGION_SAVES)
         if operation != "region":
             if operation not in OPERATIONS:
-                raise AdapterError(
-                    f"variant {name!r} says what an unknown operation {operation!r} saves",
-                    where=file,
+                raise kind(
+                    f"{who} says what an unknown operation {operation!r} saves",
+                    where=where,
                     hint=nearest(operation, OPERATIONS),
                 )
             tensors = OPERATIONS[operation].tensors
             known = {tensor.rstrip("?.") for tensor in tensors} | {"out", "mask", "early"}
         for word in words.split():
             if word not in known:
-                raise AdapterError(
-                    f"variant {name!r} says that {operation!r} saves an unknown {word!r}",
-                    where=file,
+                raise kind(
+                    f"{who} says that {operation!r} saves an unknown {word!r}",
+                    where=where,
                     hint=nearest(word, known),
                 )
 

@@ -29,7 +29,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from conformance.adapter import Variant
+from conformance.adapter import Implementation, Variant
 from conformance.case import (
     Again,
     Array,
@@ -132,7 +132,7 @@ class Spelling(ABC):
         code()
         code(f"Case {in_docstring(case.id)}, variant {self.variant.id}.\n")
         code(f'Source: {in_docstring(case.source)}\n"""\n')
-        for line in self.imports:
+        for line in self.import_lines():
             code(line)
         code("\n")
         self.write_helpers()
@@ -142,6 +142,16 @@ class Spelling(ABC):
         self.write_run()
         self.write_main()
         return code
+
+    def import_lines(self) -> list[str]:
+        """The lines that import what a program may use; `imports`, and somebody's own recompute."""
+        if self.own is None:
+            return list(self.imports)
+        module, _, name = self.own.function.partition(":")
+        first, bound = name.partition(".")[0], self.callee.partition(".")[0]
+        line = f"from {module} import {first}" + (f" as {bound}" if bound != first else "")
+        hidden = re.compile(rf"from \S+ import {re.escape(bound)}")
+        return [*(given for given in self.imports if not hidden.fullmatch(given)), line]
 
     def refuse_clashes(self) -> None:
         """Raise `AdapterError` where a name of the case would hide one that the program imports."""
@@ -360,6 +370,56 @@ class Spelling(ABC):
         positional = [self.tree(t) for t in node.takes]
         return ", ".join([*positional, *(f"{k}={self.tree(t)}" for k, t in node.kwargs.items())])
 
+    # -- somebody's own recompute ---------------------------------------------------------------
+
+    @property
+    def own(self) -> Implementation | None:
+        """Somebody's own recompute, where the program is to use it in place of the framework's."""
+        return self.variant.implementation
+
+    @property
+    def callee(self) -> str:
+        """How a program calls somebody's own recompute: by its name, unless the case has that name."""
+        assert self.own is not None
+        name = self.own.function.partition(":")[2]
+        first, dot, rest = name.partition(".")
+        nodes = list(walk(self.case.program))
+        taken = {made for node in nodes for made in node_makes(node)} | set(self.case.names())
+        taken |= {function(region.name) for region in self.case.regions()} | _OWN_NAMES
+        return f"own_{first}{dot}{rest}" if first in taken else name
+
+    def own_keywords(self, region: Region) -> list[str]:
+        """The keywords of a call of somebody's own recompute: those of every call, then the options
+        of the case that it has keywords for."""
+        assert self.own is not None
+        named = self.own.options
+        found = [f"{name}={value!r}" for name, value in self.own.always.items()]
+        if "preserve_rng" in named:
+            found.append(f"{named['preserve_rng']}={region.preserve_rng}")
+        if "merge_adjacent" in named:
+            found.append(f"{named['merge_adjacent']}={region.merge_adjacent}")
+        if "save" in named and region.save:
+            found.append(f"{named['save']}={self.policy(region)}")
+        return found
+
+    def policy(self, region: Region) -> str:
+        """What a region keeps as an expression of the framework's; the case's words if it has none."""
+        return repr(list(region.save))
+
+    def own_call(self, block: str, arguments: str, region: Region) -> str:
+        """A call of a region (`block` is its expression) through somebody's own recompute."""
+        assert self.own is not None
+        keywords = self.own_keywords(region)
+        if self.own.style == "call":
+            return f"{self.callee}({', '.join(filter(None, [block, arguments, *keywords]))})"
+        return f"{self.own_transform(block, region)}({arguments})"
+
+    def own_transform(self, block: str, region: Region) -> str:
+        """The recomputed callable of a region that somebody's own recompute gives."""
+        return f"{self.callee}({', '.join([block, *self.own_keywords(region)])})"
+
+    # -- calls ---------------------------------------------------------------------------------
+
     @abstractmethod
     def recompute(self, region: Region) -> str:
         """The expression of the recomputed callable at a region's first call."""
@@ -551,6 +611,10 @@ class Spelling(ABC):
 
 
 _DRAWS = ("normal", "uniform", "integers")
+#: Names that every program has for itself.
+_OWN_NAMES = frozenset(
+    {"plain", "recomputed", "run", "main", "inputs", "values", "outputs", "forward"}
+)
 FORWARD = Site("phase", "run", "", "forward")
 BACKWARD = Site("phase", "run", "", "backward")
 

@@ -1,6 +1,7 @@
 """One exception per way to fail. Each message says what was found, what was expected and what to do.
 
-Reading cases raises `CaseError`; finding or reading an adapter `AdapterError`; reading results
+Reading cases raises `CaseError`; finding or reading an adapter `AdapterError`; describing somebody's
+own recompute `ImplementationError`; reading results
 `ResultsError` and its kinds; putting results together `ComparisonError`; starting an adapter
 `BrokenAdapterError`. The command line shows them as one message and exits with `exit_code`.
 """
@@ -28,6 +29,10 @@ class CaseError(ConformanceError):
 
 class AdapterError(ConformanceError):
     """An adapter folder is missing, malformed, or lacks a variant."""
+
+
+class ImplementationError(ConformanceError):
+    """An implementation is malformed, or an adapter has no place for it."""
 
 
 class ResultsError(ConformanceError):

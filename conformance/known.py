@@ -20,8 +20,6 @@ from conformance.errors import KnownError
 from conformance.results import KnownNote, Result
 from conformance.verdict import Status, Verdict
 
-FILE = "known.yaml"
-
 
 class EntryModel(BaseModel):
     """An entry as it is written."""

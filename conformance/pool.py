@@ -207,7 +207,7 @@ class _Worker:
         if self._pool is None:
             self.log.parent.mkdir(parents=True, exist_ok=True)
             self._folder = tempfile.mkdtemp(prefix=f"conformance-{self.adapter.name}-")
-            model = self.adapter.model
+            model, own = self.adapter.model, self.adapter.implementation
             # NumPy comes with the process, before its initializer can set anything.
             for name in _THREADS & set(self.environment):
                 os.environ.setdefault(name, self.environment[name])
@@ -220,6 +220,7 @@ class _Worker:
                     int(model.memory_limit * _GIB),
                     self._folder,
                     str(self.log),
+                    () if own is None else own.path,
                 ),
             )
         return self._pool

@@ -24,6 +24,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="NAME",
         help="only this variant (reentrant, torch/reentrant); repeatable",
     )
+    group.addoption(
+        "--implementation",
+        default="",
+        metavar="MODULE:FUNCTION_OR_FILE",
+        help="run the cases through this function in the place of the framework's recompute",
+    )
+    group.addoption(
+        "--option",
+        action="append",
+        default=[],
+        metavar="OPTION=KEYWORD",
+        help="the function's keyword for an option of cases (preserve_rng=preserve_rng_state)",
+    )
+    group.addoption(
+        "--always",
+        action="append",
+        default=[],
+        metavar="KEYWORD=VALUE",
+        help="a keyword that the function is always given (use_reentrant=False)",
+    )
+    group.addoption(
+        "--discipline",
+        choices=["whole", "early-stop", "minimal"],
+        help="how much the function runs again",
+    )
     group.addoption("--cases", type=Path, metavar="DIR", help="folder of case files")
     group.addoption("--adapters-folder", type=Path, metavar="DIR", help="folder of adapters")
     group.addoption("--reports", type=Path, metavar="DIR", help="where results go: reports/")
@@ -35,6 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     # Imported here, so that a pytest session of anything else does not pay for it.
     from conformance.errors import ConformanceError
+    from conformance.implementation import describe
     from conformance.places import find_places
     from conformance.selection import select
     from conformance.session import Suite
@@ -45,7 +71,17 @@ def pytest_configure(config: pytest.Config) -> None:
             config.getoption("adapters_folder"),
             config.getoption("reports"),
         )
-        selection = select(config.getoption("adapter"), config.getoption("variant"), places)
+        described = None
+        if config.getoption("implementation"):
+            described = describe(
+                config.getoption("implementation"),
+                config.getoption("option"),
+                config.getoption("always"),
+                config.getoption("discipline"),
+            )
+        selection = select(
+            config.getoption("adapter"), config.getoption("variant"), places, described
+        )
     except ConformanceError as error:
         raise pytest.UsageError(str(error)) from error
     if config.args_source is not pytest.Config.ArgsSource.ARGS:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from conformance.adapter import Adapter, Variant, find_adapter
 from conformance.case import Case
 from conformance.errors import AdapterError, nearest
-from conformance.known import FILE, Entry, read
+from conformance.implementation import Described, adapt
+from conformance.known import Entry, read
 from conformance.load import load_folder
 from conformance.places import Places
 
@@ -36,12 +37,22 @@ class Selection:
     chosen: tuple[Chosen, ...]
 
 
-def select(adapters: Sequence[str], variants: Sequence[str], places: Places) -> Selection:
-    """Read what a run needs. A variant is named alone or with its adapter (`torch/reentrant`).
+def select(
+    adapters: Sequence[str],
+    variants: Sequence[str],
+    places: Places,
+    described: Described | None = None,
+) -> Selection:
+    """Read what a run needs. A variant is named alone or with its adapter (`torch/reentrant`);
+    `described` is somebody's own recompute, to be put in the place of one adapter's.
 
     Raises `ConformanceError` for anything that does not exist or is malformed.
     """
     found = [find_adapter(name, places.adapters) for name in dict.fromkeys(adapters)]
+    if described is not None:
+        if len(found) != 1:
+            raise AdapterError("an implementation needs one adapter to run in, and no more")
+        found = [adapt(found[0], described)]
     names = [adapter.name for adapter in found]
     for name in names:
         if names.count(name) > 1:
@@ -57,7 +68,7 @@ def select(adapters: Sequence[str], variants: Sequence[str], places: Places) -> 
             tuple(
                 v for v in adapter.variants if not variants or any(_named(v, w) for w in variants)
             ),
-            read(adapter.folder / FILE),
+            read(adapter.known),
         )
         for adapter in found
     )

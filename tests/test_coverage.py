@@ -18,7 +18,6 @@ from conformance.coverage import (
     unexplained,
     validate,
 )
-from conformance.known import FILE as KNOWN
 from conformance.known import Entry
 from conformance.known import read as read_known
 from conformance.load import load_folder, load_text
@@ -94,7 +93,7 @@ def test_the_cases_cover_what_they_are_meant_to() -> None:
 
 
 def test_every_defect_is_a_known_deviation_that_names_it() -> None:
-    known = {a.name: read_known(a.folder / KNOWN) for a in ADAPTERS}
+    known = {a.name: read_known(a.known) for a in ADAPTERS}
     assert unexplained(LISTED, CASES, known) == ()
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from conformance import runner as module
-from conformance.known import FILE, read
+from conformance.known import read
 from conformance.programs import EmitFailure, program_path, write_programs
 from conformance.results import STAGES
 from conformance.runner import Runner, checks_of, complete
@@ -21,7 +21,7 @@ from tests import mini
 @pytest.fixture
 def runner(tmp_path):
     adapter = mini.adapter()
-    known = read(adapter.folder / FILE)
+    known = read(adapter.known)
     made = Runner(adapter, mini.places(tmp_path), tmp_path / "mini.log", known)
     yield made
     made.close()

@@ -202,12 +202,24 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
             for place, tree in enumerate(region.takes, start=first)
             if isinstance(tree, Ref) and isinstance(kinds.get(tree.name), bool | str | tuple)
         )
+        if self.own is not None:
+            return str(self.own_transform(block, region, static))
         words = [block, *([f"static_argnums={static}"] if static else [])]
         if self.variant.name in UNGUARDED:
             words.append("prevent_cse=False")
         if region.save:
             words.append(f"policy={policies.expression(region)}")
         return f"jax.checkpoint({', '.join(words)})"
+
+    def own_transform(self, block: str, region: Region, static: tuple[int, ...] = ()) -> str:
+        assert self.own is not None
+        words = [block, *self.own_keywords(region)]
+        if static and "static" in self.own.options:
+            words.append(f"{self.own.options['static']}={static}")
+        return f"{self.callee}({', '.join(words)})"
+
+    def policy(self, region: Region) -> str:
+        return str(policies.expression(region))
 
     def _named(self, region: Region) -> bool:
         """Whether the recomputed callable has a name of its own: it is configured once."""

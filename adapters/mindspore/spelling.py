@@ -448,6 +448,8 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
         callee = self.recompute(region)
         if self.path == "plain" or self.configured(region):
             return f"{callee}({self.call_arguments(node)})"
+        if self.own is not None:
+            return str(self.own_call(callee, self.call_arguments(node), region))
         merge = "output_recompute=True" if region.merge_adjacent else ""
         options = self._options(region, merge)
         words = [callee, self.call_arguments(node), options]

@@ -219,6 +219,8 @@ class Spelling(Base):
             return super().called(node, callee, region)
         block = "None" if region.block == "invalid" else function(region.name)
         arguments = self.call_arguments(node)
+        if self.own is not None:
+            return self.own_call(block, arguments, region)
         options = []
         if self.variant.name in ("reentrant", "hook"):
             options.append(f"use_reentrant={self.variant.name == 'reentrant'}")

@@ -55,7 +55,10 @@ class Spelling(Base):
             block = "None" if region.block == "invalid" else name
             options = "" if region.preserve_rng else ", preserve_rng=False"
             options += ", merge_adjacent=True" if region.merge_adjacent else ""
-            self.code(f"{self.recompute(region)} = tape.recompute({block}{options})")
+            made = f"tape.recompute({block}{options})"
+            if self.own is not None:
+                made = self.own_transform(block, region)
+            self.code(f"{self.recompute(region)} = {made}")
 
     def recompute(self, region: Region) -> str:
         return f"recomputed_{function(region.name)}"

@@ -67,7 +67,10 @@ class Spelling(Base):
             super().write_region(region)
         if self.path == "recomputed":
             block = "None" if region.block == "invalid" else name
-            self.code(f"recomputed_{name} = tf.recompute_grad({block})")
+            made = f"tf.recompute_grad({block})"
+            if self.own is not None:
+                made = self.own_transform(block, region)
+            self.code(f"recomputed_{name} = {made}")
 
     def recompute(self, region: Region) -> str:
         return f"recomputed_{function(region.name)}"

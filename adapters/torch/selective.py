@@ -72,9 +72,12 @@ class Policies(Base):
             self.code(KEEP_CALLS)
             self.code("\n")
 
+    def policy(self, region: Region) -> str:
+        return _contexts(region)
+
     def options(self, region: Region) -> list[str]:
         """The keywords of a region's call."""
-        return [*super().options(region), f"context_fn={_contexts(region)}"]  # type: ignore[misc]
+        return [*super().options(region), f"context_fn={self.policy(region)}"]  # type: ignore[misc]
 
 
 def _contexts(region: Region) -> str:

@@ -147,7 +147,9 @@ class Spelling(Base):
     }
 
     def __new__(cls, case: Case, variant: Variant) -> Spelling:
-        return super().__new__(OTHERS.get(variant.name, cls))
+        own = variant.implementation
+        name = "selective" if own is not None and "save" in own.options else variant.name
+        return super().__new__(OTHERS.get(name, cls))
 
     def tensor(self, array: Array, source: str) -> str:
         gradient = ", requires_grad=True" if array.gradient else ""
@@ -181,6 +183,8 @@ class Spelling(Base):
         if self.path == "plain" or self.variant.name == "memory-budget":
             return super().called(node, callee, region)
         block = "None" if region.block == "invalid" else function(region.name)
+        if self.own is not None:
+            return self.own_call(block, self.call_arguments(node), region)
         words = [block, self.call_arguments(node), *self.options(region)]
         return f"checkpoint({', '.join(filter(None, words))})"
 

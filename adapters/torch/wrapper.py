@@ -92,6 +92,8 @@ class Modules(Base):
         if self.path == "plain":
             return module
         module = "None" if region.block == "invalid" else module
+        if self.own is not None:
+            return self.own_transform(module, region)
         options = "" if region.preserve_rng else ", preserve_rng_state=False"
         return f"checkpoint_wrapper({module}{options})"
 

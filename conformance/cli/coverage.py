@@ -14,7 +14,7 @@ from conformance import coverage as covered
 from conformance.adapter import all_adapters
 from conformance.cli.options import AdaptersFolder, CasesFolder
 from conformance.errors import ConformanceError
-from conformance.known import FILE, read
+from conformance.known import read
 from conformance.load import load_folder
 from conformance.places import find_places
 
@@ -38,7 +38,7 @@ def coverage(
     found = load_folder(places.cases)
     adapters = all_adapters(places.adapters)
     covered.validate(listed, found, [v.id for a in adapters for v in a.variants])
-    known = {adapter.name: read(adapter.folder / FILE) for adapter in adapters}
+    known = {adapter.name: read(adapter.known) for adapter in adapters}
     unexplained = covered.unexplained(listed, found, known)
     if unexplained:
         raise ConformanceError("\n".join(unexplained), hint="add it to the adapter's known.yaml")

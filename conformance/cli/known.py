@@ -11,7 +11,7 @@ from rich.text import Text
 from conformance import results
 from conformance.cli.options import AdapterNames, AdaptersFolder, ReportsFolder, adapters_named
 from conformance.errors import ConformanceError
-from conformance.known import FILE, additions, append, read
+from conformance.known import additions, append, read
 from conformance.places import find_places
 
 
@@ -41,7 +41,7 @@ def known(
         raise ConformanceError("--update needs --adapter: say whose list it is")
     console = Console(highlight=False, soft_wrap=True)
     for found in adapters_named(adapter, places.adapters):
-        file = found.folder / FILE
+        file = found.known
         entries = read(file, unfinished=True)
         if update:
             run = results.read(places.reports / f"{found.name}.jsonl")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ import typer
 from conformance.adapter import Adapter, all_adapters, find_adapter
 from conformance.case import Case
 from conformance.errors import ConformanceError, nearest
+from conformance.implementation import Described, describe
 from conformance.load import load_folder
 from conformance.places import find_places
 
@@ -76,6 +78,48 @@ VariantNames = Annotated[
         show_default=False,
     ),
 ]
+
+
+class DisciplineName(StrEnum):
+    """How much runs again."""
+
+    WHOLE = "whole"
+    EARLY_STOP = "early-stop"
+    MINIMAL = "minimal"
+
+
+ImplementationName = Annotated[
+    str | None,
+    typer.Option(
+        "--implementation",
+        metavar="MODULE:FUNCTION|FILE",
+        help="Put this function in the place of the framework's recompute; or a YAML file about one.",
+        show_default=False,
+    ),
+]
+ImplementationOptions = Annotated[
+    list[str],
+    typer.Option(
+        "--option",
+        metavar="OPTION=KEYWORD",
+        help="The function's keyword for an option of cases: "
+        "preserve_rng=preserve_rng_state; repeatable.",
+        show_default=False,
+    ),
+]
+ImplementationAlways = Annotated[
+    list[str],
+    typer.Option(
+        "--always",
+        metavar="KEYWORD=VALUE",
+        help="A keyword that the function is always given: use_reentrant=False; repeatable.",
+        show_default=False,
+    ),
+]
+ImplementationDiscipline = Annotated[
+    DisciplineName | None,
+    typer.Option("--discipline", help="How much the function runs again.", show_default=False),
+]
 CaseName = Annotated[
     str,
     typer.Argument(
@@ -109,3 +153,23 @@ def adapters_named(names: list[str], folder: Path) -> tuple[Adapter, ...]:
     if names:
         return tuple(find_adapter(name, folder) for name in names)
     return all_adapters(folder)
+
+
+def implementation_described(
+    text: str | None,
+    options: list[str],
+    always: list[str],
+    discipline: DisciplineName | None,
+) -> Described | None:
+    """What the options say of somebody's own recompute; `None` where none is named.
+
+    Raises `ConformanceError` for options about an implementation that is not there.
+    """
+    if text:
+        return describe(text, options, always, discipline.value if discipline else None)
+    if options or always or discipline:
+        raise ConformanceError(
+            "--option, --always and --discipline speak of an implementation",
+            hint="name it with --implementation package.module:function",
+        )
+    return None

@@ -13,8 +13,13 @@ from conformance.cli.options import (
     AdapterNames,
     AdaptersFolder,
     CasesFolder,
+    ImplementationAlways,
+    ImplementationDiscipline,
+    ImplementationName,
+    ImplementationOptions,
     ReportsFolder,
     VariantNames,
+    implementation_described,
 )
 from conformance.cli.progress import Progress
 from conformance.places import find_places
@@ -33,6 +38,10 @@ def run(
     context: typer.Context,
     adapter: AdapterNames,
     variant: VariantNames = [],  # noqa: B006 (typer copies it)
+    implementation: ImplementationName = None,
+    option: ImplementationOptions = [],  # noqa: B006
+    always: ImplementationAlways = [],  # noqa: B006
+    discipline: ImplementationDiscipline = None,
     cases: CasesFolder = None,
     adapters_folder: AdaptersFolder = None,
     reports: ReportsFolder = None,
@@ -50,10 +59,13 @@ def run(
       conformance run --adapter torch --variant non-reentrant -k dropout
       conformance run --adapter ./my_adapter -x
       conformance run --adapter jax -n 2 --junitxml reports/jax.xml
+      conformance run --adapter torch --implementation my_package.memory:checkpoint
     """
     places = find_places(cases, adapters_folder, reports)
+    described = implementation_described(implementation, option, always, discipline)
     # One for each set of adapters: several may run side by side.
-    cache = places.reports / ".pytest_cache" / "-".join(Path(name).name for name in adapter)
+    names = [Path(name).name for name in adapter] + ([described.name] if described else [])
+    cache = places.reports / ".pytest_cache" / "-".join(names)
     arguments = [
         *("-p", "conformance", "-c", os.devnull, "--rootdir", str(places.cases.parent)),
         *("-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"),
@@ -70,6 +82,11 @@ def run(
     ]
     arguments += [word for name in adapter for word in ("--adapter", name)]
     arguments += [word for name in variant for word in ("--variant", name)]
+    if implementation:
+        arguments += ["--implementation", implementation]
+        arguments += [word for pair in option for word in ("--option", pair)]
+        arguments += [word for pair in always for word in ("--always", pair)]
+        arguments += ["--discipline", discipline.value] if discipline else []
     places.reports.mkdir(parents=True, exist_ok=True)
     code = pytest.main([*arguments, *context.args], plugins=[Progress()])
     if code == pytest.ExitCode.NO_TESTS_COLLECTED:

@@ -8,7 +8,7 @@ import os
 import platform
 import resource
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,20 @@ from conformance.program import Program
 _observers: dict[str, Any] = {}
 
 
-def start(environment: Mapping[str, str], memory_limit: int, folder: str, log: str | None) -> None:
+def start(
+    environment: Mapping[str, str],
+    memory_limit: int,
+    folder: str,
+    log: str | None,
+    path: Sequence[str] = (),
+) -> None:
     """Prepare the process: its own folder, its limits, and what must be set before an import.
 
-    `memory_limit` is in bytes; `log` is a file that takes everything the framework prints.
+    `memory_limit` is in bytes; `log` is a file that takes everything the framework prints; `path` are
+    the folders of somebody's own recompute.
     """
     os.environ.update(environment)
+    sys.path[:0] = path
     os.chdir(folder)
     resource.setrlimit(resource.RLIMIT_DATA, (memory_limit, memory_limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
