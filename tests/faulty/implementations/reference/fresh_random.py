@@ -2,6 +2,8 @@
 
 import tape
 
+CAUGHT_BY = ("randomness", "randomness/dropout-preserved")
 
-def recompute(function, **options):
+
+def checkpoint(function, **options):
     return tape.recompute(function, **{**options, "preserve_rng": False})

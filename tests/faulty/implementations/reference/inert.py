@@ -2,8 +2,10 @@
 
 import functools
 
+CAUGHT_BY = ("executions", "basics/mlp-block")
 
-def recompute(function, **options):
+
+def checkpoint(function, **options):
     if not callable(function):
         raise TypeError("not a callable")
 

@@ -4,10 +4,12 @@ import functools
 
 import tape
 
+CAUGHT_BY = ("release", "release/dropout")
+
 _left = []
 
 
-def recompute(function, **options):
+def checkpoint(function, **options):
     region = tape.recompute(function, **options)
 
     @functools.wraps(function)

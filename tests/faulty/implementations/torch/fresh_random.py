@@ -2,8 +2,10 @@
 
 import torch.utils.checkpoint
 
+CAUGHT_BY = ("randomness", "randomness/dropout-preserved")
 
-def checkpoint(function, *args, use_reentrant=None, preserve_rng_state=True, **kwargs):
+
+def checkpoint(function, *args, preserve_rng_state=True, **kwargs):
     return torch.utils.checkpoint.checkpoint(
-        function, *args, use_reentrant=use_reentrant, preserve_rng_state=False, **kwargs
+        function, *args, use_reentrant=False, preserve_rng_state=False, **kwargs
     )

@@ -5,6 +5,8 @@ import torch.utils.checkpoint
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+CAUGHT_BY = ("retained memory", "memory/chain-each")
+
 
 class Keep(TorchDispatchMode):
     def __init__(self):
@@ -26,7 +28,7 @@ def checkpoint(function, *args, **options):
         with keep:
             return function(*args, **kwargs)
 
-    results = torch.utils.checkpoint.checkpoint(keeping, *args, **options)
+    results = torch.utils.checkpoint.checkpoint(keeping, *args, use_reentrant=False, **options)
     for tensor in tree_leaves(results):
         if isinstance(tensor, torch.Tensor) and tensor.grad_fn is not None:
             tensor.grad_fn.metadata["kept"] = keep.kept

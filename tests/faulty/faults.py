@@ -1,0 +1,88 @@
+"""Faulty implementations of recompute: one small function in one file, with one fault.
+
+A file says what its fault is (its docstring's first line) and which check of which case is meant to
+catch it (`CAUGHT_BY`). All of a framework run through the same adapter as any implementation of
+somebody's own, see `implementation.yaml` beside them; `sound.py` is the control.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from conformance.adapter import Adapter, read_adapter
+from conformance.case import Case
+from conformance.implementation import adapt, describe
+from conformance.load import load_folder
+from conformance.places import find_places
+from conformance.results import Result
+from conformance.runner import Runner
+
+ROOT = Path(__file__).parents[2]
+FOLDER = Path(__file__).parent / "implementations"
+SOUND = "sound"
+CASES: Mapping[str, Case] = {case.id: case for case in load_folder(ROOT / "cases")}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault in one framework; `check` and `case` are what is meant to catch it."""
+
+    framework: str
+    name: str
+    title: str
+    check: str
+    case: str
+
+    @property
+    def id(self) -> str:
+        return f"{self.framework}/{self.name}"
+
+
+def faults_of(framework: str) -> tuple[Fault, ...]:
+    """The faults of a framework, by name."""
+    files = sorted((FOLDER / framework).glob("*.py"))
+    return tuple(_fault(file) for file in files if file.stem != SOUND)
+
+
+def frameworks() -> tuple[str, ...]:
+    """The frameworks that there are faults for."""
+    return tuple(sorted(file.parent.name for file in FOLDER.glob("*/implementation.yaml")))
+
+
+def _fault(file: Path) -> Fault:
+    tree = ast.parse(file.read_text("utf-8"))
+    title = (ast.get_docstring(tree) or "").partition("\n")[0]
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "CAUGHT_BY":
+            check, case = ast.literal_eval(node.value)
+            assert title, f"{file}: a docstring says what the fault is"
+            return Fault(file.parent.name, file.stem, title, check, case)
+    raise AssertionError(f"{file}: CAUGHT_BY = (check, case) is missing")
+
+
+def faulty_adapter(framework: str, name: str) -> Adapter:
+    """The adapter of a framework with one of the functions in place of its recompute."""
+    described = describe(str(FOLDER / framework / "implementation.yaml"))
+    model = described.model.model_copy(
+        update={
+            "function": f"{name}:checkpoint",
+            "name": f"{framework}-{name.replace('_', '-')}",
+        }
+    )
+    return adapt(read_adapter(ROOT / "adapters" / framework), replace(described, model=model))
+
+
+def run(adapter: Adapter, cases: Iterable[Case], folder: Path) -> dict[str, Result]:
+    """The results of cases, by case, on an adapter's only variant."""
+    (variant,) = adapter.variants
+    runner = Runner(adapter, find_places(reports=folder / "reports"), folder / "log.txt")
+    listed = list(cases)
+    try:
+        runner.start([variant])
+        runner.emit([(case, variant) for case in listed])
+        return {case.id: runner.run(case, variant) for case in listed}
+    finally:
+        runner.close()
