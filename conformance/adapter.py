@@ -145,6 +145,11 @@ class AdapterModel(_Strict):
         default={},
         description="Options that a function may be given beside those of cases, and what they mean.",
     )
+    usual_keywords: dict[str, str] = Field(
+        default={},
+        description="The keyword that functions of this framework usually have for an option of "
+        "cases; `conformance probe` looks for it.",
+    )
 
 
 @dataclass(frozen=True)

@@ -205,12 +205,12 @@ def adapt(adapter: Adapter, described: Described) -> Adapter:
         raise ImplementationError(
             f"adapter {adapter.name!r} takes no implementation of others", where=where
         )
-    style = model.style or next(iter(styles))
-    if styles.get(style) is None:
+    style: Style = next(iter(styles)) if model.style is None else model.style
+    if style not in styles:
         raise ImplementationError(
             f"adapter {adapter.name!r} has no style {style!r}",
             where=where,
-            hint=nearest(str(style), [str(known) for known in styles]),
+            hint=nearest(style, styles),
         )
     for name in model.options:
         known = {*OPTIONS, *adapter.model.implementation_options}

@@ -101,6 +101,13 @@ class Pool:
             found |= worker.describe(names)
         return found
 
+    def parameters(self, variant: str, function: str) -> tuple[str, ...]:
+        """The names of the keywords that `package.module:function` takes, as the worker imports it.
+
+        Raises `BrokenAdapterError` where it cannot be imported.
+        """
+        return self._worker(variant).parameters(function)
+
     def ready(self, variant: str) -> Broken | None:
         """See to it that the worker has imported the framework and warmed the variant up."""
         return self._worker(variant).ready(variant)
@@ -163,6 +170,20 @@ class _Worker:
             hint=f"pip install -r {self.adapter.folder / 'requirements.txt'}; log: {self.log}",
             detail=detail,
         )
+
+    def parameters(self, function: str) -> tuple[str, ...]:
+        """The names of the keywords that `package.module:function` takes.
+
+        Raises `BrokenAdapterError` where it cannot be imported.
+        """
+        answer = self._call(entry.parameters, (function,), IMPORT_LIMIT)
+        if isinstance(answer, Crashed | TimedOut | Broken):
+            problem = answer.message if isinstance(answer, Broken) else "its process died"
+            raise BrokenAdapterError(
+                f"{function} cannot be imported: {problem}",
+                hint="name the folder that it is in with `path` in the implementation's file",
+            )
+        return tuple(answer)
 
     def ready(self, variant: str) -> Broken | None:
         """See to it that the worker has imported the framework and warmed the variant up."""

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from conformance import __version__
-from conformance.cli import behaviours, cases, compare, coverage, known, report, run
+from conformance.cli import behaviours, cases, compare, coverage, known, probe, report, run
 from conformance.errors import ConformanceError
 
 EXIT_CODES = """\b
@@ -30,6 +30,7 @@ app = typer.Typer(
 )
 PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 app.command(context_settings=PASS_ON, epilog=EXIT_CODES)(run.run)
+app.command(epilog=EXIT_CODES)(probe.probe)
 app.command(epilog=EXIT_CODES)(compare.compare)
 app.command(epilog=EXIT_CODES)(report.report)
 app.command(epilog=EXIT_CODES)(behaviours.behaviours)

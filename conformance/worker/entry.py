@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import importlib.metadata
+import inspect
 import os
 import platform
 import resource
@@ -62,6 +64,23 @@ def observe(adapter: str, program: Program) -> Observation:
     gc.freeze()
     found: Observation = made.observe(program)
     return found
+
+
+def parameters(function: str) -> list[str]:
+    """The names of the keywords that `package.module:function` takes; none where it does not say.
+
+    Raises whatever the import raises.
+    """
+    module, _, name = function.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    try:
+        signature = inspect.signature(found)
+    except (TypeError, ValueError):  # a function of C's
+        return []
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return [p.name for p in signature.parameters.values() if p.kind in named]
 
 
 def describe(adapter: str, name: str, variants: list[str], packages: list[str]) -> dict[str, str]:
