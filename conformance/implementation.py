@@ -28,6 +28,7 @@ from conformance.adapter import (
     Adapter,
     Discipline,
     Implementation,
+    Only,
     Refusal,
     Style,
     VariantModel,
@@ -82,6 +83,7 @@ class ImplementationModel(BaseModel):
     offers: list[str] = Field(
         default=[], description="Capabilities that the adapter takes it not to have, and it has."
     )
+    only: Only | None = Field(default=None, description="As in `adapter.yaml`.")
     packages: list[str] = Field(default=[], description="Distributions whose versions are noted.")
     path: list[str] = Field(
         default=["."],
@@ -263,6 +265,7 @@ def _variant(variant: VariantModel, model: ImplementationModel) -> VariantModel:
         "exact": model.exact,
         "exact_gradients": model.exact_gradients,
         "saves": model.saves,
+        "only": model.only,
     }
     return variant.model_copy(
         update={

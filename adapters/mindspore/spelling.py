@@ -253,6 +253,8 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
         with self.code.indent(f"def {path}({', '.join(held)}):"):
             call = f"{self._net()}({', '.join(held)})"
             wanted = [r for r in self.case.regions() if self.configured(r)]
+            # Outer ones first: a cell is configured once, and what an inner one gives would be kept.
+            wanted.sort(key=lambda region: -len(self._inside(region)))
             if path == "plain" or not wanted:
                 self.code(f"return {call}")
             else:
@@ -268,6 +270,16 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
         return self.variant.name in ("graph-cell", "graph-primitive") or (
             region.granularity == "module"
         )
+
+    def _inside(self, region: Region) -> set[str]:
+        """The names of the regions that a region contains or calls, at whatever depth."""
+        found: set[str] = set()
+        for node in walk(region.body):
+            if isinstance(node, Region):
+                found.add(node.name)
+            elif isinstance(node, Again):
+                found |= {node.region} | self._inside(self.region_named(node.region))
+        return found
 
     def _net(self) -> str:
         at_the_call = any(not self.configured(r) for r in self.case.regions())
