@@ -49,6 +49,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=["whole", "early-stop", "minimal"],
         help="how much the function runs again",
     )
+    group.addoption(
+        "--known",
+        type=Path,
+        metavar="FILE",
+        help="a list of known deviations, in the place of the adapter's",
+    )
     group.addoption("--cases", type=Path, metavar="DIR", help="folder of case files")
     group.addoption("--adapters-folder", type=Path, metavar="DIR", help="folder of adapters")
     group.addoption("--reports", type=Path, metavar="DIR", help="where results go: reports/")
@@ -80,7 +86,11 @@ def pytest_configure(config: pytest.Config) -> None:
                 config.getoption("discipline"),
             )
         selection = select(
-            config.getoption("adapter"), config.getoption("variant"), places, described
+            config.getoption("adapter"),
+            config.getoption("variant"),
+            places,
+            described,
+            config.getoption("known"),
         )
     except ConformanceError as error:
         raise pytest.UsageError(str(error)) from error

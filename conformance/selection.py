@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from conformance.adapter import Adapter, Variant, find_adapter
 from conformance.case import Case
@@ -42,9 +43,11 @@ def select(
     variants: Sequence[str],
     places: Places,
     described: Described | None = None,
+    known: Path | None = None,
 ) -> Selection:
     """Read what a run needs. A variant is named alone or with its adapter (`torch/reentrant`);
-    `described` is somebody's own recompute, to be put in the place of one adapter's.
+    `described` is somebody's own recompute, to be put in the place of one adapter's, and `known` a
+    list of known deviations that takes the place of one adapter's.
 
     Raises `ConformanceError` for anything that does not exist or is malformed.
     """
@@ -53,6 +56,12 @@ def select(
         if len(found) != 1:
             raise AdapterError("an implementation needs one adapter to run in, and no more")
         found = [adapt(found[0], described)]
+    if known is not None:
+        if len(found) != 1:
+            raise AdapterError("a list of known deviations is one adapter's, and no more")
+        if not known.is_file():
+            raise AdapterError("no such file of known deviations", where=known)
+        found = [replace(found[0], deviations=known)]
     names = [adapter.name for adapter in found]
     for name in names:
         if names.count(name) > 1:

@@ -125,7 +125,7 @@ def test_commands_exist(page: Path, pytestconfig: pytest.Config) -> None:
 @pages
 def test_tox_environments_exist(page: Path) -> None:
     ini = (ROOT / "tox.ini").read_text("utf-8")
-    given = re.findall(r"\[testenv:\{?([\w,]+)\}?\]", ini)
+    given = re.findall(r"\[testenv:\{?([\w,-]+)\}?\]", ini)
     known = {name for group in given for name in group.split(",")}
     for program, *words in commands(page):
         if program == "tox" and "-e" in words:

@@ -24,11 +24,16 @@ from conformance.cli.options import (
     AdaptersFolder,
     CaseName,
     CasesFolder,
+    ImplementationAlways,
+    ImplementationName,
+    ImplementationOptions,
     VariantName,
     adapters_named,
     case_named,
+    implementation_described,
 )
 from conformance.errors import ConformanceError
+from conformance.implementation import adapt
 from conformance.places import find_places
 from conformance.programs import EmitFailure, texts
 from conformance.runner import checks_of, lacking
@@ -125,6 +130,9 @@ def emit(
     case: CaseName,
     adapter: AdapterName,
     variant: VariantName,
+    implementation: ImplementationName = None,
+    option: ImplementationOptions = [],  # noqa: B006 (typer copies it)
+    always: ImplementationAlways = [],  # noqa: B006
     cases: CasesFolder = None,
     adapters_folder: AdaptersFolder = None,
 ) -> None:
@@ -137,6 +145,8 @@ def emit(
     places = find_places(cases, adapters_folder)
     found = case_named(case, places.cases)
     owner = find_adapter(adapter, places.adapters)
+    described = implementation_described(implementation, option, always, None)
+    owner = owner if described is None else adapt(owner, described)
     chosen = owner.variant(variant.removeprefix(f"{owner.name}/"))
     unsupported = lacking(found, chosen)
     if unsupported is not None:

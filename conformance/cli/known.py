@@ -9,8 +9,15 @@ from rich.console import Console
 from rich.text import Text
 
 from conformance import results
-from conformance.cli.options import AdapterNames, AdaptersFolder, ReportsFolder, adapters_named
+from conformance.cli.options import (
+    AdapterNames,
+    AdaptersFolder,
+    ImplementationName,
+    ReportsFolder,
+    adapters_named,
+)
 from conformance.errors import ConformanceError
+from conformance.implementation import adapt, describe
 from conformance.known import additions, append, read
 from conformance.places import find_places
 
@@ -25,6 +32,7 @@ def known(
             "The reason is left for you to fill in: until then, a run refuses the list.",
         ),
     ] = False,
+    implementation: ImplementationName = None,
     adapters_folder: AdaptersFolder = None,
     reports: ReportsFolder = None,
 ) -> None:
@@ -35,12 +43,18 @@ def known(
       conformance known
       conformance known --adapter paddle
       conformance run --adapter paddle; conformance known --adapter paddle --update
+      conformance known --adapter torch --implementation mine.yaml --update
     """
     places = find_places(adapters=adapters_folder, reports=reports)
     if update and not adapter:
         raise ConformanceError("--update needs --adapter: say whose list it is")
     console = Console(highlight=False, soft_wrap=True)
-    for found in adapters_named(adapter, places.adapters):
+    chosen = adapters_named(adapter, places.adapters)
+    if implementation is not None:
+        if len(adapter) != 1:
+            raise ConformanceError("--implementation needs one --adapter to run in")
+        chosen = (adapt(chosen[0], describe(implementation)),)
+    for found in chosen:
         file = found.known
         entries = read(file, unfinished=True)
         if update:

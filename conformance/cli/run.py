@@ -42,6 +42,14 @@ def run(
     option: ImplementationOptions = [],  # noqa: B006
     always: ImplementationAlways = [],  # noqa: B006
     discipline: ImplementationDiscipline = None,
+    known: Annotated[
+        Path | None,
+        typer.Option(
+            "--known",
+            help="A list of known deviations, in the place of the adapter's.",
+            show_default=False,
+        ),
+    ] = None,
     cases: CasesFolder = None,
     adapters_folder: AdaptersFolder = None,
     reports: ReportsFolder = None,
@@ -87,6 +95,7 @@ def run(
         arguments += [word for pair in option for word in ("--option", pair)]
         arguments += [word for pair in always for word in ("--always", pair)]
         arguments += ["--discipline", discipline.value] if discipline else []
+    arguments += ["--known", str(known)] if known else []
     places.reports.mkdir(parents=True, exist_ok=True)
     code = pytest.main([*arguments, *context.args], plugins=[Progress()])
     if code == pytest.ExitCode.NO_TESTS_COLLECTED:

@@ -1,0 +1,278 @@
+"""Somebody's own recompute in the place of a framework's: how it is described, and what is written."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from conformance.adapter import Adapter, find_adapter
+from conformance.case import Case
+from conformance.cli.app import app
+from conformance.errors import ImplementationError
+from conformance.implementation import adapt, describe
+from conformance.load import load_folder
+from conformance.programs import EmitFailure, texts
+
+ROOT = Path(__file__).parents[1]
+ADAPTERS = ROOT / "adapters"
+CASES = {case.id: case for case in load_folder(ROOT / "cases")}
+TORCH = find_adapter("torch", ADAPTERS)
+
+
+def program(adapter: Adapter, case: Case, variant: str = "") -> str:
+    """The program that a case becomes."""
+    chosen = adapter.variant(variant) if variant else adapter.variants[0]
+    text = texts(adapter, [(case, chosen)])[case.id, chosen.id]
+    assert not isinstance(text, EmitFailure), text
+    return text.text
+
+
+def test_a_function_is_called_with_the_region_its_arguments_and_the_options_it_takes() -> None:
+    own = describe("my.memory:keep", ["preserve_rng=rng"], ["limit=3"])
+    text = program(adapt(TORCH, own), CASES["randomness/dropout-preserved"])
+    assert "from my.memory import keep\n" in text
+    assert "keep(block, x, limit=3, rng=True)" in text
+    assert "import checkpoint" not in text
+
+
+def test_a_case_that_asks_for_an_option_without_a_keyword_is_not_supported() -> None:
+    without = adapt(TORCH, describe("my.memory:keep")).variants[0].model.lacks
+    named = adapt(TORCH, describe("my.memory:keep", ["preserve_rng=rng"])).variants[0].model.lacks
+    assert "preserve_rng" in without["preserve-rng-off"]
+    assert "preserve-rng-off" not in named
+    assert {"policy", "merge-adjacent"} <= set(named)
+
+
+def test_a_policy_is_given_in_the_words_of_the_framework() -> None:
+    case = CASES["policies/save-matmul"]
+    own = adapt(TORCH, describe("my.memory:keep", ["save=context_fn"]))
+    text = program(own, case)
+    assert "context_fn=partial(" in text
+    assert "torch.ops.aten.mm.default" in text
+
+
+@pytest.mark.parametrize(
+    ("framework", "written"),
+    [
+        ("reference", "recomputed_block = keep(block)"),
+        ("torch", "keep(block, x, y)"),
+        ("jax", "keep(block)(x, y)"),
+        ("tf", "recomputed_block = keep(block)"),
+        ("paddle", "keep(block, x, y)"),
+        ("mindspore", "keep(self.block, x, y)"),
+    ],
+)
+def test_every_framework_takes_one(framework: str, written: str) -> None:
+    own = adapt(find_adapter(framework, ADAPTERS), describe("memory:keep"))
+    text = program(own, CASES["structure/two-outputs"])
+    assert "from memory import keep\n" in text
+    assert written in text
+
+
+def test_a_name_that_the_case_has_for_itself_gets_another() -> None:
+    own = adapt(TORCH, describe("memory:block"))
+    text = program(own, CASES["structure/two-outputs"])
+    assert "from memory import block as own_block\n" in text
+    assert "own_block(block, x, y)" in text
+
+
+def test_a_module_is_wrapped_once(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("function: memory:wrap\nstyle: module\n", "utf-8")
+    text = program(adapt(TORCH, describe(str(file))), CASES["structure/two-outputs"])
+    assert "block = wrap(Block(" in text
+
+
+def test_a_file_says_more(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        textwrap.dedent(
+            """
+            function: memory:keep
+            name: mine
+            title: My own
+            discipline: early-stop
+            lacks: {kwargs: not written yet}
+            offers: [notices-change]
+            path: [lib]
+            only: {cases: [basics/*], why: for now}
+            """
+        ),
+        "utf-8",
+    )
+    own = adapt(TORCH, describe(str(file), discipline="whole"))
+    (variant,) = own.variants
+    assert (own.name, variant.id, own.model.title) == ("mine", "mine/eager", "My own")
+    assert variant.model.discipline == "whole"  # what the command line says goes first
+    assert variant.model.lacks["kwargs"] == "not written yet"
+    assert "notices-change" not in variant.model.lacks
+    assert own.implementation is not None
+    assert own.implementation.path == (str(tmp_path / "lib"),)
+    assert own.known == tmp_path / "mine.known.yaml"
+    assert variant.model.only is not None
+    assert variant.model.only.leaves_out("memory/chain-each")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("memory.keep", "names no function"),
+        ("memory:keep; import os", "names no function"),
+        ("absent.yaml", "no such file"),
+    ],
+)
+def test_what_names_no_function_is_refused(text: str, words: str) -> None:
+    with pytest.raises(ImplementationError, match=words):
+        describe(text)
+
+
+@pytest.mark.parametrize(
+    ("options", "always", "words"),
+    [
+        (["preserve_rng"], [], "is not NAME=VALUE"),
+        (["preserve_rng=a b"], [], "is no keyword"),
+        ([], ["limit=os.getcwd()"], "no plain value"),
+        ([], ["a-b=1"], "is no keyword"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(
+    options: list[str], always: list[str], words: str
+) -> None:
+    with pytest.raises(ImplementationError, match=words):
+        describe("memory:keep", options, always)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("function: a:b\ndisciplin: whole\n", "did you mean 'discipline'"),
+        ("function: a:b\nlacks: {kwarg: none}\n", "did you mean 'kwargs'"),
+        ("function: a:b\nname: My Own\n", "lower-case"),
+        ("function: [\n", "not YAML"),
+        ("title: none\n", "function: Field required"),
+    ],
+)
+def test_a_malformed_file_is_refused(tmp_path: Path, content: str, words: str) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(content, "utf-8")
+    with pytest.raises(ImplementationError, match=words) as caught:
+        describe(str(file))
+    assert str(file) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("adapter", "content", "words"),
+    [
+        ("keras", "function: a:b\n", "takes no implementation"),
+        ("jax", "function: a:b\nstyle: module\n", "no style 'module'"),
+        ("torch", "function: a:b\noptions: {preserv_rng: a}\n", "did you mean 'preserve_rng'"),
+        ("torch", "function: a:b\nvariants: [eagr]\n", "did you mean 'eager'"),
+    ],
+)
+def test_what_an_adapter_has_no_place_for_is_refused(
+    tmp_path: Path, adapter: str, content: str, words: str
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(content, "utf-8")
+    with pytest.raises(ImplementationError, match=words):
+        adapt(find_adapter(adapter, ADAPTERS), describe(str(file)))
+
+
+OWN = """
+import functools
+
+import tape
+
+
+def keep(function, preserve_rng=True):
+    return tape.recompute(function, preserve_rng=preserve_rng)
+
+
+def nothing(function):
+    if not callable(function):
+        raise TypeError("not a function")
+
+    @functools.wraps(function)
+    def direct(*args, **kwargs):
+        if kwargs:
+            raise ValueError("no keywords here")
+        return function(*args)
+
+    return direct
+"""
+
+
+#: Cases enough to tell one function from another.
+FEW = (
+    "mlp-block",
+    "dropout-preserved",
+    "two-outputs",
+    "unused-output",
+    "keyword-argument",
+    "nested",
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a module of somebody's, and the current one."""
+    (tmp_path / "memory.py").write_text(OWN, "utf-8")
+    for name in ("basics", "randomness", "structure", "regions"):
+        text = (ROOT / "cases" / f"{name}.yaml").read_text("utf-8")
+        head, *cases = re.split(r"(?m)^  (?=[a-z0-9-]+:$)", text)
+        kept = [case for case in cases if case.partition(":")[0] in FEW]
+        (tmp_path / "cases").mkdir(exist_ok=True)
+        (tmp_path / "cases" / f"{name}.yaml").write_text("  ".join([head, *kept]), "utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def command(*words: str) -> tuple[int, str]:
+    """What a command ended with and printed."""
+    done = CliRunner().invoke(app, [*words, "--cases", "cases"])
+    return done.exit_code, done.output
+
+
+RUN = ("run", "--adapter", "reference")
+
+
+def test_a_run_is_green_for_one_that_is_right(folder: Path) -> None:
+    words = ("--implementation", "memory:keep", "--option", "preserve_rng=preserve_rng")
+    code, printed = command(*RUN, *words)
+    assert code == 0, printed
+    assert (folder / "reports" / "memory-keep.jsonl").is_file()
+
+
+def test_a_run_fails_for_one_that_recomputes_nothing(folder: Path) -> None:
+    assert command(*RUN, "--implementation", "memory:nothing")[0] == 1
+
+
+def test_one_that_cannot_be_imported_is_the_case_s_error_and_no_pass(folder: Path) -> None:
+    assert command(*RUN, "--implementation", "memori:keep")[0] == 1
+
+
+def test_options_without_an_implementation_are_refused(folder: Path) -> None:
+    assert command("run", "--adapter", "reference", "--discipline", "whole")[0] != 0
+
+
+def test_probe_writes_the_file_that_run_takes(folder: Path) -> None:
+    words = ("--adapter", "reference", "--implementation", "memory:keep")
+    code, printed = command("probe", *words, "--output", "mine.yaml")
+    assert code == 0, printed
+    text = (folder / "mine.yaml").read_text("utf-8")
+    assert "preserve_rng: preserve_rng" in text
+    assert "discipline: whole" in text
+    assert "refuses:" not in text
+    assert command(*RUN, "--implementation", "mine.yaml")[0] == 0
+
+
+def test_probe_says_what_is_refused_and_that_no_discipline_fits(folder: Path) -> None:
+    words = ("--adapter", "reference", "--implementation", "memory:nothing")
+    code, printed = command("probe", *words)
+    assert code == 0, printed
+    assert "raises: ValueError\n    match: no keywords here" in printed
+    assert "No discipline fits" in printed
