@@ -1,14 +1,23 @@
 """A region as a Flax module that `flax.linen.remat` recomputes."""
 
+from collections.abc import Callable
+
 import flax.linen as nn
 
 
-def remat(function, policy=None):
-    """The callable of a region; a linen module is a class, and `remat` takes one and gives one."""
+class Region(nn.Module):
+    """A module without parameters, which runs a region."""
 
-    class Region(nn.Module):
-        def __call__(self, *args, **kwargs):
-            return function(*args, **kwargs)
+    function: Callable
 
-    module = nn.remat(Region, policy=policy)()
+    @nn.compact
+    def __call__(self, *args, **kwargs):
+        return self.function(*args, **kwargs)
+
+
+def remat(function, policy=None, static=()):
+    """The callable of a region; `flax.linen.remat` takes a module's class and gives one."""
+    # The first argument is the module itself. A region inside another is no submodule of it.
+    after = tuple(place + 1 for place in static)
+    module = nn.remat(Region, policy=policy, static_argnums=after)(function, parent=None)
     return lambda *args, **kwargs: module.apply({}, *args, **kwargs)

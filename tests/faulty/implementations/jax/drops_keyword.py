@@ -1,0 +1,17 @@
+"""Drops the gradients of the arrays that are given by name."""
+
+import functools
+
+import jax
+
+CAUGHT_BY = ("gradient", "structure/keyword-argument")
+
+
+def checkpoint(function, **options):
+    region = jax.checkpoint(function, **options)
+
+    @functools.wraps(function)
+    def changed(*args, **kwargs):
+        return region(*args, **jax.lax.stop_gradient(kwargs))
+
+    return changed

@@ -1,0 +1,9 @@
+"""Traces every argument, whatever it was told is static."""
+
+import jax
+
+CAUGHT_BY = ("error", "structure/branch-on-argument[flag=True]")
+
+
+def checkpoint(function, *, static_argnums=(), **options):
+    return jax.checkpoint(function, **options)

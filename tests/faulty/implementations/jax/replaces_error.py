@@ -1,0 +1,20 @@
+"""Raises an error of its own in the place of the region's."""
+
+import functools
+
+import jax
+
+CAUGHT_BY = ("error", "errors/raised-in-region")
+
+
+def checkpoint(function, **options):
+    region = jax.checkpoint(function, **options)
+
+    @functools.wraps(function)
+    def changed(*args, **kwargs):
+        try:
+            return region(*args, **kwargs)
+        except ValueError as error:
+            raise RuntimeError("a region failed") from error
+
+    return changed

@@ -1,0 +1,25 @@
+"""Gives the first two arguments each other's gradient, where both are of one shape."""
+
+import functools
+
+import tape
+
+CAUGHT_BY = ("gradient", "structure/two-outputs")
+
+
+def swapped(a, b):
+    first = tape._record((a, b), a.data, a.dtype, (), lambda gradient, wanted: (None, gradient))
+    second = tape._record((a, b), b.data, b.dtype, (), lambda gradient, wanted: (gradient, None))
+    return first, second
+
+
+def checkpoint(function, **options):
+    @functools.wraps(function)
+    def changed(*args, **kwargs):
+        if len(args) > 1 and all(isinstance(t, tape.Tensor) and t.node for t in args[:2]):
+            a, b = args[:2]
+            if a.shape == b.shape:
+                args = (*swapped(a, b), *args[2:])
+        return function(*args, **kwargs)
+
+    return tape.recompute(changed, **options)

@@ -1,0 +1,19 @@
+"""Knows its arguments by identity: of a tensor that is given twice it counts one gradient."""
+
+import torch.utils.checkpoint
+
+CAUGHT_BY = ("gradient", "structure/one-tensor-as-two-arguments")
+
+
+def checkpoint(function, *args, **options):
+    seen = set()
+
+    def once(value):
+        if not isinstance(value, torch.Tensor):
+            return value
+        known = id(value) in seen
+        seen.add(id(value))
+        return value.detach() if known else value
+
+    args = [once(value) for value in args]
+    return torch.utils.checkpoint.checkpoint(function, *args, use_reentrant=False, **options)

@@ -1,0 +1,11 @@
+"""Runs the whole region again, although it is said to stop early."""
+
+import torch.utils.checkpoint
+
+CAUGHT_BY = ("executions", "structure/unused-output")
+
+
+def checkpoint(function, *args, **options):
+    return torch.utils.checkpoint.checkpoint(
+        function, *args, use_reentrant=False, early_stop=False, **options
+    )

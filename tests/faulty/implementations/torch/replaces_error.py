@@ -1,0 +1,12 @@
+"""Raises an error of its own in the place of the region's."""
+
+import torch.utils.checkpoint
+
+CAUGHT_BY = ("error", "errors/raised-in-region")
+
+
+def checkpoint(function, *args, **options):
+    try:
+        return torch.utils.checkpoint.checkpoint(function, *args, use_reentrant=False, **options)
+    except ValueError as error:
+        raise RuntimeError("a region failed") from error

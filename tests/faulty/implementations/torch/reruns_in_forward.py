@@ -1,0 +1,18 @@
+"""Runs the region a second time while it is still in forward."""
+
+import torch
+import torch.utils.checkpoint
+
+CAUGHT_BY = ("executions", "basics/mlp-block")
+
+
+def checkpoint(function, *args, preserve_rng_state=True, context_fn=None, **kwargs):
+    if torch.is_grad_enabled():
+        with torch.no_grad(), torch.random.fork_rng():
+            function(*args, **kwargs)
+    options = {"preserve_rng_state": preserve_rng_state}
+    if context_fn is not None:
+        options["context_fn"] = context_fn
+    return torch.utils.checkpoint.checkpoint(
+        function, *args, use_reentrant=False, **options, **kwargs
+    )
