@@ -1,0 +1,160 @@
+"""How MLX spells each operation: expressions, and the functions that a program defines for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from conformance.emit import Call, Spelling, Writer
+
+HELPERS: Mapping[str, str] = {
+    **Spelling.helpers,
+    "dropout": """
+        def dropout(x, p, key=None):
+            keep = mx.random.bernoulli(1 - p, x.shape, key)
+            return mx.where(keep, x / (1 - p), 0)
+        """,
+    # MLX has images and weights with the channels last.
+    "conv2d": """
+        def conv2d(x, w, stride=1, same=False):
+            x, w = x.transpose(0, 2, 3, 1), w.transpose(0, 2, 3, 1)
+            over = [size - 1 if same else 0 for size in w.shape[1:3]]
+            padding = [n // 2 for n in over], [n - n // 2 for n in over]
+            return mx.conv_general(x, w, stride, padding).transpose(0, 3, 1, 2)
+        """,
+    "max_pool2d": """
+        def max_pool2d(x, size):
+            return nn.MaxPool2d(size)(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+        """,
+    "avg_pool2d": """
+        def avg_pool2d(x, size):
+            return nn.AvgPool2d(size)(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+        """,
+    "batch_norm": """
+        def batch_norm(x, gamma, beta, running_mean, running_var, momentum, eps):
+            mean, var = x.mean(axis=(0, 2, 3)), x.var(axis=(0, 2, 3))
+            running_mean[...] = (1 - momentum) * running_mean + momentum * mean
+            running_var[...] = (1 - momentum) * running_var + momentum * var
+            mean, var, gamma, beta = (
+                part[:, None, None] for part in (mean, var, gamma, beta)
+            )
+            return (x - mean) * mx.rsqrt(var + eps) * gamma + beta
+        """,
+    "rrelu": """
+        def rrelu(x, low, high):
+            slope = mx.random.uniform(low, high, x.shape, x.dtype)
+            return mx.where(x >= 0, x, x * slope)
+        """,
+    "custom_sin": """
+        def custom_sin(x, reads):
+            @mx.custom_function
+            def sine(x):
+                return mx.sin(x)
+
+            @sine.vjp
+            def sine_backward(saved, g, _):
+                for _ in range(reads):
+                    x = saved
+                return 2 * mx.cos(x) * g
+
+            return sine(x)
+        """,
+    "accumulate_sin": """
+        def accumulate_sin(x, total):
+            total += mx.stop_gradient(x.sum(axis=0))
+            return mx.sin(x)
+        """,
+    "add_in_place": """
+        def add_in_place(a, b):
+            a += b
+            return a
+        """,
+}
+
+
+def _axis(call: Call) -> str:
+    axis, keepdims = call.options["axis"], call.options["keepdims"]
+    words = [] if axis is None else [f"axis={axis}"]
+    words += ["keepdims=True"] if keepdims else []
+    return f"{call.arguments['x']}.{call.op}({', '.join(words)})"
+
+
+def _conv2d(call: Call) -> str:
+    words = [call.arguments["x"], call.arguments["w"]]
+    words += [] if call.options["stride"] == 1 else [f"stride={call.options['stride']}"]
+    if call.options["padding"] == "same":
+        words.append("same=True")
+    return f"conv2d({', '.join(words)})"
+
+
+def _dropout(call: Call) -> str:
+    return f"dropout({call.arguments['x']}, {call.options['p']}{_key(call)})"
+
+
+def _uniform(call: Call) -> str:
+    low, high = call.options["low"], call.options["high"]
+    return f"mx.random.uniform({low}, {high}, {call.options['shape']}{_key(call)})"
+
+
+def _key(call: Call) -> str:
+    if "generator" in call.arguments:
+        return f", key={call.arguments['generator']}"
+    seed = call.options.get("seed")
+    return "" if seed is None else f", key=mx.random.key({seed})"
+
+
+def _uniform_from(call: Call) -> str:
+    if "numbers" in call.arguments:
+        return f"mx.array({call.arguments['numbers']}, mx.float32)"
+    return _uniform(call)
+
+
+OPERATIONS: Mapping[str, Writer] = {
+    "add": "{a} + {b}",
+    "subtract": "{a} - {b}",
+    "multiply": "{a} * {b}",
+    "divide": "{a} / {b}",
+    "negative": "-{x}",
+    "matmul": "{a} @ {b}",
+    "solve": "mx.linalg.solve({a}, {b}, stream=mx.cpu)",
+    "linear": "{x} @ {w}.T + {b}",
+    "conv2d": _conv2d,
+    "max_pool2d": "max_pool2d({x}, {size})",
+    "avg_pool2d": "avg_pool2d({x}, {size})",
+    "batch_norm": "batch_norm({x}, {gamma}, {beta}, {running_mean}, {running_var}, "
+    "momentum={momentum}, eps={eps})",
+    "layer_norm": "mx.fast.layer_norm({x}, {gamma}, {beta}, {eps})",
+    "embedding": "{table}[{indices}]",
+    "relu": "nn.relu({x})",
+    "gelu": "nn.gelu({x})",
+    "tanh": "mx.tanh({x})",
+    "sigmoid": "mx.sigmoid({x})",
+    "sin": "mx.sin({x})",
+    "cos": "mx.cos({x})",
+    "exp": "mx.exp({x})",
+    "log": "mx.log({x})",
+    "square": "mx.square({x})",
+    "sqrt": "mx.sqrt({x})",
+    "abs": "mx.abs({x})",
+    "maximum": "mx.maximum({a}, {b})",
+    "max": _axis,
+    "cumulative_sum": "mx.cumsum({x}, axis={axis})",
+    "softmax": "mx.softmax({x}, axis={axis})",
+    "dropout": _dropout,
+    "sum": _axis,
+    "mean": _axis,
+    "reshape": "{x}.reshape({shape})",
+    "permute_dims": "{x}.transpose({axes})",
+    "concat": "mx.concatenate({arrays}, axis={axis})",
+    "split": "mx.split({x}, {sections}, axis={axis})",
+    "astype": "{x}.astype(mx.{dtype})",
+    "stop_gradient": "mx.stop_gradient({x})",
+    "uniform": _uniform,
+    "uniform_from": _uniform_from,
+    "numpy_uniform": "mx.array(np.random.uniform({low}, {high}, {shape}), mx.float32)",
+    "python_uniform": "mx.array(random.uniform({low}, {high}), mx.float32)",
+    "rrelu": "rrelu({x}, {low}, {high})",
+    "custom_sin": "custom_sin({x}, {reads})",
+    "accumulate_sin": "accumulate_sin({x}, {total})",
+    "add_in_place": "add_in_place({a}, {b})",
+    "raise_if": "raise_if({x}, {flag})",
+}
