@@ -135,6 +135,29 @@ def test_draws_keep_their_numbers_when_the_program_overwrites_them(tmp_path: Pat
     assert draw.array.tolist() == [1.0] * 10
 
 
+FAILS = """        if len(ran) > 1:
+            raise ValueError("once was enough")
+"""
+
+
+def test_a_program_that_fails_when_it_is_run_again_is_at_fault(tmp_path: Path) -> None:
+    text = TEXT.replace("held = []", "held = []\n    ran = []")
+    text = text.replace("        held.append(np.zeros(10))\n", f"        ran.append(1)\n{FAILS}")
+    assert "once was enough" in text
+    error = Numpy().observe(program(tmp_path, text)).recomputed.error
+    assert error is not None
+    assert (error.type, error.message) == ("ValueError", "once was enough")
+
+
+def test_an_observer_that_fails_is_not_the_program(tmp_path: Path) -> None:
+    class Failing(Numpy):
+        def tracing(self, *_: Any, **__: Any) -> Any:
+            raise ValueError("I cannot trace")
+
+    with pytest.raises(ValueError, match="I cannot trace"):
+        Failing().observe(program(tmp_path, TEXT))
+
+
 def test_no_draws_where_nothing_is_random(tmp_path: Path) -> None:
     found = Numpy().observe(program(tmp_path, TEXT))
     assert found.recomputed.draws is None

@@ -122,13 +122,33 @@ class Observer(ABC):
     def run(
         self, program: Program, module: ModuleType, path: str, unobserved: dict[str, str]
     ) -> Run:
-        """One run, in passes. An exception in the values pass ends it, as `Run.error`."""
+        """One run, in passes. An exception of the program's ends it, as `Run.error`."""
         forward: Callable[..., Any] = getattr(module, path)
         run = self.values(program, module, forward)
         if run.error is not None:
             if program.then:
                 run = replace(run, good_run_after_error=self.good_run(program, module, forward))
             return run
+        try:
+            return self.watched(program, module, forward, run, unobserved)
+        except Exception as error:
+            # A program that ran once may fail when it is run again. Whether it is at fault, or the
+            # observer, is told by running it once more with nothing attached.
+            self.raised(error)
+            alone = self.values(program, module, forward)
+            if alone.error is None:
+                raise
+            return alone
+
+    def watched(
+        self,
+        program: Program,
+        module: ModuleType,
+        forward: Callable[..., Any],
+        run: Run,
+        unobserved: Mapping[str, str],
+    ) -> Run:
+        """`run` with what the passes after the first see of the program, run again for each."""
         if "executions" not in unobserved:
             run = self.count(program, module, forward, run)
         if "retained memory" not in unobserved and program.procedure in BACKWARD_PROCEDURES:
