@@ -389,7 +389,7 @@ class CaseModel(Model):
     release: Annotated[int, Field(ge=4, le=100)] | None = Field(
         default=None,
         description="Repeat the procedure so often, the garbage collector off, and see that nothing "
-        "is left over.",
+        "is left over; with an `error`, the run that ends in it.",
     )
     law: LawModel | None = Field(
         default=None, description="The law of growth that the case is a point of."

@@ -43,8 +43,11 @@ CHECKS: Mapping[str, Check] = {
 
 def applicable(case: Case) -> tuple[str, ...]:
     """The names of the checks that a case is put to, in the order of `CHECKS`."""
-    if case.error is not None:
-        return (error.CHECK.name,)
+    if (
+        case.error is not None
+    ):  # what ends in an error computes nothing; it may leave something behind
+        left = (release.CHECK.name,) if case.release else ()
+        return (error.CHECK.name, *left)
     return tuple(name for name, check in CHECKS.items() if check.applies(case))
 
 
@@ -57,13 +60,14 @@ def judge(
     """The verdicts of all applicable checks.
 
     `expect` gives the reference's expectation, for the random draws that the forward pass was seen
-    to make (or `None`). A run that did not finish has one verdict alone, of the check `error`.
+    to make (or `None`). A run that did not finish, and should have, has one verdict alone, of the check
+    `error`.
     """
     draws = observation.recomputed.draws
     forward = None if draws is None else tuple(d for d in draws if d.phase == "forward")
     evidence = Evidence(case, variant, expect(forward), observation)
     first = error.CHECK.judge(evidence)
-    if case.error is not None or observation.recomputed.error is not None:
+    if case.error is None and observation.recomputed.error is not None:
         return (first,)
     rest = [CHECKS[name] for name in applicable(case) if name != error.CHECK.name]
     return (first, *(check.unless_unobserved(evidence) for check in rest))

@@ -3,7 +3,9 @@
 The procedure is repeated, the garbage collector off, and what is held after each run is read. The
 first half is for caches to fill; over the second half, the slope of the recomputed program must be
 no more than the plain one's. Live tensors are whole numbers, so that one tensor left over per step
-shows; bytes may differ by up to half an activation per step.
+shows; bytes may differ by up to half an activation per step. Where every run is to end in an error,
+what the collector frees is not counted: an exception and the frames that it came through refer to
+each other.
 """
 
 from __future__ import annotations

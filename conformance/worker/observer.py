@@ -128,6 +128,10 @@ class Observer(ABC):
         if run.error is not None:
             if program.then:
                 run = replace(run, good_run_after_error=self.good_run(program, module, forward))
+            if program.release and "release" not in unobserved:
+                again: Any = _Failing(module, self.raised)
+                held, alive = self.leftovers(program, again, forward)
+                run = replace(run, held=held, alive=alive)
             return run
         try:
             return self.watched(program, module, forward, run, unobserved)
@@ -393,6 +397,25 @@ def error_seen(error: BaseException, program: Program) -> ErrorSeen:
     bases = tuple(base.__name__ for base in type(error).__mro__)
     message = str(error)
     return ErrorSeen(type(error).__name__, bases, message[:2000], phase)
+
+
+class _Failing:
+    """A program whose every run ends in an error that is expected. What only the garbage collector frees
+    is not counted: an exception and the frames that it came through refer to each other."""
+
+    def __init__(self, module: ModuleType, raised: Callable[[Exception], None]) -> None:
+        self._module, self._raised = module, raised
+
+    def run(self, forward: Callable[..., Any]) -> None:
+        """Run, and drop the error with all that it holds."""
+        try:
+            self._module.run(forward)
+        except Exception as error:
+            self._raised(error)
+        gc.collect()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
 
 
 class _Mallinfo2(ctypes.Structure):
