@@ -124,6 +124,7 @@ class Observer(Base):
             core.clear_executor_cache()
 
     def values(self, program: Program, module: ModuleType, forward: Callable[..., Any]) -> Run:
+        self._names = {}
         if self.variant != STATIC:
             # An exception that left a backward pass, of an earlier program or of the plain run,
             # leaves gradients switched off in Paddle, for the rest of the process.
@@ -205,6 +206,8 @@ class Observer(Base):
     def leftovers(
         self, program: Program, module: ModuleType, forward: Callable[..., Any]
     ) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+        if self.variant == STATIC and "executor" not in self._names:
+            return None, None  # the error came before there was a graph
         if self.variant == STATIC:  # a step is a run of the graph, `run` makes a new one each time
             step: Any = SimpleNamespace(run=lambda _: self._step(module))
             return super().leftovers(program, step, forward)
