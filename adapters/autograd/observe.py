@@ -1,0 +1,111 @@
+"""How autograd is observed: by the program's lines, and by what NumPy asks Python's allocator for."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType, ModuleType
+from typing import Any
+
+import numpy as np
+from autograd.tracer import getval, trace_stack
+from numpy.lib import tracemalloc_domain
+
+from conformance.observation import Array, Leaf, Phase
+from conformance.program import Program, Site
+from conformance.worker.observer import Observer as Base
+from conformance.worker.trace import Trace
+
+
+class Lines(Trace):
+    """Follows the lines. `checkpoint` calls the function again in forward already, to differentiate it:
+    that counts where it happens, but what is drawn then is a rerun's. It is told by the traces that
+    autograd has open, of which a rerun opens one more."""
+
+    def __init__(
+        self,
+        program: Program,
+        *,
+        on_phase: Callable[[str, FrameType], None] | None = None,
+        on_statement: Callable[[Site, Phase, Mapping[str, Any]], None] | None = None,
+    ) -> None:
+        open_at_first: list[int] = []
+
+        def told(site: Site, phase: Phase, names: Mapping[str, Any]) -> None:
+            open_at_first.append(trace_stack.top)
+            again = trace_stack.top > open_at_first[0]
+            if on_statement is not None:
+                on_statement(site, "rerun" if again else phase, names)
+
+        super().__init__(program, on_phase=on_phase, on_statement=told)
+
+
+class Observer(Base):
+    """Observes autograd."""
+
+    tracing = Lines
+    methods: Mapping[str, str] = {
+        "executions": "Python line trace",
+        "randomness": "values of the program's lines",
+        "retained memory": "tracemalloc, which NumPy tells of its arrays",
+        "release": "tracemalloc, which NumPy tells of its arrays",
+    }
+
+    def leaf(self, value: object) -> Leaf | None:
+        array = getval(value)
+        if not isinstance(array, np.ndarray | np.generic):
+            return None
+        return Leaf(np.array(array), str(array.dtype))
+
+    def generator(self) -> Array | None:
+        return np.random.uniform(size=4)
+
+    def unobserved(self, program: Program) -> Mapping[str, str]:
+        return {
+            "peak memory": "tracemalloc tells the peak of all that Python has, and not of arrays"
+        }
+
+    # -- memory --------------------------------------------------------------------------------
+
+    def retained(
+        self, program: Program, module: ModuleType, forward: Callable[..., Any]
+    ) -> int | None:
+        with _traced():
+            return super().retained(program, module, forward)
+
+    def leftovers(
+        self, program: Program, module: ModuleType, forward: Callable[..., Any]
+    ) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+        with _traced():
+            return super().leftovers(program, module, forward)
+
+    def held(self) -> int | None:
+        """Bytes of arrays alone: what Python has of its own grows with the graph."""
+        of_arrays = tracemalloc.DomainFilter(inclusive=True, domain=tracemalloc_domain)
+        traces = tracemalloc.take_snapshot().filter_traces([of_arrays]).traces
+        return sum(trace.size for trace in traces)
+
+    def nbytes(self, value: object) -> int:
+        array = _owner(getval(value))
+        return array.nbytes if isinstance(array, np.ndarray) else 0
+
+    def identity(self, value: object) -> int:
+        return id(_owner(getval(value)))
+
+
+@contextmanager
+def _traced() -> Iterator[None]:
+    """Allocations are counted inside: what was there before does not matter to a difference."""
+    tracemalloc.start()
+    try:
+        yield
+    finally:
+        tracemalloc.stop()
+
+
+def _owner(value: Any) -> Any:
+    """The array whose memory an array is a view of; anything else as it is."""
+    while isinstance(value, np.ndarray) and isinstance(value.base, np.ndarray):
+        value = value.base
+    return value

@@ -1,0 +1,171 @@
+"""How autograd spells each operation: NumPy, and the functions that a program defines of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from conformance.emit import Call, Spelling, Writer
+
+HELPERS: Mapping[str, str] = {
+    **Spelling.helpers,
+    "gelu": """
+        def gelu(x):
+            return x * (1 + erf(x / 2**0.5)) / 2
+        """,
+    "softmax": """
+        def softmax(x, axis):
+            e = np.exp(x - np.max(x, axis=axis, keepdims=True))
+            return e / np.sum(e, axis=axis, keepdims=True)
+        """,
+    "dropout": """
+        def dropout(x, p, rng=np.random):
+            keep = rng.uniform(size=x.shape) >= p
+            return x * keep / (1 - p)
+        """,
+    # What is convolved is turned round, unless it was before.
+    "conv2d": """
+        def conv2d(x, w, stride=1, same=False):
+            if same:
+                over = [size - 1 for size in w.shape[2:]]
+                x = np.pad(x, ((0, 0), (0, 0), *((n // 2, n - n // 2) for n in over)), mode="constant")
+            turned = w[:, :, ::-1, ::-1]
+            axes, channels = ([2, 3], [2, 3]), ([1], [1])
+            y = convolve(x, turned, axes=axes, dot_axes=channels, mode="valid")
+            return y[:, :, ::stride, ::stride]
+        """,
+    "max_pool2d": """
+        def max_pool2d(x, size):
+            n, c, h, w = (x.shape[0], x.shape[1], x.shape[2] // size, x.shape[3] // size)
+            windows = x[:, :, : h * size, : w * size]
+            return np.max(np.reshape(windows, (n, c, h, size, w, size)), axis=(3, 5))
+        """,
+    "avg_pool2d": """
+        def avg_pool2d(x, size):
+            n, c, h, w = (x.shape[0], x.shape[1], x.shape[2] // size, x.shape[3] // size)
+            windows = x[:, :, : h * size, : w * size]
+            return np.mean(np.reshape(windows, (n, c, h, size, w, size)), axis=(3, 5))
+        """,
+    # Running statistics are written to in place, and what is written has no gradient.
+    "batch_norm": """
+        def batch_norm(x, gamma, beta, running_mean, running_var, momentum, eps):
+            mean, var = np.mean(x, axis=(0, 2, 3)), np.var(x, axis=(0, 2, 3))
+            running_mean[...] = (1 - momentum) * running_mean + momentum * getval(mean)
+            running_var[...] = (1 - momentum) * running_var + momentum * getval(var)
+            mean, var, gamma, beta = (
+                part[:, None, None] for part in (mean, var, gamma, beta)
+            )
+            return (x - mean) / np.sqrt(var + eps) * gamma + beta
+        """,
+    "layer_norm": """
+        def layer_norm(x, gamma, beta, eps):
+            mean = np.mean(x, axis=-1, keepdims=True)
+            var = np.var(x, axis=-1, keepdims=True)
+            return (x - mean) / np.sqrt(var + eps) * gamma + beta
+        """,
+    "rrelu": """
+        def rrelu(x, low, high):
+            slope = np.random.uniform(low, high, x.shape).astype(x.dtype)
+            return np.where(x >= 0, x, x * slope)
+        """,
+    # The rule's numbers are made of the operation itself, so that higher orders go by it too.
+    "custom_sin": """
+        @primitive
+        def custom_sin(x, reads):
+            return np.sin(x)
+
+
+        def custom_sin_backward(result, x, reads):
+            def vjp(g):
+                for _ in range(reads):
+                    saved = x
+                return 2 * np.cos(saved) * g
+
+            return vjp
+
+
+        defvjp(custom_sin, custom_sin_backward)
+        """,
+    "accumulate_sin": """
+        def accumulate_sin(x, total):
+            total += getval(np.sum(x, axis=0))
+            return np.sin(x)
+        """,
+}
+
+
+def _axis(call: Call) -> str:
+    words = [call.arguments["x"]]
+    words += [] if call.options["axis"] is None else [f"axis={call.options['axis']}"]
+    words += ["keepdims=True"] if call.options["keepdims"] else []
+    return f"np.{call.op}({', '.join(words)})"
+
+
+def _conv2d(call: Call) -> str:
+    words = [call.arguments["x"], call.arguments["w"]]
+    words += [] if call.options["stride"] == 1 else [f"stride={call.options['stride']}"]
+    words += ["same=True"] if call.options["padding"] == "same" else []
+    return f"conv2d({', '.join(words)})"
+
+
+def _dropout(call: Call) -> str:
+    seed = call.options["seed"]
+    rng = "" if seed is None else f", np.random.default_rng({seed})"
+    return f"dropout({call.arguments['x']}, {call.options['p']}{rng})"
+
+
+def _uniform(call: Call) -> str:
+    low, high, seed = (call.options.get(word) for word in ("low", "high", "seed"))
+    rng = "np.random" if seed is None else f"np.random.default_rng({seed})"
+    rng = call.arguments.get("generator", rng)
+    return f"{rng}.uniform({low}, {high}, {call.options['shape']}).astype(np.float32)"
+
+
+OPERATIONS: Mapping[str, Writer] = {
+    "add": "{a} + {b}",
+    "subtract": "{a} - {b}",
+    "multiply": "{a} * {b}",
+    "divide": "{a} / {b}",
+    "negative": "-{x}",
+    "matmul": "{a} @ {b}",
+    "solve": "np.linalg.solve({a}, {b})",
+    "linear": "{x} @ {w}.T + {b}",
+    "conv2d": _conv2d,
+    "max_pool2d": "max_pool2d({x}, {size})",
+    "avg_pool2d": "avg_pool2d({x}, {size})",
+    "batch_norm": "batch_norm({x}, {gamma}, {beta}, {running_mean}, {running_var}, "
+    "momentum={momentum}, eps={eps})",
+    "layer_norm": "layer_norm({x}, {gamma}, {beta}, eps={eps})",
+    "embedding": "{table}[{indices}]",
+    "relu": "np.maximum({x}, 0)",
+    "gelu": "gelu({x})",
+    "tanh": "np.tanh({x})",
+    "sigmoid": "expit({x})",
+    "sin": "np.sin({x})",
+    "cos": "np.cos({x})",
+    "exp": "np.exp({x})",
+    "log": "np.log({x})",
+    "square": "np.square({x})",
+    "sqrt": "np.sqrt({x})",
+    "abs": "np.abs({x})",
+    "maximum": "np.maximum({a}, {b})",
+    "max": _axis,
+    "cumulative_sum": "np.cumsum({x}, axis={axis})",
+    "softmax": "softmax({x}, axis={axis})",
+    "dropout": _dropout,
+    "sum": _axis,
+    "mean": _axis,
+    "reshape": "np.reshape({x}, {shape})",
+    "permute_dims": "np.transpose({x}, {axes})",
+    "concat": "np.concatenate({arrays}, axis={axis})",
+    "split": "np.split({x}, {sections}, axis={axis})",
+    "astype": "{x}.astype(np.{dtype})",
+    "stop_gradient": "getval({x})",
+    "uniform": _uniform,
+    "uniform_from": _uniform,
+    "numpy_uniform": _uniform,
+    "python_uniform": "np.array(random.uniform({low}, {high}), dtype=np.float32)",
+    "rrelu": "rrelu({x}, {low}, {high})",
+    "custom_sin": "custom_sin({x}, {reads})",
+    "accumulate_sin": "accumulate_sin({x}, {total})",
+    "raise_if": "raise_if({x}, {flag})",
+}

@@ -1,0 +1,223 @@
+"""How autograd writes a case: NumPy functions, `autograd.checkpoint` around a region's function, and
+`make_vjp` of the loss.
+
+`checkpoint` differentiates with respect to the positional arguments of a function. `arguments` hands
+over the parameters that a region reads, which is how functions are written for autograd; `closure`
+leaves them to be read from outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from conformance.adapter import load_file
+from conformance.case import Again, Array, Literal, Loss, Ref, Region, Tree, walk
+from conformance.emit import BACKWARD, FORWARD, Writer, function
+from conformance.emit import Spelling as Base
+from conformance.program import Site
+
+operations: Any = load_file(
+    Path(__file__).parent / "operations.py", "conformance_adapter_autograd_operations"
+)
+
+#: Procedures that differentiate the sum of all gradients once more, and once more again.
+HIGHER = {"second_order": "total_of", "third_order": "second_total_of"}
+
+
+class Spelling(Base):
+    """Writes one case for `arguments` or `closure`."""
+
+    imports = (
+        "import random",
+        "import autograd.numpy as np",
+        "from autograd import checkpoint, make_vjp, value_and_grad",
+        "from autograd.builtins import dict, tuple",
+        "from autograd.extend import defvjp, primitive",
+        "from autograd.scipy.signal import convolve",
+        "from autograd.scipy.special import erf, expit",
+        "from autograd.tracer import getval",
+    )
+    helpers: Mapping[str, str] = operations.HELPERS
+    operations: Mapping[str, Writer] = operations.OPERATIONS
+    seeding = "np.random.seed({seed})"
+    drawing = "np.random.uniform()"
+    halving = "for name in {names}:\n    values[name] *= 0.5"
+
+    def tensor(self, array: Array, source: str) -> str:
+        return f"np.array({source}, dtype=np.{array.dtype})"
+
+    # -- regions ---------------------------------------------------------------------------------
+
+    def parameters(self, region: Region) -> str:
+        handed = self._handed(region)
+        if region.signature == "variadic":
+            return ", ".join([*handed, super().parameters(region)])
+        marks = ["*"] if region.signature == "keyword-only" and region.kwargs else []
+        return ", ".join([*self.formals(region), *handed, *marks, *region.kwargs])
+
+    def call_arguments(self, node: Region | Again) -> str:
+        region = node if isinstance(node, Region) else self.region_named(node.region)
+        words, handed = [self._traced(tree) for tree in node.takes], self._handed(region)
+        words = [*handed, *words] if region.signature == "variadic" else [*words, *handed]
+        return ", ".join([*words, *(f"{k}={self._traced(t)}" for k, t in node.kwargs.items())])
+
+    def write_region(self, region: Region) -> None:
+        site = Site("region", self.path, region.name, region.name)
+        with self.code.indent(f"def {function(region.name)}({self.parameters(region)}):", site):
+            self.write_unpacking(region)
+            self.write_nodes(region.body, region.name)
+            self.code(f"return {self._traced(region.gives)}")
+        self.code()
+        if self.path == "recomputed" and self._is_named(region):
+            self.code(f"remat_{function(region.name)} = {self._checkpoint(region)}")
+
+    def recompute(self, region: Region) -> str:
+        named = self._is_named(region)
+        return f"remat_{function(region.name)}" if named else self._checkpoint(region)
+
+    def _checkpoint(self, region: Region) -> str:
+        block = "None" if region.block == "invalid" else function(region.name)
+        return f"checkpoint({block})" if self.own is None else self.own_transform(block, region)
+
+    def _is_named(self, region: Region) -> bool:
+        """Whether the recomputed callable is made once, and has a name of its own."""
+        return any(
+            isinstance(n, Again) and n.region == region.name for n in walk(self.case.program)
+        )
+
+    def _handed(self, region: Region) -> list[str]:
+        """The parameters that a region reads, or a region that it calls, and does not take."""
+        if self.variant.name == "closure":
+            return []
+        read = self._read(region)
+        return [array.name for array in self.case.parameters if array.name in read]
+
+    def _read(self, region: Region) -> set[str]:
+        read = set(region.captured())
+        for node in walk(region.body):
+            if isinstance(node, Again):
+                read |= self._read(self.region_named(node.region))
+        return read
+
+    def _traced(self, tree: Tree) -> str:
+        """A tree that is handed to a recomputed callable or given by it, in containers of autograd's: it
+        does not follow what is inside Python's own."""
+        if self.path == "plain" or isinstance(tree, Ref | Literal):
+            return self.tree(tree)
+        if isinstance(tree, Mapping):
+            entries = ", ".join(f"{k!r}: {self._traced(t)}" for k, t in tree.items())
+            return f"dict({{{entries}}})"
+        return f"tuple([{', '.join(self._traced(part) for part in tree)}])"
+
+    # -- run -------------------------------------------------------------------------------------
+
+    def write_gradients(self) -> None:
+        code, kind = self.code, self.case.procedure.kind
+        self._write_losses()
+        again = ""
+        if kind == "functional":
+            code("loss, gradients = value_and_grad(loss_of)(wanted)")
+        elif kind in HIGHER:
+            code(f"vjp, total = make_vjp({HIGHER[kind]})(wanted)")
+            code("again = vjp(np.ones_like(total))")
+            code("loss, gradients = taken[0]")
+            again = f', "again": {self._chosen(self.case.wrt, "again")}'
+        else:
+            code("vjp, loss = make_vjp(loss_of)(wanted)", FORWARD)
+        code("outputs = seen[0]")
+        if kind not in ("functional", *HIGHER):
+            self.write_between()
+        if kind == "per_output":
+            code("loss, other = loss")
+            code("one, none = np.ones_like(loss), np.zeros_like(loss)")
+            code("gradients = vjp((one, none))", BACKWARD)
+            code("again = vjp((none, one))")
+        elif kind not in ("functional", *HIGHER):
+            code("gradients = vjp(np.ones_like(loss))", BACKWARD)
+        if kind == "second_backward":
+            code("again = vjp(np.ones_like(loss))")
+        if kind in ("per_output", "second_backward"):
+            again = f', "again": {self._chosen(self.case.wrt, "again")}'
+        gradients = self._chosen(self.case.wrt, "gradients")
+        results = f'"outputs": outputs, "losses": [loss], "gradients": {gradients}{again}'
+        code(f"return {{{results}{self.state_entry()}}}")
+
+    def write_training(self) -> None:
+        code, procedure = self.code, self.case.procedure
+        trained = [p.name for p in self.case.parameters if p.gradient]
+        self._write_losses()
+        code("losses = []")
+        with code.indent(f"for _ in range({procedure.steps}):"):
+            code("vjp, loss = make_vjp(loss_of)(wanted)", FORWARD)
+            code("outputs = seen.pop()")
+            self.write_between()
+            code("gradients = vjp(np.ones_like(loss))", BACKWARD)
+            with code.indent(f"for name in {_listed(trained)}:"):
+                # In place, so that `wanted` has it too.
+                code(f"values[name] -= {procedure.learning_rate} * gradients[name]")
+            code("losses.append(loss)")
+        gradients = self._chosen(self.case.wrt, "gradients")
+        parameters = self._chosen([p.name for p in self.case.parameters], "values")
+        results = f'"outputs": outputs, "losses": losses, "gradients": {gradients}, '
+        code(f'return {{{results}"parameters": {parameters}{self.state_entry()}}}')
+
+    def _write_losses(self) -> None:
+        """What is differentiated: `wanted`, the loss as a function of it, and for higher orders the sum
+        of all gradients as another one. What they find out beside is left in lists."""
+        code, kind = self.code, self.case.procedure.kind
+        code(f"wanted = {self._chosen(self._wanted(), 'values')}")
+        code("seen = []")
+        if kind in HIGHER:
+            code("taken = []")
+        code()
+        with code.indent("def loss_of(wanted):"):
+            functional = kind == "functional"
+            code("outputs = forward(**{**values, **wanted})", FORWARD if functional else None)
+            code("seen.append(outputs)")
+            loss = self._loss(self.case.loss)
+            if kind == "per_output":
+                loss = f"tuple([{loss}, {self._loss(self.case.then)}])"
+            # What follows is backward, for who recomputes there.
+            code(f"return {loss}", BACKWARD if functional else None)
+        code()
+        if kind not in HIGHER:
+            return
+        with code.indent("def total_of(wanted):"):
+            code("vjp, loss = make_vjp(loss_of)(wanted)", FORWARD)
+            code("gradients = vjp(np.ones_like(loss))", BACKWARD)
+            code("taken.append((loss, gradients))")
+            code(f"return sum(np.sum(gradients[name]) for name in {_listed(self.case.wrt)})")
+        code()
+        if kind == "third_order":
+            with code.indent("def second_total_of(wanted):"):
+                code("vjp, total = make_vjp(total_of)(wanted)")
+                code("gradients = vjp(np.ones_like(total))")
+                code(f"return sum(np.sum(gradients[name]) for name in {_listed(self.case.wrt)})")
+            code()
+
+    def _loss(self, loss: Loss | None) -> str:
+        assert loss is not None
+        place = self.loss_place(loss=loss)
+        return place if loss.reduction == "none" else f"np.{loss.reduction}({place})"
+
+    def _wanted(self) -> list[str]:
+        """The names that gradients are taken of: what asks for one, or where only a part of it is
+        wanted, that part."""
+        if self.case.procedure.kind == "part":
+            return [name for name in self.case.names() if name in self.case.wrt]
+        return [array.name for array in self.case.arrays if array.gradient]
+
+    def _chosen(self, names: Iterable[str], source: str) -> str:
+        """The entries of a dict with these names: written out where they are few."""
+        names = list(names)
+        if len(names) > 3:
+            return f"{{name: {source}[name] for name in {_listed(names)}}}"
+        return "{" + ", ".join(f'"{name}": {source}["{name}"]' for name in names) + "}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    """An expression for a sequence of names."""
+    written = [f'"{name}"' for name in names]
+    return f"({', '.join(written)}{',' * (len(written) == 1)})"
