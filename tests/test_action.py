@@ -1,0 +1,53 @@
+"""`action.yml`: what it hands over is what the commands take, and what it is given is used."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import typer
+import yaml
+
+from conformance.cli.app import app
+
+ACTION = Path(__file__).parents[1] / "action.yml"
+#: Taken by pytest.
+PYTESTS = {"--junitxml"}
+
+
+def action() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(ACTION.read_text("utf-8"))
+    return found
+
+
+def test_options_are_those_of_the_command() -> None:
+    group: Any = typer.main.get_command(app)
+    known = {name for p in group.commands["run"].params for name in p.opts} | PYTESTS
+    (text,) = [
+        s["run"]
+        for s in action()["runs"]["steps"]
+        if "conformance" in s["run"] and "run " in s["run"] and "words" in s["run"]
+    ]
+    assert set(re.findall(r"(?<![\w$])--[a-z-]+", text)) <= known
+
+
+def test_every_input_reaches_a_step_and_every_variable_a_command() -> None:
+    steps = action()["runs"]["steps"]
+    given = {name for step in steps for name in re.findall(r"inputs\.(\w+)", str(step["env"]))}
+    assert given == set(action()["inputs"])
+    for step in steps:
+        for name in step["env"]:
+            assert f"${name}" in step["run"], name
+
+
+def test_inputs_never_stand_in_a_script() -> None:
+    """They come from whoever calls the action: a shell must not read them as its own words."""
+    for step in action()["runs"]["steps"]:
+        assert "${{" not in step["run"]
+
+
+def test_scripts_are_bash() -> None:
+    for step in action()["runs"]["steps"]:
+        subprocess.run(["bash", "-n", "-c", step["run"]], check=True)
