@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated
+from typing import Annotated, TypeVar
 from typing import Literal as OneOf
 
 import yaml
@@ -26,6 +26,7 @@ from conformance.operations import OPERATIONS
 
 Discipline = OneOf["whole", "early-stop", "minimal"]
 Style = OneOf["call", "transform", "module"]
+M = TypeVar("M", bound=BaseModel)
 DISCIPLINES: Mapping[str, str] = {
     "whole": "the whole region runs again; a nested region once more per level",
     "early-stop": "the region runs again until the last value that backward needs is back",
@@ -244,14 +245,7 @@ def read_adapter(folder: Path) -> Adapter:
         raise AdapterError(
             "no adapter.yaml here", where=folder, hint="is this an adapter's folder?"
         )
-    try:
-        model = AdapterModel.model_validate(yaml.safe_load(file.read_text("utf-8")))
-    except yaml.YAMLError as error:
-        raise AdapterError(f"not YAML: {error}", where=file) from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise AdapterError(f"{place}: {first['msg']}", where=file) from error
+    model = read_model(file, AdapterModel, AdapterError)
     several = [
         *model.variants.items(),
         *(v for d in model.implementations.values() for v in d.items()),
@@ -259,6 +253,20 @@ def read_adapter(folder: Path) -> Adapter:
     for name, variant in several:
         check_words(f"variant {name!r}", variant.lacks, variant.refuses, variant.saves, file)
     return Adapter(folder.resolve(), model)
+
+
+def read_model(file: Path, kind: type[M], error: type[ConformanceError]) -> M:
+    """A YAML file as a model. Raises `error` with the file, the place in it and what is wrong."""
+    try:
+        return kind.model_validate(yaml.safe_load(file.read_text("utf-8")))
+    except yaml.YAMLError as raised:
+        raise error(f"not YAML: {raised}", where=file) from raised
+    except ValidationError as raised:
+        first = raised.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        unknown = first["type"] == "extra_forbidden" and len(first["loc"]) == 1
+        hint = nearest(place, kind.model_fields) if unknown else ""
+        raise error(f"{place}: {first['msg']}", where=file, hint=hint) from raised
 
 
 def check_words(

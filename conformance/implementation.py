@@ -21,8 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from conformance.adapter import (
     Adapter,
@@ -33,6 +32,7 @@ from conformance.adapter import (
     Style,
     VariantModel,
     check_words,
+    read_model,
 )
 from conformance.errors import ImplementationError, nearest
 
@@ -150,17 +150,7 @@ def _named(text: str) -> Described:
 def _read(file: Path) -> Described:
     if not file.is_file():
         raise ImplementationError("no such file", where=file)
-    try:
-        model = ImplementationModel.model_validate(yaml.safe_load(file.read_text("utf-8")))
-    except yaml.YAMLError as error:
-        raise ImplementationError(f"not YAML: {error}", where=file) from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        hint = ""
-        if first["type"] == "extra_forbidden":
-            hint = nearest(place, ImplementationModel.model_fields)
-        raise ImplementationError(f"{place}: {first['msg']}", where=file, hint=hint) from error
+    model = read_model(file, ImplementationModel, ImplementationError)
     return Described(model, file.absolute().parent, str(file))
 
 
