@@ -181,7 +181,8 @@ class _Worker:
             problem = answer.message if isinstance(answer, Broken) else "its process died"
             raise BrokenAdapterError(
                 f"{function} cannot be imported: {problem}",
-                hint="name the folder that it is in with `path` in the implementation's file",
+                hint="Python looks in the current folder, or in those of `path` in the "
+                "implementation's file, and then where it looks anyway",
             )
         return tuple(answer)
 

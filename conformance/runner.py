@@ -178,9 +178,13 @@ class Runner:
         self._programs: dict[Key, Program | EmitFailure] = {}
 
     def start(self, variants: Sequence[Variant]) -> Mapping[str, str]:
-        """Import the framework and warm up. Returns versions; raises `BrokenAdapterError`."""
+        """Import the framework, and somebody's own recompute, and warm up. Returns versions; raises
+        `BrokenAdapterError`."""
         with self.watch.stage("import"):
-            return self.pool.describe([variant.name for variant in variants])
+            found = self.pool.describe([variant.name for variant in variants])
+            if self.adapter.implementation is not None and variants:
+                self.pool.parameters(variants[0].name, self.adapter.implementation.function)
+        return found
 
     def emit(self, pairs: Sequence[tuple[Case, Variant]]) -> None:
         """Write the programs of these cases and variants, those that a variant can express."""

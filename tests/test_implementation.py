@@ -251,8 +251,11 @@ def test_a_run_fails_for_one_that_recomputes_nothing(folder: Path) -> None:
     assert command(*RUN, "--implementation", "memory:nothing")[0] == 1
 
 
-def test_one_that_cannot_be_imported_is_the_case_s_error_and_no_pass(folder: Path) -> None:
-    assert command(*RUN, "--implementation", "memori:keep")[0] == 1
+@pytest.mark.parametrize("function", ["memori:keep", "memory:kept"])
+def test_one_that_cannot_be_imported_is_one_message(folder: Path, function: str) -> None:
+    code, printed = command(*RUN, "--implementation", function)
+    assert code == 3
+    assert printed.count(f"{function} cannot be imported") == 1
 
 
 def test_options_without_an_implementation_are_refused(folder: Path) -> None:
