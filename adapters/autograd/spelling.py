@@ -130,7 +130,7 @@ class Spelling(Base):
         if kind not in ("functional", *HIGHER):
             self.write_between()
         if kind == "per_output":
-            code("loss, other = loss")
+            code("loss = loss[0]")
             code("one, none = np.ones_like(loss), np.zeros_like(loss)")
             code("gradients = vjp((one, none))", BACKWARD)
             code("again = vjp((none, one))")
