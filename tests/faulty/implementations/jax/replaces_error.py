@@ -4,7 +4,7 @@ import functools
 
 import jax
 
-CAUGHT_BY = ("error", "errors/raised-in-region")
+CAUGHT_BY = ("error", "errors/raised-in-nested-region")
 
 
 def checkpoint(function, **options):
