@@ -227,7 +227,7 @@ def adapt(adapter: Adapter, described: Described) -> Adapter:
         update={
             "name": described.name,
             "title": title,
-            "packages": [*adapter.model.packages, *model.packages],
+            "packages": [*model.packages, *adapter.model.packages],
             "variants": variants,
         }
     )

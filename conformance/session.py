@@ -247,6 +247,7 @@ class Suite:
             cases=cases_hash(cases),
             selection=self._selection(results, whole),
             started=self.started,
+            implementation=own.function if (own := chosen.adapter.implementation) else "",
         )
         write(file, header, results, make_footer(results, self.seconds[name]))
         return replace(

@@ -16,6 +16,7 @@ from conformance.errors import ImplementationError
 from conformance.implementation import adapt, describe
 from conformance.load import load_folder
 from conformance.programs import EmitFailure, texts
+from conformance.results import read
 
 ROOT = Path(__file__).parents[1]
 ADAPTERS = ROOT / "adapters"
@@ -244,7 +245,8 @@ def test_a_run_is_green_for_one_that_is_right(folder: Path) -> None:
     words = ("--implementation", "memory:keep", "--option", "preserve_rng=preserve_rng")
     code, printed = command(*RUN, *words)
     assert code == 0, printed
-    assert (folder / "reports" / "memory-keep.jsonl").is_file()
+    run = read(folder / "reports" / "memory-keep.jsonl")
+    assert (run.header.adapter, run.header.implementation) == ("memory-keep", "memory:keep")
 
 
 def test_a_run_fails_for_one_that_recomputes_nothing(folder: Path) -> None:
