@@ -48,6 +48,7 @@ class Observer(Base):
             "release": "host_memory_stat_current_value, allocated bytes",
         }
         self._names: Mapping[str, Any] = {}
+        self._named: Callable[..., Any] | None = None  # the forward pass that they are of
         self._broken: list[Exception] = []
         if variant in (COMPILED, STATIC):
             self.methods["executions"] = "operations of the programs, and kernels launched"
@@ -124,7 +125,6 @@ class Observer(Base):
             core.clear_executor_cache()
 
     def values(self, program: Program, module: ModuleType, forward: Callable[..., Any]) -> Run:
-        self._names = {}
         if self.variant != STATIC:
             # An exception that left a backward pass, of an earlier program or of the plain run,
             # leaves gradients switched off in Paddle, for the rest of the process.
@@ -181,6 +181,7 @@ class Observer(Base):
 
         launched = graphs.launches(watched)
         names = self._names = trace.names
+        self._named = forward
         if self.variant == STATIC:
             ops = graphs.operations(names["main"], program)
             before = [op for op in ops if not op.again]
@@ -206,8 +207,8 @@ class Observer(Base):
     def leftovers(
         self, program: Program, module: ModuleType, forward: Callable[..., Any]
     ) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
-        if self.variant == STATIC and "executor" not in self._names:
-            return None, None  # the error came before there was a graph
+        if self.variant == STATIC and self._named is not forward:
+            return None, None  # an error came before there was a graph: the names are another's
         if self.variant == STATIC:  # a step is a run of the graph, `run` makes a new one each time
             step: Any = SimpleNamespace(run=lambda _: self._step(module))
             return super().leftovers(program, step, forward)
