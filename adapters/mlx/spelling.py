@@ -142,7 +142,10 @@ class Spelling(Base):
                 code(f"values[name] = values[name] - {procedure.learning_rate} * gradients[name]")
             code("losses.append(loss)")
         parameters = self._chosen([p.name for p in self.case.parameters], "values")
-        results = '"outputs": outputs, "losses": losses, "gradients": gradients, '
+        gradients = "gradients"
+        if list(self.case.wrt) != self._wanted():
+            gradients = self._chosen(self.case.wrt, "gradients")
+        results = f'"outputs": outputs, "losses": losses, "gradients": {gradients}, '
         code(f'return {{{results}"parameters": {parameters}{self.state_entry()}}}')
 
     def _write_losses(self) -> None:
