@@ -72,11 +72,7 @@ def capabilities(cases: Iterable[Case], run: Callable[[Case], Ended]) -> Capable
     usable = [case for case in cases if case.error is None and case.law is None]
     needs = {case.id: required_by(case) for case in usable}
     waiting = sorted(usable, key=lambda c: (len(needs[c.id]), len(list(c.statements())), c.id))
-    failed: dict[str, Ended] = {}
-    while True:
-        chosen = _next(waiting, needs, found, failed)
-        if chosen is None:
-            break
+    while (chosen := _next(waiting, needs, found)) is not None:
         waiting.remove(chosen)
         ended = run(chosen)
         new = needs[chosen.id] - found.offered
@@ -85,7 +81,6 @@ def capabilities(cases: Iterable[Case], run: Callable[[Case], Ended]) -> Capable
         elif ended.error is not None and len(new) == 1:
             found.refused[min(new)] = ended.error
         else:
-            failed[chosen.id] = ended
             for word in new:
                 found.unclear[word] = f"{chosen.id}: {ended.how or ended.error}"
     for word in found.offered | set(found.refused):
@@ -94,15 +89,12 @@ def capabilities(cases: Iterable[Case], run: Callable[[Case], Ended]) -> Capable
 
 
 def _next(
-    waiting: Sequence[Case],
-    needs: Mapping[str, frozenset[str]],
-    found: Capable,
-    failed: Mapping[str, Ended],
+    waiting: Sequence[Case], needs: Mapping[str, frozenset[str]], found: Capable
 ) -> Case | None:
     """The case with the fewest capabilities that nothing is known of, none of them refused."""
     best: tuple[int, int, Case] | None = None
     for place, case in enumerate(waiting):
-        if case.id in failed or needs[case.id] & set(found.refused):
+        if needs[case.id] & set(found.refused):
             continue
         new = needs[case.id] - found.offered
         if new and (best is None or (len(new), place) < best[:2]):

@@ -195,15 +195,9 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
 
     def _checkpoint(self, region: Region) -> str:
         block = "None" if region.block == "invalid" else function(region.name)
-        kinds = {v.name: v.value for v in self.case.inputs if isinstance(v, Value)}
-        first = len(self._extra(region)) if region.signature == "variadic" else 0
-        static = tuple(
-            place
-            for place, tree in enumerate(region.takes, start=first)
-            if isinstance(tree, Ref) and isinstance(kinds.get(tree.name), bool | str | tuple)
-        )
         if self.own is not None:
-            return str(self.own_transform(block, region, static))
+            return str(self.own_transform(block, region))
+        static = self._static(region)
         words = [block, *([f"static_argnums={static}"] if static else [])]
         if self.variant.name in UNGUARDED:
             words.append("prevent_cse=False")
@@ -211,12 +205,21 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
             words.append(f"policy={policies.expression(region)}")
         return f"jax.checkpoint({', '.join(words)})"
 
-    def own_transform(self, block: str, region: Region, static: tuple[int, ...] = ()) -> str:
+    def _static(self, region: Region) -> tuple[int, ...]:
+        """The positions of a region's arguments that are no arrays."""
+        kinds = {v.name: v.value for v in self.case.inputs if isinstance(v, Value)}
+        first = len(self._extra(region)) if region.signature == "variadic" else 0
+        return tuple(
+            place
+            for place, tree in enumerate(region.takes, start=first)
+            if isinstance(tree, Ref) and isinstance(kinds.get(tree.name), bool | str | tuple)
+        )
+
+    def own_keywords(self, region: Region) -> list[str]:
         assert self.own is not None
-        words = [block, *self.own_keywords(region)]
-        if static and "static" in self.own.options:
-            words.append(f"{self.own.options['static']}={static}")
-        return f"{self.callee}({', '.join(words)})"
+        static = self._static(region) if "static" in self.own.options else ()
+        own = [f"{self.own.options['static']}={static}"] if static else []
+        return [*super().own_keywords(region), *own]
 
     def policy(self, region: Region) -> str:
         return str(policies.expression(region))

@@ -207,12 +207,13 @@ class Observer(Base):
     def leftovers(
         self, program: Program, module: ModuleType, forward: Callable[..., Any]
     ) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
-        if self.variant == STATIC and self._named is not forward:
+        if self.variant != STATIC:
+            return super().leftovers(program, module, forward)
+        if self._named is not forward:
             return None, None  # an error came before there was a graph: the names are another's
-        if self.variant == STATIC:  # a step is a run of the graph, `run` makes a new one each time
-            step: Any = SimpleNamespace(run=lambda _: self._step(module))
-            return super().leftovers(program, step, forward)
-        return super().leftovers(program, module, forward)
+        # A step is a run of the graph, `run` makes a new one each time.
+        step: Any = SimpleNamespace(run=lambda _: self._step(module))
+        return super().leftovers(program, step, forward)
 
 
 def essence(message: str) -> str:

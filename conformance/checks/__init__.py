@@ -43,9 +43,8 @@ CHECKS: Mapping[str, Check] = {
 
 def applicable(case: Case) -> tuple[str, ...]:
     """The names of the checks that a case is put to, in the order of `CHECKS`."""
-    if (
-        case.error is not None
-    ):  # what ends in an error computes nothing; it may leave something behind
+    if case.error is not None:
+        # What ends in an error computes nothing; it may leave something behind.
         left = (release.CHECK.name,) if case.release else ()
         return (error.CHECK.name, *left)
     return tuple(name for name, check in CHECKS.items() if check.applies(case))

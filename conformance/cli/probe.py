@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +30,7 @@ from conformance.implementation import Described, adapt
 from conformance.load import load_folder
 from conformance.places import Places, find_places
 from conformance.results import Result
-from conformance.runner import Runner
+from conformance.runner import Runner, lacking
 from conformance.verdict import Status
 
 
@@ -118,16 +118,10 @@ def _capabilities(
 ) -> probing.Capable:
     trial = adapt(owner, described)
     variant = trial.variants[0]
-    can = [case for case in cases if not _is_lacking(case, trial)]
+    can = [case for case in cases if lacking(case, variant) is None]
     with _runner(trial, places) as runner:
         runner.emit([(case, variant) for case in can if case.law is None])
         return probing.capabilities(can, lambda case: probing.ended(runner.run(case, variant)))
-
-
-def _is_lacking(case: Case, trial: Adapter) -> bool:
-    from conformance.runner import lacking
-
-    return lacking(case, trial.variants[0]) is not None
 
 
 def _changed(described: Described, **words: object) -> Described:
@@ -151,9 +145,5 @@ def _written(described: Described, found: probing.Capable) -> str:
         lines.append(
             "# No discipline fits its reruns: a run will say under `executions` what differs."
         )
-    lines += [f"# Not told apart: {word} ({how})" for word, how in _sorted(found.unclear)]
+    lines += [f"# Not told apart: {word} ({how})" for word, how in sorted(found.unclear.items())]
     return "\n".join([*lines, yaml.safe_dump(said, sort_keys=False, width=96)])
-
-
-def _sorted(words: Mapping[str, str]) -> list[tuple[str, str]]:
-    return sorted(words.items())
