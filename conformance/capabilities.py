@@ -36,6 +36,7 @@ CAPABILITIES: Mapping[str, str] = {
     "function": "any function of tensors can be recomputed",
     "functional": "gradients are asked of a transform of a function",
     "generator": "random operations draw from an explicit generator or key of the framework",
+    "gradient-flag": "a tensor tells whether a gradient can reach it",
     "hooks": "a parameter calls a function of the program whenever its gradient is there",
     "in-place": "operations that write their result over an argument",
     "inference": "a forward pass with gradients switched off",

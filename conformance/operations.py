@@ -435,6 +435,13 @@ _ALL = (
         "a bool",
         capability="wrapped",
     ),
+    _op(
+        "asks_gradient",
+        "x",
+        "whether a gradient can reach x, as x itself tells it",
+        "a bool",
+        capability="gradient-flag",
+    ),
 )
 
 OPERATIONS: Mapping[str, Operation] = {operation.name: operation for operation in _ALL}

@@ -172,6 +172,7 @@ TABLE: dict[str, list[Row]] = {
         Row("one-bit-rounded", PASS, "2 gradients equal", seen=_grad(x=SLIGHTLY), variant=ROUNDED),
         Row("none-of-zero", PASS, "2 gradients", both=_grad(x=array([0, 0])), seen=_grad(x=None), expected=replace(EXPECTED, gradients={**GRADIENTS, "x": array([0, 0])})),
         Row("none-depends", PASS, "2 gradients", both=_grad(x=None), expected=replace(EXPECTED, gradients={**GRADIENTS, "x": None})),
+        Row("zeros-for-none", FAIL, "gradient with respect to x is zeros, not None, but nothing depends on it", control=_grad(x=None), seen=_grad(x=array([0, 0])), expected=replace(EXPECTED, gradients={**GRADIENTS, "x": array([0, 0])})),
         Row("nothing-depends", FAIL, "gradient with respect to x is not zero, but nothing depends on it", control=_grad(x=None), expected=replace(EXPECTED, gradients={**GRADIENTS, "x": None})),
         Row("broken-plain", BROKEN, "gradient with respect to x of the plain run differs", both=_grad(x=OFF)),
         Row("broken-plain-none", BROKEN, "gradient with respect to x is None in the plain run", both=_grad(x=None)),

@@ -26,6 +26,7 @@ WITHOUT_GRADIENT = {
     "uniform_from": "test_sources_of_random_numbers_have_no_gradient",
     "numpy_uniform": "test_sources_of_random_numbers_have_no_gradient",
     "python_uniform": "test_sources_of_random_numbers_have_no_gradient",
+    "asks_gradient": "test_a_tensor_tells_whether_a_gradient_can_reach_it",
     "is_unwrapped_by": "test_a_recomputed_callable_gives_the_original_back",
 }
 
@@ -297,6 +298,16 @@ def test_a_seed_of_its_own_leaves_the_generator_alone() -> None:
     x = tape.tensor(np.ones(64))
     assert (tape.dropout(x, seed=5).data == tape.dropout(x, seed=5).data).all()
     assert tape.random_state()[0] == before
+
+
+def test_a_tensor_tells_whether_a_gradient_can_reach_it() -> None:
+    x, frozen = tape.tensor([1.0], gradient=True), tape.tensor([1.0])
+    assert tape.asks_gradient(tape.sin(x))
+    assert not tape.asks_gradient(tape.sin(frozen))
+    assert not tape.asks_gradient(tape.stop_gradient(x))
+    a, d = tape.recompute(lambda x: (tape.sin(x), tape.stop_gradient(x)))(x)
+    assert tape.asks_gradient(a)
+    assert not tape.asks_gradient(d)
 
 
 def test_a_recomputed_callable_gives_the_original_back() -> None:

@@ -157,6 +157,7 @@ class Spelling(Base):
         "split": "paddle.split({x}, {sections}, axis={axis})",
         "astype": '{x}.astype("{dtype}")',
         "stop_gradient": "{x}.detach()",
+        "asks_gradient": "not {x}.stop_gradient",
         "uniform": _uniform,
         "uniform_from": 'paddle.to_tensor({generator}.uniform({low}, {high}, {shape}), dtype="float32")',
         "numpy_uniform": 'paddle.to_tensor(np.random.uniform({low}, {high}, {shape}), dtype="float32")',

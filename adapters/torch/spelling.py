@@ -135,6 +135,7 @@ class Spelling(Base):
         "split": _split,
         "astype": "{x}.to(torch.{dtype})",
         "stop_gradient": "{x}.detach()",
+        "asks_gradient": "{x}.requires_grad",
         "uniform": _uniform,
         "uniform_from": _uniform,
         "numpy_uniform": "torch.tensor(np.random.uniform({low}, {high}, {shape}), dtype=torch.float32)",
