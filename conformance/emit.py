@@ -344,7 +344,11 @@ class Spelling(ABC):
         """Name what a call of a region gives, and before that what it returned as a whole."""
         whole = Ref(node.returned) if node.returned else node.gives
         self.write_assignment(self.received(whole, region), expression)
-        if node.returned:
+        if node.returned and isinstance(node.gives, Mapping):
+            for key, part in node.gives.items():
+                if leaves(part):
+                    self.write_assignment(part, f"{node.returned}[{key!r}]")
+        elif node.returned:
             self.write_assignment(node.gives, node.returned)
 
     def received(self, tree: Tree, region: Region) -> Tree:

@@ -637,7 +637,7 @@ class _Builder:
             called,
             signature=model.signature,
             mapped=model.mapped,
-            returned=self._whole(model, gives, path, known, words),
+            returned=self._whole(model, name, gives, path, known, words),
         )
         if region.mapped and (kwargs or not all(isinstance(tree, Ref) for tree in takes)):
             raise CaseError(
@@ -660,12 +660,13 @@ class _Builder:
     def _whole(
         self,
         model: BlockModel | CallModel,
+        region: str,
         gives: Tree,
         path: Path_,
         known: set[str],
         words: Mapping[str, str],
     ) -> str:
-        """The name of what a call returned as a whole; empty where the case gives it none."""
+        """The name of what a call of a region returned as a whole; empty where there is none."""
         given = model.returned if isinstance(model, RegionModel | CallModel) else ""
         name, here = _replaced(given, words), (*path, "returned")
         if not name:
@@ -683,7 +684,7 @@ class _Builder:
                 where=self.at(*here),
                 hint="`gives` names it already" if isinstance(gives, Ref) else "",
             )
-        functions = {region.replace("-", "_") for region in self.regions}
+        functions = {other.replace("-", "_") for other in (*self.regions, region)}
         if name in known | self._returned | functions | self.generators | set(leaves(gives)):
             raise CaseError(f"the name {name!r} is taken already", where=self.at(*here))
         return name
@@ -808,7 +809,7 @@ class _Builder:
                 f"and {sorted(first.kwargs)} by name",
                 where=self.at(*path),
             )
-        whole = self._whole(model, gives, path, known, words)
+        whole = self._whole(model, name, gives, path, known, words)
         self._make(leaves(gives), known, self.at(*path, "gives"))
         self._returned |= {whole} - {""}
         return Again(name, takes, kwargs, gives, self.at(*path), whole)
