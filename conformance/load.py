@@ -697,7 +697,7 @@ class _Builder:
         variable = name.replace("-", "_")
         self._identifier(variable, path)
         taken = {other.replace("-", "_") for other in (*self.regions, *self._open)}
-        if variable in taken or variable in known:
+        if variable in taken | known | self._returned:
             raise CaseError(
                 f"the name {name!r} is taken already",
                 where=self.at(*path),

@@ -255,6 +255,7 @@ NEWER = [
     Wrong("returned-program's-own", "gives: y\n", "gives: [y, h]\n        returned: rng\n", "rng", ("the name 'rng' is taken already",)),
     Wrong("returned-of-a-tensor", "gives: y\n", "gives: y\n        returned: p\n", "p\n        body", ("'p' is no tuple and no dict", "`gives` names it already")),
     Wrong("returned-made", AFTER, PAIR + AFTER + "      - pair = cos(z)\n", "pair = cos", ("the name 'pair' is taken already", "a region returned as a whole")),
+    Wrong("returned-then-region", AFTER, PAIR + AFTER + "      - {recompute: pair, takes: z, gives: u, body: [u = sin(z)]}\n", "pair, takes", ("the name 'pair' is taken already",)),
     Wrong("returned-twice", AFTER, PAIR + AFTER + "      - {call: two, takes: z, gives: [u, v], returned: pair}\n", "pair}\n    outputs", ("the name 'pair' is taken already",)),
     Wrong("returned-read", AFTER, PAIR + "      - z = exp(pair)\n", "pair)", ("'pair' is what a region returned as a whole, only `outputs` may hold it", "`gives` names what is in it")),
     Wrong("returned-taken-in", AFTER, PAIR + AFTER + "      - {call: two, takes: pair, gives: [u, v]}\n", "pair, gives: [u", ("'pair' is what a region returned as a whole",)),
