@@ -166,7 +166,8 @@ class Region:
     although the region is recomputed. A region that is not `called` is only defined here, for calls
     (`Again`) that follow. `segment` is there where the granularity is `segment`. `signature` says how
     the region's function declares its arguments. A `mapped` region is called through a map over the
-    first axis of all that it takes.
+    first axis of all that it takes. `returned` is the name of what the call returned, its containers
+    as they came; empty where nobody asks for it.
     """
 
     name: str
@@ -184,6 +185,7 @@ class Region:
     segment: Segment | None = None
     signature: Signature = "plain"
     mapped: bool = False
+    returned: str = ""
 
     def saves(self, statement: Statement) -> bool:
         """Whether the policy keeps the results of a statement of the body."""
@@ -213,6 +215,7 @@ class Again:
     kwargs: Mapping[str, Tree]
     gives: Tree
     where: Position
+    returned: str = ""
 
 
 Node = Statement | Region | Again
@@ -436,4 +439,4 @@ def node_makes(node: Node) -> tuple[str, ...]:
         return node.targets
     if isinstance(node, Region) and not node.called:
         return ()
-    return leaves(node.gives)
+    return leaves(node.gives) + ((node.returned,) if node.returned else ())

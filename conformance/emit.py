@@ -332,14 +332,28 @@ class Spelling(ABC):
     def write_call(self, node: Region | Again, call: str, region: Region) -> None:
         """Call a region (`call` is the callable's expression) and name what it gives."""
         if not region.mapped:
-            self.write_assignment(node.gives, self.called(node, call, region))
+            self.write_results(node, self.called(node, call, region), region)
             return
         formals = self.formals(region)
         inner = self.called(replace(node, takes=region.takes), call, region)
         given = [self.tree(tree) for tree in node.takes]
-        self.write_assignment(
-            node.gives, self.vectorized(f"lambda {', '.join(formals)}: {inner}", given)
-        )
+        mapped = self.vectorized(f"lambda {', '.join(formals)}: {inner}", given)
+        self.write_results(node, mapped, region)
+
+    def write_results(self, node: Region | Again, expression: str, region: Region) -> None:
+        """Name what a call of a region gives, and before that what it returned as a whole."""
+        whole = Ref(node.returned) if node.returned else node.gives
+        self.write_assignment(self.received(whole, region), expression)
+        if node.returned and isinstance(node.gives, Mapping):
+            for key, part in node.gives.items():
+                if leaves(part):
+                    self.write_assignment(part, f"{node.returned}[{key!r}]")
+        elif node.returned:
+            self.write_assignment(node.gives, node.returned)
+
+    def received(self, tree: Tree, region: Region) -> Tree:
+        """What a region's function returns where the case says that it returns `tree`."""
+        return tree
 
     #: The framework's vectorising map of a function over the first axis of its arguments.
     vmap: str = ""

@@ -269,6 +269,7 @@ class _Builder:
         self._open: list[str] = []  # the regions around what is being read
         self._scopes: list[set[str]] = [set()]  # regions defined so far, list of nodes by list
         self.generators: set[str] = set()
+        self._returned: set[str] = set()  # names of what calls returned as a whole
         self._raises = False
 
     def at(self, *path: object) -> Position:
@@ -299,7 +300,7 @@ class _Builder:
         program = self._nodes(model.program, ("program",), known, {})
         _refuse_rebinding(program)
         outputs = self._tree(model.outputs, ("outputs",), {})
-        self._check_names(outputs, known, ("outputs",))
+        self._check_names(outputs, known | self._returned, ("outputs",))
         arrays = (*(i for i in inputs if isinstance(i, Array)), *parameters, *state)
         loss, wrt = self._gradients(model, kind, arrays, outputs)
         for i, word in enumerate(model.needs):
@@ -578,11 +579,7 @@ class _Builder:
             parts = argument if isinstance(argument, tuple) else (argument,)
             for part in parts:
                 if isinstance(part, Ref) and part.name not in known:
-                    raise CaseError(
-                        f"unknown name {part.name!r}",
-                        where=place(part.name),
-                        hint=nearest(part.name, known),
-                    )
+                    raise self._unknown(part.name, known, place(part.name))
         self._make(statement.targets, known, statement.where)
         return statement
 
@@ -595,6 +592,12 @@ class _Builder:
                     f"the name {name!r} is taken already",
                     where=where,
                     hint="a region has it" if name in functions else "every program uses it itself",
+                )
+            if name in self._returned:
+                raise CaseError(
+                    f"the name {name!r} is taken already",
+                    where=where,
+                    hint="what a region returned as a whole has it",
                 )
             if names.count(name) > 1:
                 raise CaseError(f"the name {name!r} is given twice", where=where)
@@ -634,6 +637,7 @@ class _Builder:
             called,
             signature=model.signature,
             mapped=model.mapped,
+            returned=self._whole(model, name, gives, path, known, words),
         )
         if region.mapped and (kwargs or not all(isinstance(tree, Ref) for tree in takes)):
             raise CaseError(
@@ -650,7 +654,40 @@ class _Builder:
         self._defined(region)
         if called:
             self._make(leaves(gives), known, self.at(*path, "gives"))
+            self._returned |= {region.returned} - {""}
         return region
+
+    def _whole(
+        self,
+        model: BlockModel | CallModel,
+        region: str,
+        gives: Tree,
+        path: Path_,
+        known: set[str],
+        words: Mapping[str, str],
+    ) -> str:
+        """The name of what a call of a region returned as a whole; empty where there is none."""
+        given = model.returned if isinstance(model, RegionModel | CallModel) else ""
+        name, here = _replaced(given, words), (*path, "returned")
+        if not name:
+            return ""
+        self._identifier(name, here)
+        if self._open:
+            raise CaseError(
+                "what is returned inside a region is not put out",
+                where=self.at(*here),
+                hint="`returned` stands in the program itself",
+            )
+        if isinstance(gives, Ref | Literal):
+            raise CaseError(
+                f"{name!r} is no tuple and no dict",
+                where=self.at(*here),
+                hint="`gives` names it already" if isinstance(gives, Ref) else "",
+            )
+        functions = {other.replace("-", "_") for other in (*self.regions, region)}
+        if name in known | self._returned | functions | self.generators | set(leaves(gives)):
+            raise CaseError(f"the name {name!r} is taken already", where=self.at(*here))
+        return name
 
     def _defined(self, region: Region) -> None:
         self.regions[region.name] = region
@@ -660,7 +697,7 @@ class _Builder:
         variable = name.replace("-", "_")
         self._identifier(variable, path)
         taken = {other.replace("-", "_") for other in (*self.regions, *self._open)}
-        if variable in taken or variable in known:
+        if variable in taken | known | self._returned:
             raise CaseError(
                 f"the name {name!r} is taken already",
                 where=self.at(*path),
@@ -772,8 +809,10 @@ class _Builder:
                 f"and {sorted(first.kwargs)} by name",
                 where=self.at(*path),
             )
+        whole = self._whole(model, name, gives, path, known, words)
         self._make(leaves(gives), known, self.at(*path, "gives"))
-        return Again(name, takes, kwargs, gives, self.at(*path))
+        self._returned |= {whole} - {""}
+        return Again(name, takes, kwargs, gives, self.at(*path), whole)
 
     def _takes(
         self,
@@ -820,15 +859,23 @@ class _Builder:
     def _check_names(self, tree: Tree, known: set[str], path: Path_, literals: bool = True) -> None:
         for name, place in _places(tree, path):
             if name not in known:
-                raise CaseError(
-                    f"unknown name {name!r}", where=self.at(*place), hint=nearest(name, known)
-                )
+                raise self._unknown(name, known, self.at(*place))
         if not literals and isinstance(tree, Literal):
             raise CaseError(
                 f"found {tree.value!r}, expected a name",
                 where=self.at(*path),
                 hint="declare it among the inputs: `scale: {value: 2}`",
             )
+
+    def _unknown(self, name: str, known: set[str], where: Position) -> CaseError:
+        """The error of a name that cannot be read here."""
+        if name in self._returned:
+            return CaseError(
+                f"{name!r} is what a region returned as a whole, only `outputs` may hold it",
+                where=where,
+                hint="`gives` names what is in it",
+            )
+        return CaseError(f"unknown name {name!r}", where=where, hint=nearest(name, known))
 
     # -- what is differentiated ------------------------------------------------------------------
 
@@ -875,6 +922,8 @@ class _Builder:
                 f"found {text!r}, expected sum(name), mean(name) or a name", where=self.at(*path)
             )
         loss = Loss(found[1] or "none", found[2] or found[3])  # type: ignore[arg-type]
+        if loss.name in self._returned:
+            raise self._unknown(loss.name, set(), self.at(*path))
         if loss.name not in leaves(outputs):
             raise CaseError(
                 f"{loss.name!r} is not among the outputs",

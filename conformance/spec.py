@@ -96,6 +96,14 @@ Statement = Annotated[
     str, Field(pattern="=", description="`name = op(arguments, option=literal)`", min_length=3)
 ]
 
+Returned = Annotated[
+    str,
+    Field(
+        description="The name of what the region returned, as a whole: a tuple or a dict, as it came. "
+        "Only `outputs` may hold it."
+    ),
+]
+
 
 class BlockModel(Model):
     """What a region takes, gives and does, and how it is to be recomputed."""
@@ -144,6 +152,7 @@ class RegionModel(BlockModel):
     """A region: a part of the program that is recomputed in backward."""
 
     recompute: RegionName = Field(description="The region's name.")
+    returned: Returned = ""
 
 
 class DefineModel(BlockModel):
@@ -192,6 +201,7 @@ class CallModel(Model):
     takes: Any = Field(default=[], description="As in the region's first call.")
     kwargs: dict[Name, Any] = Field(default={}, description="As in the region's first call.")
     gives: Any = Field(description="A name, or a nested list or mapping of names and literals.")
+    returned: Returned = ""
 
 
 class RepeatModel(Model):

@@ -16,11 +16,13 @@ from conformance.spec import (
     CallModel,
     CaseModel,
     CountsModel,
+    DefineModel,
     ErrorModel,
     ExpectModel,
     GradientsModel,
     RegionModel,
     RepeatModel,
+    SequenceModel,
     ToleranceModel,
     TrainModel,
     TrainProcedure,
@@ -31,6 +33,8 @@ from conformance.spec import (
 _MODELS: Mapping[str, type[BaseModel]] = {
     "recompute": RegionModel,
     "call": CallModel,
+    "define": DefineModel,
+    "sequence": SequenceModel,
     "repeat": RepeatModel,
     "array": ArrayModel,
     "value": ValueModel,
@@ -44,7 +48,7 @@ _MODELS: Mapping[str, type[BaseModel]] = {
     "expect": ExpectModel,
     "executions": CountsModel,
 }
-_NODES = ("statement", "recompute", "repeat", "call")
+_NODES = ("statement", "recompute", "define", "sequence", "repeat", "call")
 #: Sections whose keys are names that the case gives.
 _NAMED = ("inputs", "parameters", "state", "executions")
 

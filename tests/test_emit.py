@@ -7,7 +7,8 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import yaml
 
 from conformance.adapter import Adapter, Variant, all_adapters
 from conformance.capabilities import required_by
-from conformance.case import Again, Case
+from conformance.case import Again, Case, Ref, leaves
 from conformance.emit import LINE_LENGTH, Text
 from conformance.load import load_folder, load_text
 from conformance.program import Site
@@ -265,6 +266,59 @@ def _numbered(text: str) -> str:
     """A text with its temporaries numbered from 1."""
     numbers: dict[str, str] = {}
     return re.sub(r"result\d+", lambda m: numbers.setdefault(m[0], f"r{len(numbers)}"), text)
+
+
+# -- what a region returned as a whole ------------------------------------------------------------
+
+
+def _forward(variant: str, changes: Mapping[str, str]) -> str:
+    """`recomputed` in a variant, of the good file with changes."""
+    text = GOOD
+    for old, new in changes.items():
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    adapter = ADAPTERS[variant.partition("/")[0]]
+    chosen = next(v for v in adapter.variants if v.id == variant)
+    (made,) = texts(adapter, [(load_text(text, "f.yaml")[0], chosen)]).values()
+    assert isinstance(made, Text), made
+    return made.text[made.text.index("def recomputed") : made.text.index("def run")]
+
+
+PUT_OUT = {"outputs: z": "outputs: [z, whole]"}
+
+
+def test_a_returned_tuple_is_named_and_then_unpacked() -> None:
+    named = {"gives: y\n": "gives: [y, h]\n        returned: whole\n"} | PUT_OUT
+    text = _forward("torch/non-reentrant", named)
+    call = "    whole = checkpoint(block, x, use_reentrant=False)\n    y, h = whole\n"
+    assert call in text
+    assert text.rstrip().endswith("return (z, whole)")
+
+
+def test_a_returned_dict_is_named_and_then_looked_into() -> None:
+    named = {"gives: y\n": "gives: {a: y, n: 7}\n        returned: whole\n"} | PUT_OUT
+    call = '    whole = recomputed_block(x)\n    y = whole["a"]\n    z = '
+    assert call in _forward("reference/float64", named)
+
+
+def test_a_further_call_names_what_it_returned() -> None:
+    again = "- {call: block, takes: y, gives: [u, v], returned: whole}\n      - z = exp(u)"
+    named = {"gives: y\n": "gives: [y, h]\n", "- z = exp(y)": again} | PUT_OUT
+    assert "    whole = remat_block(y)\n    u, v = whole\n" in _forward("jax/eager", named)
+
+
+def test_state_that_is_handed_through_is_no_part_of_what_is_returned() -> None:
+    case = next(c for c in CASES if c.id == "state/batch-norm")
+    (first,) = case.regions()
+    region = replace(first, gives=(first.gives,), returned="whole")
+    program = tuple(region if node is first else node for node in case.program)
+    changed = replace(case, program=program, outputs=(case.outputs, Ref("whole")))
+    (made,) = texts(ADAPTERS["jax"], [(changed, ADAPTERS["jax"].variants[0])]).values()
+    assert isinstance(made, Text), made
+    (name,) = leaves(first.gives)
+    lines = [line.strip() for line in made.text.splitlines()]
+    assert any(line.startswith("whole, (") and " = jax.checkpoint(" in line for line in lines)
+    assert f"({name},) = whole" in lines
 
 
 # -- hostile words --------------------------------------------------------------------------------

@@ -228,6 +228,8 @@ FILES = [
 SEQUENCE = "      - sequence: part\n        segments: 2\n        takes: z\n        layers:\n          - [z = sin(z)]\n          - {repeat: 3, layer: ['p{i} = cos(z)', 'z = sin(p{i})']}\n"
 DEFINE = "      - define: later\n        takes: v\n        gives: v\n        body: [v = cos(v)]\n      - {call: later, takes: z, gives: z}\n"
 AFTER = "      - z = exp(y)\n"
+#: A region that is defined, and called with a name for what it returned as a whole.
+PAIR = "      - {define: two, takes: a, gives: [b, c], body: [b = sin(a), c = cos(a)]}\n      - {call: two, takes: y, gives: [s, t], returned: pair}\n"
 NEWER = [
     Wrong("segments", AFTER, AFTER + SEQUENCE.replace("2", "5"), "5\n        takes", ("4 layer(s) cannot make 5 segments", "names it under `error`")),
     Wrong("sequence-takes", AFTER, AFTER + SEQUENCE.replace("takes: z", "takes: zz"), "zz", ("unknown name 'zz'", "did you mean 'z'?")),
@@ -247,6 +249,21 @@ NEWER = [
     Wrong("law-constants", OF, f"{OF}    law: {{name: each-layer, at: 4}}\n", "law", ("depends on saved, found none",)),
     Wrong("law-counts", OF, f"{OF}    law: {{name: sqrt-segments, at: 4, counts: sinn}}\n", "sinn", ("unknown operation 'sinn'", "did you mean 'sin'?")),
     Wrong("follows", OF, f"{OF}    axes: {{n: [1, 2], m: {{follows: k, values: [1, 2]}}}}\n", "m: {", ("'m' follows 'k', which is not an axis",)),
+    Wrong("returned-taken", "gives: y\n", "gives: [y, h]\n        returned: w\n", "w\n        body", ("the name 'w' is taken already",)),
+    Wrong("returned-region", "gives: y\n", "gives: [y, h]\n        returned: block\n", "block\n        body", ("the name 'block' is taken already",)),
+    Wrong("returned-given", "gives: y\n", "gives: [y, h]\n        returned: y\n", "y\n        body", ("the name 'y' is taken already",)),
+    Wrong("returned-program's-own", "gives: y\n", "gives: [y, h]\n        returned: rng\n", "rng", ("the name 'rng' is taken already",)),
+    Wrong("returned-of-a-tensor", "gives: y\n", "gives: y\n        returned: p\n", "p\n        body", ("'p' is no tuple and no dict", "`gives` names it already")),
+    Wrong("returned-made", AFTER, PAIR + AFTER + "      - pair = cos(z)\n", "pair = cos", ("the name 'pair' is taken already", "a region returned as a whole")),
+    Wrong("returned-then-region", AFTER, PAIR + AFTER + "      - {recompute: pair, takes: z, gives: u, body: [u = sin(z)]}\n", "pair, takes", ("the name 'pair' is taken already",)),
+    Wrong("returned-twice", AFTER, PAIR + AFTER + "      - {call: two, takes: z, gives: [u, v], returned: pair}\n", "pair}\n    outputs", ("the name 'pair' is taken already",)),
+    Wrong("returned-read", AFTER, PAIR + "      - z = exp(pair)\n", "pair)", ("'pair' is what a region returned as a whole, only `outputs` may hold it", "`gives` names what is in it")),
+    Wrong("returned-taken-in", AFTER, PAIR + AFTER + "      - {call: two, takes: pair, gives: [u, v]}\n", "pair, gives: [u", ("'pair' is what a region returned as a whole",)),
+    Wrong("returned-given-on", AFTER, PAIR + AFTER + "      - {recompute: third, takes: z, gives: [u, pair], body: [u = sin(z)]}\n", "pair], body", ("'pair' is what a region returned as a whole",)),
+    Wrong("returned-captured", AFTER, PAIR + AFTER + "      - {recompute: third, takes: z, gives: u, body: ['u = multiply(z, pair)']}\n", "pair)", ("'pair' is what a region returned as a whole",)),
+    Wrong("returned-summed", f"{AFTER}    outputs: z\n    gradients:\n{OF}", f"{PAIR}{AFTER}    outputs: [z, pair]\n    gradients:\n      of: sum(pair)\n", "sum(pair)", ("'pair' is what a region returned as a whole",)),
+    Wrong("returned-inside", "- y = sin(h)", "- {recompute: inner, takes: h, gives: [y, q], returned: p, body: [y = sin(h), q = cos(h)]}", "p, body", ("what is returned inside a region is not put out", "in the program itself")),
+    Wrong("returned-by-a-definition", AFTER, AFTER + PAIR.replace("takes: a, ", "takes: a, returned: p, "), "returned: p, ", ("unknown key 'returned'",)),
     Wrong("follows-count", OF, f"{OF}    axes: {{n: [1, 2], m: {{follows: n, values: [1]}}}}\n", "m: {", ("axis 'n' has 2 values",)),
 ]  # fmt: skip
 

@@ -12,7 +12,7 @@ import numpy as np
 from autograd.tracer import getval, trace_stack
 from numpy.lib import tracemalloc_domain
 
-from conformance.observation import Array, Leaf, Phase
+from conformance.observation import Array, Leaf, Phase, Tree
 from conformance.program import Program, Site
 from conformance.worker.observer import Observer as Base
 from conformance.worker.trace import Trace
@@ -57,6 +57,10 @@ class Observer(Base):
         if not isinstance(array, np.ndarray | np.generic):
             return None
         return Leaf(np.array(array), str(array.dtype))
+
+    def to_tree(self, value: object) -> Tree:
+        # While gradients are taken, a container is in a box of autograd's, as an array is.
+        return super().to_tree(getval(value))
 
     def generator(self) -> Array | None:
         return np.random.uniform(size=4)

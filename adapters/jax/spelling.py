@@ -7,7 +7,6 @@ from the seed and folded for each of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -157,7 +156,7 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
         with self.code.indent(f"def {name}({self.parameters(region)}):", site):
             self.write_unpacking(region)
             self.write_nodes(region.body, region.name)
-            self.code(f"return {self.tree(self._given(region, region.gives))}")
+            self.code(f"return {self.tree(self.received(region.gives, region))}")
         self._folds.pop()
         self.code()
         if self.path == "recomputed" and policies.helper(region):
@@ -176,9 +175,6 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
     def _extra(self, region: Region) -> list[str]:
         """What a region's function takes beyond the case's arguments: state, and a key."""
         return [*self._threaded(region.body), *([self._key] if self._draws(region.body) else [])]
-
-    def write_call(self, node: Region | Again, call: str, region: Region) -> None:
-        super().write_call(replace(node, gives=self._given(region, node.gives)), call, region)
 
     def call_arguments(self, node: Region | Again) -> str:
         region = node if isinstance(node, Region) else self.region_named(node.region)
@@ -235,10 +231,10 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
         )
         return again or asked or region.granularity in ("module", "operation")
 
-    def _given(self, region: Region, gives: Tree) -> Tree:
-        """What a region's function returns: what the case says, and the state that it changed."""
+    def received(self, tree: Tree, region: Region) -> Tree:
+        """What the case says, and the state that the region changed."""
         threaded = self._threaded(region.body)
-        return (gives, tuple(Ref(name) for name in threaded)) if threaded else gives
+        return (tree, tuple(Ref(name) for name in threaded)) if threaded else tree
 
     def _threaded(self, nodes: Iterable[Node]) -> list[str]:
         """The state that these nodes change, in the order of the case."""

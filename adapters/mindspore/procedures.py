@@ -6,7 +6,17 @@ from abc import ABC
 from collections.abc import Mapping, Sequence
 
 from conformance.adapter import Variant
-from conformance.case import Array, Case, Generator, Literal, Ref, Tree, Value
+from conformance.case import (
+    Array,
+    Case,
+    Generator,
+    Literal,
+    Ref,
+    Statement,
+    Tree,
+    Value,
+    leaves,
+)
 from conformance.emit import BACKWARD, FORWARD
 from conformance.emit import Spelling as Base
 from conformance.helpers import LISTS
@@ -122,7 +132,10 @@ class Procedures(Base, ABC):
     def _stops(self) -> bool:
         """Whether gradients through the outputs are stopped by hand: in graph mode `has_aux` does
         it for tensors and tuples, and raises at dicts and at what is no tensor."""
-        return self.graph and _has_others(self.case.outputs)
+        kept = leaves(self.case.outputs)
+        calls = [node for node in self.case.program if not isinstance(node, Statement)]
+        whole = [node.gives for node in calls if node.returned in kept]
+        return self.graph and any(map(_has_others, (self.case.outputs, *whole)))
 
     def _stopped(self, tree: Tree, place: str) -> str:
         """The outputs, at an expression, with gradients stopped leaf by leaf."""

@@ -491,7 +491,7 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
             with self.code.indent(f"def {mapped}({', '.join(self.formals(region))}):"):
                 self.code(f"return {self.called(replace(node, takes=region.takes), '', region)}")
         given = ", ".join(self.tree(tree) for tree in node.takes)
-        self.write_assignment(node.gives, f"ms.vmap({mapped})({given})")
+        self.write_results(node, f"ms.vmap({mapped})({given})", region)
 
     def expression(self, statement: Statement) -> str:
         if statement.op == "matmul" and self.case.procedure.order > 1 and not self.graph:

@@ -294,6 +294,8 @@ class Interpreter:
         result = build(region.gives, inner)
         call.gives = self._numbers(result)
         bind(node.gives, result, names)
+        if node.returned:
+            names[node.returned] = result
 
     def _numbers(self, tree: Any) -> tuple[int, ...]:
         return tuple(self.numbers[id(t)] for t in tape.tensors_in(tree))
