@@ -120,6 +120,7 @@ class Spelling(ABC):
         self.case, self.variant = case, variant
         self.code = Code()
         self.path = "plain"  # which of `plain` and `recomputed` is being written
+        self._regions = {region.name: region for region in case.regions()}
         self._temporary = 0
 
     # -- the program ---------------------------------------------------------------------------
@@ -444,7 +445,7 @@ class Spelling(ABC):
 
     def region_named(self, name: str) -> Region:
         """The region of that name."""
-        return next(r for r in self.case.regions() if r.name == name)
+        return self._regions[name]
 
     # -- trees ---------------------------------------------------------------------------------
 

@@ -220,6 +220,7 @@ class Interpreter:
 
     def __init__(self, case: Case, draws: Draws | None) -> None:
         self.case, self.draws = case, draws
+        self.regions = {region.name: region for region in case.regions()}
         self.flow = Flow()
         self.numbers: dict[int, int] = {}
         self.generators: Mapping[str, Any] = {}
@@ -265,11 +266,8 @@ class Interpreter:
             if isinstance(node, Statement):
                 self._statement(node, names, call, body)
             elif isinstance(node, Again) or node.called:
-                region = node if isinstance(node, Region) else self._region(node)
+                region = node if isinstance(node, Region) else self.regions[node.region]
                 self._call(node, region, names, call, body)
-
-    def _region(self, node: Again) -> Region:
-        return next(r for r in self.case.regions() if r.name == node.region)
 
     def _call(
         self,
