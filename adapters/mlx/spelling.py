@@ -120,7 +120,7 @@ class Spelling(Base):
             code("(loss, outputs), gradients = mx.value_and_grad(loss_of)(wanted)", FORWARD)
         code("mx.eval(loss, outputs)")
         self.write_between()
-        self.write_backward("mx.eval", "gradients", *(["again"] if higher else []))
+        code("mx.eval(gradients, again)" if higher else "mx.eval(gradients)", BACKWARD)
         gradients = "gradients"
         if set(self._wanted()) != set(self.case.wrt):
             gradients = self._chosen(self.case.wrt, "gradients")

@@ -21,7 +21,7 @@ def entering(context: Callable[[], AbstractContextManager[object]]) -> Iterator[
         around, run = context(), thread.run
 
         def watched() -> None:
-            del thread.run  # type: ignore[misc]  # else the thread would hold on to itself
+            vars(thread).pop("run", None)  # else the thread would hold on to itself
             with around:
                 run()
 
