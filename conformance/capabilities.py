@@ -26,6 +26,7 @@ from conformance.operations import OPERATIONS, RANDOM
 
 CAPABILITIES: Mapping[str, str] = {
     "accumulate": "a tensor that is no parameter is added to while a region runs",
+    "another-thread": "backward is started by another thread than forward ran in",
     "autocast": "a block of the program runs in low precision, operations chosen by the framework",
     "batch-norm": "batch normalisation in training, with running statistics as state",
     "between": "something happens between forward and backward",
@@ -79,6 +80,9 @@ CAPABILITIES: Mapping[str, str] = {
     "wrapped": "the recomputed callable gives the original back as `__wrapped__`",
 }
 
+#: What happens between forward and backward that is not the generators' matter.
+_BETWEEN = {"update": "update-between", "thread": "another-thread"}
+
 
 def required_by(case: Case) -> frozenset[str]:
     """The capabilities that the text of a case shows it to need, with those that it names."""
@@ -91,7 +95,7 @@ def required_by(case: Case) -> frozenset[str]:
     if case.hooks:
         found.add("hooks")
     if case.procedure.between:
-        found.add("update-between" if case.procedure.between == "update" else "between")
+        found.add(_BETWEEN.get(case.procedure.between, "between"))
     if any(array.dtype == "bfloat16" for array in case.arrays):
         found.add("bfloat16")
     parameters = {array.name for array in case.parameters}

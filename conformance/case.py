@@ -24,7 +24,7 @@ Procedures = OneOf[
 ]
 Signature = OneOf["plain", "keyword-only", "variadic"]
 Granularity = OneOf["function", "module", "operation", "segment"]
-Between = OneOf["", "reseed", "draw", "update"]
+Between = OneOf["", "reseed", "draw", "update", "thread"]
 
 
 @dataclass(frozen=True)
@@ -240,7 +240,8 @@ class Procedure:
     of all first gradients is differentiated again. `third_order`: and once more. `inference`:
     forward with gradients switched off. `train`: `steps` steps of SGD with `learning_rate` on all
     parameters that ask for a gradient. `between` is what happens between forward and backward: the
-    implicit generator is seeded anew, or drawn from; `update` halves all parameters.
+    implicit generator is seeded anew, or drawn from; `update` halves all parameters; with `thread`
+    backward is started by another thread than forward ran in.
     """
 
     kind: Procedures = "backward"

@@ -56,6 +56,8 @@ from conformance.program import Site
 #: A comment of this form does not count towards the width of a line when ruff formats.
 _MARK = re.compile(r"# pylint: s(\d+)$")
 LINE_LENGTH = 88
+FORWARD = Site("phase", "run", "", "forward")
+BACKWARD = Site("phase", "run", "", "backward")
 
 
 class Code:
@@ -146,13 +148,16 @@ class Spelling(ABC):
 
     def import_lines(self) -> list[str]:
         """The lines that import what a program may use; `imports`, and somebody's own recompute."""
+        imports = [*self.imports]
+        if self.case.procedure.between == "thread":
+            imports.append("from concurrent.futures import ThreadPoolExecutor")
         if self.own is None:
-            return list(self.imports)
+            return imports
         module, _, name = self.own.function.partition(":")
         first, bound = name.partition(".")[0], self.callee.partition(".")[0]
         line = f"from {module} import {first}" + (f" as {bound}" if bound != first else "")
         hidden = re.compile(rf"from \S+ import {re.escape(bound)}")
-        return [*(given for given in self.imports if not hidden.fullmatch(given)), line]
+        return [*(given for given in imports if not hidden.fullmatch(given)), line]
 
     def refuse_clashes(self) -> None:
         """Raise `AdapterError` where a name of the case would hide one that the program imports."""
@@ -551,6 +556,22 @@ class Spelling(ABC):
             if "python" in drawn:
                 self.code("random.random()")
 
+    def write_backward(
+        self, function: str, *arguments: str, into: str = "", site: Site | None = BACKWARD
+    ) -> None:
+        """The call that starts the backward pass, by another thread where the case says so.
+
+        `into` is what its result is assigned to. The thread is started by the call, so that it
+        inherits nothing from before.
+        """
+        into = f"{into} = " if into else ""
+        if self.case.procedure.between != "thread":
+            self.code(f"{into}{function}({', '.join(arguments)})", site)
+            return
+        with self.code.indent("with ThreadPoolExecutor(max_workers=1) as executor:"):
+            call = f"executor.submit({', '.join([function, *arguments])}).result()"
+            self.code(f"{into}{call}", site)
+
     def generators_entry(self) -> str:
         """The entry of explicit generators in what `run` returns; empty where the case has none."""
         made = [value.name for value in self.case.inputs if isinstance(value, Generator)]
@@ -630,8 +651,6 @@ _DRAWS = ("normal", "uniform", "integers")
 _OWN_NAMES = frozenset(
     {"plain", "recomputed", "run", "main", "inputs", "values", "outputs", "forward"}
 )
-FORWARD = Site("phase", "run", "", "forward")
-BACKWARD = Site("phase", "run", "", "backward")
 
 
 def in_docstring(text: str) -> str:

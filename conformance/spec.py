@@ -273,9 +273,10 @@ class TrainModel(Model):
 class BackwardModel(Model):
     """One backward pass, and what happens before it."""
 
-    between: OneOf["reseed", "draw", "update"] = Field(
+    between: OneOf["reseed", "draw", "update", "thread"] = Field(
         description="What happens between forward and backward: the implicit generator is seeded anew "
-        "or drawn from, or all parameters are halved."
+        "or drawn from, or all parameters are halved; with `thread`, backward is started by another "
+        "thread than forward ran in."
     )
 
 

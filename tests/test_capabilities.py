@@ -88,6 +88,7 @@ TABLE: list[tuple[str, list[tuple[str, str]], set[str], set[str]]] = [
     ("rrelu", [("sin(h)", "rrelu(h)")], {"random", "rrelu"}, set()),
     ("solve", [("sin(h)", "solve(w, h)")], {"solve"}, set()),
     ("unsteady", [("sin(h)", "unsteady_sin(h, then='values')")], {"unsteady"}, set()),
+    ("another-thread", [(OF, OF + "    procedure: {backward: {between: thread}}\n")], {"another-thread"}, set()),
     ("update-between", [(OF, OF + "    procedure: {backward: {between: update}}\n")], {"update-between"}, set()),
     ("variadic", [("takes: x", "takes: x\n        signature: variadic")], {"variadic"}, set()),
     ("mapped", [("takes: x", "takes: x\n        mapped: true")], {"vmap"}, set()),

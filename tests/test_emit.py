@@ -183,6 +183,19 @@ def test_run_has_its_phases(written: Written) -> None:
         assert all(n in inside for n, site in text.lines.items() if site.kind == "phase"), key
 
 
+def test_another_thread_runs_the_line_that_starts_backward(written: Written) -> None:
+    for key, (case, _, text) in written.items():
+        (run,) = (n for n in _tree(text.text).body if getattr(n, "name", "") == "run")
+        started = {
+            line
+            for node in ast.walk(run)
+            if isinstance(node, ast.With) and "ThreadPoolExecutor" in ast.unparse(node.items[0])
+            for line in range(node.body[0].lineno, (node.body[-1].end_lineno or 0) + 1)
+        }
+        backward = {n for n, site in text.lines.items() if site.label == "backward"}
+        assert started == (backward if case.procedure.between == "thread" else set()), key
+
+
 # -- the same each time, and the same on both paths -----------------------------------------------
 
 

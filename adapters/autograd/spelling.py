@@ -135,7 +135,7 @@ class Spelling(Base):
             code("gradients = vjp((one, none))", BACKWARD)
             code("again = vjp((none, one))")
         elif kind not in ("functional", *HIGHER):
-            code("gradients = vjp(np.ones_like(loss))", BACKWARD)
+            self.write_backward("vjp", "np.ones_like(loss)", into="gradients")
         if kind == "second_backward":
             code("again = vjp(np.ones_like(loss))")
         if kind in ("per_output", "second_backward"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType, ModuleType
@@ -13,12 +14,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import set_current_trace, take_current_trace
 
 from conformance.adapter import load_file
 from conformance.observation import Array, Draw, Execution, Leaf, Observation, Phase, Run
 from conformance.program import Program, Site
 from conformance.worker.observer import Observer as Base
 from conformance.worker.observer import told_apart
+from conformance.worker.threads import entering
 from conformance.worker.trace import Trace
 
 _here = Path(__file__).parent
@@ -176,7 +179,7 @@ class Observer(Base):
         walk = jaxprs.Walk(program)
         alone = walk.run(jax.make_jaxpr(lambda: _arrays(_forward(module, forward)))())
         known = walk.known = jaxprs.signatures(walk, alone)
-        with hosts.drawing(program) as drawn:
+        with hosts.drawing(program) as drawn, entering(_same_trace):
             closed = jax.make_jaxpr(lambda: _arrays(module.run(forward)))()
         higher = program.procedure in ("second_order", "third_order")
         counts = jaxprs.count(walk.run(closed), known, higher=higher)
@@ -199,6 +202,12 @@ class Observer(Base):
         )
         found = _executions(program, forward.__name__, counts, rerun, shown)
         return replace(run, executions=found, draws=(*draws, *drawn) if program.random else None)
+
+
+def _same_trace() -> AbstractContextManager[object]:
+    """What makes another thread a part of what this one traces: by itself it evaluates."""
+    with take_current_trace() as trace:
+        return set_current_trace(trace)
 
 
 def _forward(module: ModuleType, forward: Callable[..., Any]) -> Any:

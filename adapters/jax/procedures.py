@@ -158,7 +158,7 @@ class Procedures(Base, ABC):
                 code(f"(again,) = finish(vjp, {second})", BACKWARD)
             else:
                 code(f"loss, vjp, {self._tuple()} = start(wanted{fixed})", FORWARD)
-                code("(gradients,) = finish(vjp, jnp.ones_like(loss))", BACKWARD)
+                self.write_backward("finish", "vjp", "jnp.ones_like(loss)", into="(gradients,)")
                 if kind == "second_backward":
                     code("(again,) = finish(vjp, jnp.ones_like(loss))", BACKWARD)
             self._write_update()
@@ -228,7 +228,7 @@ class Procedures(Base, ABC):
             return
         code(f"loss, vjp, {self._tuple()} = jax.vjp(loss_of, wanted, has_aux=True)", FORWARD)
         one = "cotangent.astype(loss.dtype)" if jit else "jnp.ones_like(loss)"
-        code(f"(gradients,) = vjp({one})", BACKWARD)
+        self.write_backward("vjp", one, into="(gradients,)")
         if kind == "second_backward":
             other = "other.astype(loss.dtype)" if jit else "jnp.ones_like(loss)"
             code(f"(again,) = vjp({other})", BACKWARD)

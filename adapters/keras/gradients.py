@@ -28,6 +28,9 @@ class Writing(Protocol):
     def write_between(self) -> None:
         """What happens between forward and backward."""
 
+    def write_backward(self, function: str, *arguments: str, into: str = "") -> None:
+        """The call that starts the backward pass."""
+
 
 class Backend(Protocol):
     """A backend's own means."""
@@ -58,7 +61,7 @@ class TensorFlow:
         self._write_forward(spelling, "persistent=True" if again else "")
         spelling.write_between()
         sources = _chosen(spelling.case) if kind == "part" else "wanted"
-        code(f"gradients = tape.gradient(loss, {sources})", BACKWARD)
+        spelling.write_backward("tape.gradient", "loss", sources, into="gradients")
         if again:
             loss = "other" if kind == "per_output" else "loss"
             code(f"again = tape.gradient({loss}, wanted)", BACKWARD)
@@ -113,7 +116,7 @@ class Torch:
         if kind == "part":
             listed = ", ".join(f'wanted["{name}"]' for name in spelling.case.wrt)
             words.append(f"inputs=[{listed}]")
-        code(f"loss.backward({', '.join(words)})", BACKWARD)
+        spelling.write_backward("loss.backward", *words)
         code(f"gradients = {found}")
         if kind in TWICE:
             self._write_clearing(code)
@@ -180,7 +183,7 @@ class Jax:
                 code("(gradients,) = vjp((ops.ones_like(loss), ops.zeros_like(other)))", BACKWARD)
                 code("(again,) = vjp((ops.zeros_like(loss), ops.ones_like(other)))", BACKWARD)
                 return
-            code("(gradients,) = vjp(ops.ones_like(loss))", BACKWARD)
+            spelling.write_backward("vjp", "ops.ones_like(loss)", into="(gradients,)")
             if kind == "second_backward":
                 code("(again,) = vjp(ops.ones_like(loss))", BACKWARD)
             return

@@ -16,6 +16,7 @@ from tensorflow.python.framework import op_callbacks
 from conformance.observation import Leaf
 from conformance.program import Program
 from conformance.worker.observer import Observer as Base
+from conformance.worker.threads import entering
 
 #: Address and bytes.
 Buffer = tuple[int, int]
@@ -33,9 +34,15 @@ class LiveBuffers:
     @contextmanager
     def active(self) -> Iterator[LiveBuffers]:
         """Follow operations until the `with` ends."""
+        with self._listening(), entering(self._listening):
+            yield self
+
+    @contextmanager
+    def _listening(self) -> Iterator[None]:
+        """A callback is on in one thread alone."""
         op_callbacks.add_op_callback(self._called)
         try:
-            yield self
+            yield
         finally:
             op_callbacks.remove_op_callback(self._called)
 

@@ -20,6 +20,7 @@ from conformance.observation import Leaf, Phase
 from conformance.program import Program, Site
 from conformance.worker.observer import Counts
 from conformance.worker.observer import Observer as Base
+from conformance.worker.threads import entering
 from conformance.worker.trace import Trace
 
 
@@ -144,7 +145,8 @@ class Observer(Base):
             made(self, *args, **kwargs)
             mode.paused = False
 
-        with Dispatched(trace) as mode, mock.patch.object(SeedGenerator, "__init__", make):
+        patched = mock.patch.object(SeedGenerator, "__init__", make)
+        with Dispatched(trace) as mode, entering(lambda: mode), patched:
             yield mode.statements
 
     def held(self) -> int | None:
@@ -174,7 +176,7 @@ class Observer(Base):
 
     @contextmanager
     def _watching(self) -> Iterator[None]:
-        self._live = LiveStorages()
-        with self._live:
+        live = self._live = LiveStorages()
+        with live, entering(lambda: live):
             yield
         self._live = LiveStorages()

@@ -242,7 +242,9 @@ class Procedures(Base, ABC):
         code(f"{value}, backward, {others} = ms.vjp({words})", site)
         if site:
             self.write_between()
-        code(f"{found} = backward(ops.ones_like({value}))", site and BACKWARD)
+        self.write_backward(
+            "backward", f"ops.ones_like({value})", into=found, site=site and BACKWARD
+        )
 
     def _gradients(self) -> str:
         """A dict of the gradients asked for."""

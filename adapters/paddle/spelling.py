@@ -284,7 +284,7 @@ class Spelling(Base):
         elif kind == "part":
             code("gradients = dict(zip(names, paddle.grad(loss, wanted)))", BACKWARD)
         else:
-            code("loss.backward()", BACKWARD)
+            self.write_backward("loss.backward")
             code(f"gradients = {self._gradients()}")
         if kind not in ("backward", "part"):
             results.append('"again": again')

@@ -91,7 +91,7 @@ class Spelling(Base):
                 code("total = tape.total(tape.gradient(total, wrt, create_graph=True))")
             code("second = tape.gradient(total, wrt)")
         else:
-            code("first = tape.gradient(loss, wrt)", BACKWARD)
+            self.write_backward("tape.gradient", "loss", "wrt", into="first")
         if kind == "second_backward":
             code("second = tape.gradient(loss, wrt)")
         if kind == "per_output":

@@ -14,6 +14,8 @@ import tensorflow as tf
 from tensorflow.core.framework import full_type_pb2
 from tensorflow.python.framework import op_callbacks
 
+from conformance.worker.threads import entering
+
 #: Address and bytes.
 Place = tuple[int, int]
 
@@ -26,9 +28,15 @@ class Following(ABC):
     @contextmanager
     def active(self) -> Iterator[Self]:
         """Follow operations until the `with` ends."""
+        with self._listening(), entering(self._listening):
+            yield self
+
+    @contextmanager
+    def _listening(self) -> Iterator[None]:
+        """A callback is on in one thread alone."""
         op_callbacks.add_op_callback(self._called)
         try:
-            yield self
+            yield
         finally:
             op_callbacks.remove_op_callback(self._called)
 

@@ -19,6 +19,7 @@ from tensorflow.python.framework import op_callbacks
 
 from conformance.observation import Phase
 from conformance.program import Site
+from conformance.worker.threads import entering
 from conformance.worker.trace import Trace
 
 #: For each operation of a case the node types of which one does its work in a graph; what else a
@@ -113,12 +114,20 @@ class Operations:
     @contextmanager
     def active(self) -> Iterator[Operations]:
         """Note operations until the `with` ends."""
+        try:
+            with self._listening(), entering(self._listening):
+                yield self
+        finally:
+            self._frames.clear()
+
+    @contextmanager
+    def _listening(self) -> Iterator[None]:
+        """A callback is on in one thread alone."""
         op_callbacks.add_op_callback(self._called)
         try:
-            yield self
+            yield
         finally:
             op_callbacks.remove_op_callback(self._called)
-            self._frames.clear()
 
     def _called(
         self,

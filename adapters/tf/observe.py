@@ -9,6 +9,7 @@ it is asked of the optimised HLO, whose instructions name the nodes that they co
 from __future__ import annotations
 
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -255,6 +256,7 @@ class Observer(Base):
                 sessions.append(profiler.Session())
                 # A frame that is traced holds on to what its variables no longer do.
                 sys.settrace(None)
+                threading.settrace(None)
 
         try:
             with Trace(program, on_phase=on_phase).active():

@@ -232,7 +232,8 @@ class Spelling(Base):
             code(f"again = tape.gradient({loss}, sources{again})", BACKWARD)
         else:
             self._write_taped("tf.GradientTape()")
-            code(f"gradients = tape.gradient(loss, sources{cotangent})", BACKWARD)
+            arguments = ["loss", f"sources{cotangent}"]
+            self.write_backward("tape.gradient", *arguments, into="gradients")
 
     def _write_order(self, order: int, cotangent: str) -> None:
         """Gradients up to an order, a tape around the tapes of the order before."""

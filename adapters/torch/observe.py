@@ -22,6 +22,7 @@ from conformance.observation import Array, Leaf, Phase
 from conformance.program import Program, Site
 from conformance.worker.observer import Counts
 from conformance.worker.observer import Observer as Base
+from conformance.worker.threads import entering
 from conformance.worker.trace import Trace
 
 compiled: Any = load_file(
@@ -181,7 +182,7 @@ class Observer(Base):
 
     @contextmanager
     def counting(self, trace: Trace) -> Iterator[Callable[[], Counts]]:
-        with Dispatched(trace) as mode:
+        with Dispatched(trace) as mode, entering(lambda: mode):
             yield mode.statements
 
     def retained(
@@ -200,9 +201,9 @@ class Observer(Base):
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Know the storages that operations inside the `with` put out."""
-        self._live = LiveStorages()
+        live = self._live = LiveStorages()
         try:
-            with self._live:
+            with live, entering(lambda: live):
                 yield
         finally:
             self._live = None

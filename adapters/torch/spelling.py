@@ -266,7 +266,7 @@ class Spelling(Base):
             code(f"loss.backward(inputs=[values[name] for name in ({wanted},)])", BACKWARD)
             code(f"gradients = {self._gradients()}")
         else:
-            code("loss.backward()", BACKWARD)
+            self.write_backward("loss.backward")
             code(f"gradients = {self._gradients()}")
         code(f"return {{{', '.join(results)}{self.state_entry()}}}")
 

@@ -201,11 +201,12 @@ def _procedure(case: Case) -> str:
         words += f", {procedure.steps} steps of SGD({procedure.learning_rate:g})"
     if procedure.between:
         done = {
-            "reseed": "the generator seeded anew",
-            "draw": "the generator drawn from",
-            "update": "all parameters halved",
+            "reseed": "the generator seeded anew before it",
+            "draw": "the generator drawn from before it",
+            "update": "all parameters halved before it",
+            "thread": "started by another thread",
         }
-        words += f", {done[procedure.between]} before it"
+        words += f", {done[procedure.between]}"
     if case.release:
         words += f", {case.release} times"
     return words

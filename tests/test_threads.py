@@ -1,0 +1,80 @@
+"""Threads that are started meanwhile run inside a context."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+
+import pytest
+
+from conformance.worker.threads import entering
+
+
+def inside(name: str, told: list[str]) -> AbstractContextManager[object]:
+    """A context that tells of itself, and of the thread that asks for it."""
+    told.append(f"{name} asked {threading.current_thread() is threading.main_thread()}")
+
+    @contextmanager
+    def around() -> Iterator[None]:
+        told.append(f"{name} begins {threading.current_thread() is threading.main_thread()}")
+        yield
+        told.append(f"{name} ends")
+
+    return around()
+
+
+def test_the_starting_thread_asks_and_the_started_one_enters() -> None:
+    told: list[str] = []
+    with (
+        entering(partial(inside, "outer", told)),
+        entering(partial(inside, "inner", told)),
+        ThreadPoolExecutor(max_workers=1) as executor,
+    ):
+        executor.submit(told.append, "work").result()
+    asked = {"inner asked True", "outer asked True"}
+    assert set(told[:2]) == asked
+    assert told[2:] == [
+        *("outer begins False", "inner begins False", "work", "inner ends", "outer ends")
+    ]
+
+
+def test_only_threads_started_meanwhile() -> None:
+    told: list[str] = []
+    with ThreadPoolExecutor(max_workers=1) as executor:
+        executor.submit(told.append, "before").result()
+        with entering(partial(inside, "context", told)):
+            executor.submit(told.append, "meanwhile").result()
+    thread = threading.Thread(target=told.append, args=("after",))
+    thread.start()
+    thread.join()
+    assert told == ["before", "meanwhile", "after"]
+
+
+def test_what_the_work_raises_leaves_the_context() -> None:
+    told: list[str] = []
+    with (
+        pytest.raises(ZeroDivisionError),
+        entering(partial(inside, "context", told)),
+        ThreadPoolExecutor(max_workers=1) as executor,
+    ):
+        executor.submit(divmod, 1, 0).result()
+    assert told[-1] == "context ends"
+
+
+def test_a_thread_does_not_hold_on_to_itself() -> None:
+    gc.disable()
+    try:
+        with entering(partial(inside, "context", [])):
+            thread = threading.Thread()
+            thread.start()
+            thread.join()
+        gone = weakref.ref(thread)
+        del thread
+        assert gone() is None
+    finally:
+        gc.enable()
