@@ -123,6 +123,9 @@ class Spelling(ABC):
         self.code = Code()
         self.path = "plain"  # which of `plain` and `recomputed` is being written
         self._regions = {region.name: region for region in case.regions()}
+        self._named_often = {n.region for n in walk(case.program) if isinstance(n, Again)} | {
+            s.names()[0] for _, s in case.statements() if s.op == "is_unwrapped_by"
+        }
         self._temporary = 0
 
     # -- the program ---------------------------------------------------------------------------
@@ -451,6 +454,11 @@ class Spelling(ABC):
     def region_named(self, name: str) -> Region:
         """The region of that name."""
         return self._regions[name]
+
+    def made_once(self, region: Region) -> bool:
+        """Whether the recomputed callable is made once, and has a name of its own: it is called
+        again, or asked for what it wraps, or configured."""
+        return region.name in self._named_often or region.granularity in ("module", "operation")
 
     # -- trees ---------------------------------------------------------------------------------
 

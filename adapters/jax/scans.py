@@ -31,7 +31,7 @@ class Scans(Spelling):
             scan = f"lax.scan({body}, {carry}, {rounds})"
             self.code(f"{self.tree(chain[-1].gives)}, _ = {scan}")  # type: ignore[union-attr]
 
-    def _named(self, region: Region) -> bool:
+    def made_once(self, region: Region) -> bool:
         return False  # a body is handed over to the loop where it is made
 
     def _write_body(self, region: Region) -> None:

@@ -162,7 +162,7 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
         if self.path == "recomputed" and policies.helper(region):
             self.code(policies.helper(region))
             self.code()
-        if self.path == "recomputed" and self._named(region):
+        if self.path == "recomputed" and self.made_once(region):
             self.code(f"remat_{name} = {self._checkpoint(region)}")
 
     def parameters(self, region: Region) -> str:
@@ -185,7 +185,7 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
         return ", ".join([*words, *(f"{k}={self.tree(t)}" for k, t in node.kwargs.items())])
 
     def recompute(self, region: Region) -> str:
-        if self._named(region):
+        if self.made_once(region):
             return f"remat_{function(region.name)}"
         return self._checkpoint(region)
 
@@ -219,17 +219,6 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
 
     def policy(self, region: Region) -> str:
         return str(policies.expression(region))
-
-    def _named(self, region: Region) -> bool:
-        """Whether the recomputed callable has a name of its own: it is configured once."""
-        again = any(
-            isinstance(n, Again) and n.region == region.name for n in walk(self.case.program)
-        )
-        asked = any(
-            s.op == "is_unwrapped_by" and s.arguments == (Ref(region.name),)
-            for _, s in self.case.statements()
-        )
-        return again or asked or region.granularity in ("module", "operation")
 
     def received(self, tree: Tree, region: Region) -> Tree:
         """What the case says, and the state that the region changed."""

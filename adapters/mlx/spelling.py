@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance.adapter import Variant, load_file
-from conformance.case import Again, Array, Case, Generator, Loss, Ref, Region, Statement, walk
+from conformance.case import Again, Array, Case, Generator, Loss, Region, Statement, walk
 from conformance.emit import BACKWARD, FORWARD, Call, Writer, function
 from conformance.emit import Spelling as Base
 
@@ -75,11 +75,11 @@ class Spelling(Base):
 
     def write_region(self, region: Region) -> None:
         super().write_region(region)
-        if self.path == "recomputed" and self._is_named(region):
+        if self.path == "recomputed" and self.made_once(region):
             self.code(f"remat_{function(region.name)} = {self.checkpoint(region)}")
 
     def recompute(self, region: Region) -> str:
-        named = self._is_named(region)
+        named = self.made_once(region)
         return f"remat_{function(region.name)}" if named else self.checkpoint(region)
 
     def checkpoint(self, region: Region) -> str:
@@ -89,18 +89,6 @@ class Spelling(Base):
     def block(self, region: Region) -> str:
         """What is handed over to be recomputed."""
         return "None" if region.block == "invalid" else function(region.name)
-
-    def _is_named(self, region: Region) -> bool:
-        """Whether the recomputed callable is made once, and has a name of its own."""
-        again = any(
-            isinstance(node, Again) and node.region == region.name
-            for node in walk(self.case.program)
-        )
-        asked = any(
-            s.op == "is_unwrapped_by" and s.arguments == (Ref(region.name),)
-            for _, s in self.case.statements()
-        )
-        return again or asked or region.granularity in ("module", "operation")
 
     # -- run -------------------------------------------------------------------------------------
 
@@ -214,7 +202,7 @@ class Modules(Spelling):
         self.code()
         with self._reading(module, captured):
             self._write_function(region)
-        if self._is_named(region):
+        if self.made_once(region):
             self.code(f"remat_{function(region.name)} = {self.checkpoint(region)}")
 
     def _write_function(self, region: Region) -> None:
