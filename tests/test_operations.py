@@ -65,6 +65,7 @@ def test_every_differentiable_argument_has_needs() -> None:
         ("batch_norm", "running_mean"),  # state
         ("batch_norm", "running_var"),
         ("stop_gradient", "x"),  # what it is for
+        ("asks_gradient", "x"),  # a bool
     }
 
 

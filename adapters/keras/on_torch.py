@@ -79,6 +79,7 @@ class LiveStorages(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.known: dict[int, tuple[StorageWeakRef, int]] = {}
+        self.total = 0  # bytes of what is known, freed since or not
         self.highest = 0
 
     def __torch_dispatch__(
@@ -89,15 +90,27 @@ class LiveStorages(TorchDispatchMode):
             if isinstance(value, torch.Tensor) and not value.is_meta:
                 storage = value.untyped_storage()
                 reference = StorageWeakRef(storage)
+                _, before = self.known.get(reference.cdata, (None, 0))
                 self.known[reference.cdata] = (reference, storage.nbytes())
-        self.highest = max(self.highest, sum(self.alive()))
+                self.total += storage.nbytes() - before
+        if self.total > self.highest:  # else nothing need be looked through
+            self.highest = max(self.highest, self.held())
         return result
 
-    def alive(self) -> list[int]:
-        """The bytes of each storage that is alive."""
-        for key in [key for key, (storage, _) in self.known.items() if storage.expired()]:
-            del self.known[key]
-        return [size for _, size in self.known.values()]
+    def held(self) -> int:
+        """Bytes of all storages that are alive."""
+        self._forget()
+        return self.total
+
+    def count(self) -> int:
+        """How many storages are alive."""
+        self._forget()
+        return len(self.known)
+
+    def _forget(self) -> None:
+        expired = torch.UntypedStorage._expired  # as StorageWeakRef.expired does, for each of many
+        for key in [key for key in self.known if expired(key)]:
+            self.total -= self.known.pop(key)[1]
 
 
 class Observer(Base):
@@ -150,16 +163,16 @@ class Observer(Base):
             yield mode.statements
 
     def held(self) -> int | None:
-        return sum(self._live.alive())
+        return self._live.held()
 
     def reset_peak(self) -> None:
-        self._live.highest = sum(self._live.alive())
+        self._live.highest = self._live.held()
 
     def peak(self) -> int | None:
         return self._live.highest
 
     def alive(self) -> int | None:
-        return len(self._live.alive())
+        return self._live.count()
 
     def retained(
         self, program: Program, module: ModuleType, forward: Callable[..., Any]
