@@ -3,6 +3,11 @@
 A file says what its fault is (its docstring's first line) and which check of which case is meant to
 catch it (`CAUGHT_BY`). All of a framework run through the same adapter as any implementation of
 somebody's own, see `implementation.yaml` beside them; `sound.py` is the control.
+
+What every eager framework does is no fault here: a rerun that reads parameters as they are after an
+update is on record in `procedures/updated-between`, and fails nobody. A fault is missing where a
+framework has nothing to be wrong about: JAX knows no `None` for a gradient, and torch has one generator
+that a checkpoint restores.
 """
 
 from __future__ import annotations
