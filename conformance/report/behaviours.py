@@ -83,6 +83,28 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
         "structure/none-output",
     ),
     _about(
+        "Containers as they came",
+        "Does what a region returns come back in the containers that it returned?",
+        "structure",
+        "structure/returned-tuple",
+        "structure/returned-alone",
+        "structure/returned-dict",
+        "structure/returned-dict-captures-nothing",
+    ),
+    _about(
+        "Outputs that no gradient can reach",
+        "Does an output that the region has detached tell so?",
+        "structure",
+        "structure/detached-output-told",
+    ),
+    _about(
+        "None, and a gradient of zeros",
+        "Does what nothing depends on keep None for a gradient, where it has None without recompute?",
+        "gradient",
+        "captures/parameter-unused",
+        "regions/adjacent-stopped",
+    ),
+    _about(
         "Arguments by name, and any number of them",
         "Which signatures may the function of a region have?",
         "gradient",
@@ -137,6 +159,14 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
         "hooks/parameter",
         "hooks/shared-parameter",
         "hooks/nested",
+    ),
+    _about(
+        "A backward pass of another thread",
+        "Does the rerun find what it needs where another thread has started backward?",
+        "gradient",
+        "procedures/another-thread",
+        "procedures/another-thread-nested",
+        "procedures/another-thread-dropout",
     ),
     _about(
         "A second backward pass",
