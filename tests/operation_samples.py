@@ -218,6 +218,7 @@ IN_CASES = {
     "raise_in_rerun",
     "accumulate_sin",
     "add_in_place",
+    "asks_gradient",
 }
 
 
