@@ -269,7 +269,8 @@ class _Builder:
         self._open: list[str] = []  # the regions around what is being read
         self._scopes: list[set[str]] = [set()]  # regions defined so far, list of nodes by list
         self.generators: set[str] = set()
-        self._returned: set[str] = set()  # names of what calls returned as a whole
+        #: What calls returned as a whole, and where it is named.
+        self._returned: dict[str, Position] = {}
         self._raises = False
 
     def at(self, *path: object) -> Position:
@@ -300,7 +301,14 @@ class _Builder:
         program = self._nodes(model.program, ("program",), known, {})
         _refuse_rebinding(program)
         outputs = self._tree(model.outputs, ("outputs",), {})
-        self._check_names(outputs, known | self._returned, ("outputs",))
+        self._check_names(outputs, known | set(self._returned), ("outputs",))
+        for name, where in self._returned.items():
+            if name not in leaves(outputs):
+                raise CaseError(
+                    f"{name!r} is not among the outputs",
+                    where=where,
+                    hint="what a region returned as a whole is there to be put out",
+                )
         arrays = (*(i for i in inputs if isinstance(i, Array)), *parameters, *state)
         loss, wrt = self._gradients(model, kind, arrays, outputs)
         for i, word in enumerate(model.needs):
@@ -654,7 +662,6 @@ class _Builder:
         self._defined(region)
         if called:
             self._make(leaves(gives), known, self.at(*path, "gives"))
-            self._returned |= {region.returned} - {""}
         return region
 
     def _whole(
@@ -666,7 +673,7 @@ class _Builder:
         known: set[str],
         words: Mapping[str, str],
     ) -> str:
-        """The name of what a call of a region returned as a whole; empty where there is none."""
+        """The name, taken from here on, of what a call returned as a whole; empty for none."""
         given = model.returned if isinstance(model, RegionModel | CallModel) else ""
         name, here = _replaced(given, words), (*path, "returned")
         if not name:
@@ -685,8 +692,10 @@ class _Builder:
                 hint="`gives` names it already" if isinstance(gives, Ref) else "",
             )
         functions = {other.replace("-", "_") for other in (*self.regions, region)}
-        if name in known | self._returned | functions | self.generators | set(leaves(gives)):
+        taken = known | set(self._returned) | functions | self.generators | set(leaves(gives))
+        if name in taken:
             raise CaseError(f"the name {name!r} is taken already", where=self.at(*here))
+        self._returned[name] = self.at(*here)
         return name
 
     def _defined(self, region: Region) -> None:
@@ -697,7 +706,7 @@ class _Builder:
         variable = name.replace("-", "_")
         self._identifier(variable, path)
         taken = {other.replace("-", "_") for other in (*self.regions, *self._open)}
-        if variable in taken | known | self._returned:
+        if variable in taken | known | set(self._returned):
             raise CaseError(
                 f"the name {name!r} is taken already",
                 where=self.at(*path),
@@ -811,7 +820,6 @@ class _Builder:
             )
         whole = self._whole(model, name, gives, path, known, words)
         self._make(leaves(gives), known, self.at(*path, "gives"))
-        self._returned |= {whole} - {""}
         return Again(name, takes, kwargs, gives, self.at(*path), whole)
 
     def _takes(

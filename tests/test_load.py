@@ -257,6 +257,7 @@ NEWER = [
     Wrong("returned-made", AFTER, PAIR + AFTER + "      - pair = cos(z)\n", "pair = cos", ("the name 'pair' is taken already", "a region returned as a whole")),
     Wrong("returned-then-region", AFTER, PAIR + AFTER + "      - {recompute: pair, takes: z, gives: u, body: [u = sin(z)]}\n", "pair, takes", ("the name 'pair' is taken already",)),
     Wrong("returned-twice", AFTER, PAIR + AFTER + "      - {call: two, takes: z, gives: [u, v], returned: pair}\n", "pair}\n    outputs", ("the name 'pair' is taken already",)),
+    Wrong("returned-kept", AFTER, PAIR + AFTER, "pair}\n", ("'pair' is not among the outputs", "is there to be put out")),
     Wrong("returned-read", AFTER, PAIR + "      - z = exp(pair)\n", "pair)", ("'pair' is what a region returned as a whole, only `outputs` may hold it", "`gives` names what is in it")),
     Wrong("returned-taken-in", AFTER, PAIR + AFTER + "      - {call: two, takes: pair, gives: [u, v]}\n", "pair, gives: [u", ("'pair' is what a region returned as a whole",)),
     Wrong("returned-given-on", AFTER, PAIR + AFTER + "      - {recompute: third, takes: z, gives: [u, pair], body: [u = sin(z)]}\n", "pair], body", ("'pair' is what a region returned as a whole",)),
