@@ -21,6 +21,7 @@ from conformance.program import Program  # noqa: E402
 from conformance.programs import write_programs  # noqa: E402
 from conformance.worker.entry import observer as worker_observer  # noqa: E402
 from tests.operation_samples import IN_CASES, offered, spelled  # noqa: E402
+from tests.standalone import not_imported  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 ADAPTER = read_adapter(ROOT / "adapters" / "jax")
@@ -162,6 +163,10 @@ def test_every_operation_is_spelled_and_has_its_numbers_checked() -> None:
     text = " ".join(line for body, _ in BODIES for line in body)
     checked = {op for op in OPERATIONS if f" {op}(" in text} | ELSEWHERE | IN_CASES
     assert offered(ADAPTER) <= checked
+
+
+def test_programs_read_nothing_that_they_do_not_import() -> None:
+    assert not_imported(ADAPTER) == []
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

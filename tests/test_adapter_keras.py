@@ -21,6 +21,7 @@ from conformance.programs import write_programs
 from conformance.worker.entry import observer as worker_observer
 from conformance.worker.observer import load_program
 from tests.operation_samples import offered, samples_of, spelled, written
+from tests.standalone import not_imported
 
 ROOT = Path(__file__).resolve().parents[1]
 ADAPTER = read_adapter(ROOT / "adapters" / "keras")
@@ -88,6 +89,10 @@ def reruns(run: Run) -> dict[tuple[str, str], int]:
 
 def test_every_operation_is_spelled() -> None:
     assert offered(ADAPTER) <= spelled(ADAPTER) | {"is_unwrapped_by"}
+
+
+def test_programs_read_nothing_that_they_do_not_import() -> None:
+    assert not_imported(ADAPTER) == []
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -19,6 +19,7 @@ from conformance.program import Program  # noqa: E402
 from conformance.programs import write_programs  # noqa: E402
 from conformance.worker.entry import observer as worker_observer  # noqa: E402
 from tests.operation_samples import offered, samples_of, spelled, written  # noqa: E402
+from tests.standalone import not_imported  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 ADAPTER = read_adapter(ROOT / "adapters" / "mlx")
@@ -64,6 +65,10 @@ def reruns(run: Run) -> dict[str, int]:
 
 def test_every_operation_is_spelled() -> None:
     assert offered(ADAPTER) <= spelled(ADAPTER) | {"is_unwrapped_by"}
+
+
+def test_programs_read_nothing_that_they_do_not_import() -> None:
+    assert not_imported(ADAPTER) == []
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -35,6 +35,7 @@ from tests.operation_samples import (
     spelled,
     written,
 )
+from tests.standalone import not_imported
 
 ROOT = Path(__file__).resolve().parents[1]
 ADAPTER = read_adapter(ROOT / "adapters" / "paddle")
@@ -93,6 +94,10 @@ def test_every_operation_is_spelled_and_has_its_numbers_checked() -> None:
     assert (
         offered(ADAPTER) <= {row[0] for row in SAMPLES} | RANDOM_OR_RAISING | IN_CASES | elsewhere
     )
+
+
+def test_programs_read_nothing_that_they_do_not_import() -> None:
+    assert not_imported(ADAPTER) == []
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -23,6 +23,7 @@ from conformance.worker.entry import observer as worker_observer  # noqa: E402
 from conformance.worker.observer import load_program  # noqa: E402
 from tests.operation_samples import IN_CASES, offered, samples_of, spelled  # noqa: E402
 from tests.operation_samples import written as sample  # noqa: E402
+from tests.standalone import not_imported  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 ADAPTER = read_adapter(ROOT / "adapters" / "tf")
@@ -83,6 +84,10 @@ def test_every_operation_is_spelled_and_has_its_numbers_checked() -> None:
     text = " ".join(s for statements, _ in STATEMENTS for s in statements)
     checked = {op for op in OPERATIONS if f" {op}(" in text} | ELSEWHERE | IN_CASES
     assert offered(ADAPTER) <= checked
+
+
+def test_programs_read_nothing_that_they_do_not_import() -> None:
+    assert not_imported(ADAPTER) == []
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -33,6 +33,7 @@ from tests.operation_samples import (
     spelled,
     written,
 )
+from tests.standalone import not_imported
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed here")
 
@@ -80,6 +81,10 @@ def test_every_operation_is_spelled_and_has_its_numbers_checked() -> None:
     assert offered(ADAPTER) <= spelled(ADAPTER) <= set(OPERATIONS)
     checked = {row[0] for row in NUMBERS} | RANDOM_OR_RAISING | DRAWN_ELSEWHERE | IN_CASES
     assert offered(ADAPTER) <= checked
+
+
+def test_programs_read_nothing_that_they_do_not_import() -> None:
+    assert not_imported(ADAPTER) == []
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+IMPORTS = ("from torch._functorch import config as functorch_config",)
 BACKENDS = {
     "compiled-aot-eager": "aot_eager",
     "compiled-inductor": "inductor",
@@ -16,10 +17,10 @@ def lines(variant: str, procedure: str) -> list[str]:
     found = []
     if procedure in ("per_output", "second_backward", "second_order", "third_order"):
         # backward graphs give back what they are given, unless told that they run again
-        found.append("torch._functorch.config.donated_buffer = False")
+        found.append("functorch_config.donated_buffer = False")
     if variant == "memory-budget":
         found.append("budget = 0.0 if forward is recomputed else 1.0")
-        found.append("torch._functorch.config.activation_memory_budget = budget")
+        found.append("functorch_config.activation_memory_budget = budget")
     found.append(f'forward = torch.compile(forward, backend="{BACKENDS[variant]}")')
     return found
 

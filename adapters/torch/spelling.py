@@ -328,7 +328,14 @@ class Wrapper(wrapper.Modules, Spelling):  # type: ignore[misc, name-defined]
     imports = (*Spelling.imports, *wrapper.IMPORTS)
 
 
+class Compiled(Spelling):
+    """Writes one case for a variant that compiles."""
+
+    imports = (*Spelling.imports, *compiled.IMPORTS)
+
+
 OTHERS: Mapping[str, type[Spelling]] = {
+    **dict.fromkeys(compiled.BACKENDS, Compiled),
     "selective": Selective,
     "sequential": Sequential,
     "wrapper": Wrapper,

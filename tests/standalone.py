@@ -1,0 +1,86 @@
+"""Whether programs run on what they import, and nothing that the suite has imported already."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+from conformance.adapter import Adapter
+from conformance.capabilities import required_by
+from conformance.emit import Text
+from conformance.load import load_folder
+from conformance.programs import texts
+
+CASES = load_folder(Path(__file__).parent.parent / "cases")
+#: Looks names up in a process of its own, in which nothing but `imports` has been imported.
+LOOK_UP = """
+import json, sys
+given, known = json.load(sys.stdin), {}
+exec("\\n".join(given["imports"]), known)
+for name in given["names"]:
+    found = known[name.partition(".")[0]]
+    try:
+        for part in name.split(".")[1:]:
+            found = getattr(found, part)
+    except AttributeError as error:
+        print(f"missing: {name}: {error}")
+"""
+
+
+def not_imported(adapter: Adapter) -> list[str]:
+    """What programs of an adapter read of a module that importing what they import does not bring."""
+    pairs = [
+        (case, variant)
+        for variant in adapter.variants
+        for case in CASES
+        if not required_by(case) & set(variant.model.lacks)
+    ]
+    #: By the name that a program gives a module: the lines that import it, and what is read of it.
+    read: dict[tuple[str, tuple[str, ...]], set[str]] = defaultdict(set)
+    for text in texts(adapter, pairs).values():
+        assert isinstance(text, Text)
+        tree = ast.parse(text.text)
+        lines: dict[str, list[str]] = defaultdict(list)
+        for node in tree.body:
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                for alias in node.names:
+                    root = (alias.asname or alias.name).partition(".")[0]
+                    lines[root].append(ast.unparse(node))
+        for name in _dotted(tree):
+            root = name.partition(".")[0]
+            if root in lines:
+                read[root, tuple(sorted(lines[root]))].add(name)
+    found = []
+    for (_, imports), names in sorted(read.items()):
+        done = subprocess.run(
+            [sys.executable, "-c", LOOK_UP],
+            input=json.dumps({"imports": imports, "names": sorted(names)}),
+            env={**os.environ, "PYTHONPATH": str(adapter.folder)},
+            capture_output=True,
+            text=True,
+        )
+        found += [line for line in done.stdout.splitlines() if line.startswith("missing: ")]
+        found += [done.stderr] if done.returncode else []
+    return found
+
+
+def _dotted(tree: ast.Module) -> set[str]:
+    """The dotted names of a program, each as long as it is written."""
+    found, inner = set(), set()
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Attribute) or node in inner:
+            continue
+        parts: list[str] = []
+        value: ast.expr = node
+        while isinstance(value, ast.Attribute):
+            inner.add(value)
+            parts.append(value.attr)
+            value = value.value
+        if isinstance(value, ast.Name):
+            found.add(".".join((value.id, *reversed(parts))))
+    return found
