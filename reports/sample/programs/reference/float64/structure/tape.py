@@ -1333,6 +1333,11 @@ def stop_gradient(x):
     return _record((x,), x.data, x.dtype)
 
 
+def asks_gradient(x):
+    """Whether a gradient can reach x."""
+    return x.node is not None
+
+
 @_operation
 def raise_if(x, flag):
     """x, or `ValueError('raise_if')` where the flag is true."""

@@ -6,6 +6,7 @@ Source: tensorflow's custom gradient tests, testCustomGradientRecomputeGradHighe
 
 import numpy as np
 import torch
+from torch._functorch import config as functorch_config
 from torch.utils.checkpoint import checkpoint
 
 
@@ -44,7 +45,7 @@ def recomputed(x, w):
 
 def run(forward):
     values = inputs()
-    torch._functorch.config.donated_buffer = False
+    functorch_config.donated_buffer = False
     forward = torch.compile(forward, backend="inductor")
     outputs = forward(**values)
     loss = outputs.sum()

@@ -6,6 +6,7 @@ Source: mindspore.recompute, API page, example
 
 import torch
 import torch.nn.functional as F
+from torch._functorch import config as functorch_config
 
 
 def inputs():
@@ -37,7 +38,7 @@ def recomputed(x, w):
 def run(forward):
     values = inputs()
     budget = 0.0 if forward is recomputed else 1.0
-    torch._functorch.config.activation_memory_budget = budget
+    functorch_config.activation_memory_budget = budget
     forward = torch.compile(forward, backend="aot_eager")
     outputs = forward(**values)
     loss = outputs.sum()

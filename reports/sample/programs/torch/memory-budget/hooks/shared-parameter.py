@@ -6,6 +6,7 @@ Source: torch's autograd tests, test_checkpointing_without_reentrant_parameter_u
 
 import numpy as np
 import torch
+from torch._functorch import config as functorch_config
 
 
 def inputs():
@@ -52,7 +53,7 @@ def run(forward):
     fired = []
     values["w"].register_hook(lambda _: fired.append("w"))
     budget = 0.0 if forward is recomputed else 1.0
-    torch._functorch.config.activation_memory_budget = budget
+    functorch_config.activation_memory_budget = budget
     forward = torch.compile(forward, backend="aot_eager")
     outputs = forward(**values)
     loss = outputs.sum()

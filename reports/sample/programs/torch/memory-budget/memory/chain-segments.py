@@ -6,6 +6,7 @@ Source: Chen et al. 2016, Training Deep Nets with Sublinear Memory Cost
 
 import numpy as np
 import torch
+from torch._functorch import config as functorch_config
 
 
 def inputs():
@@ -199,7 +200,7 @@ def recomputed(x, w1, w2, w3, w4, w5, w6, w7, w8, v1, v2, v3, v4, v5, v6, v7, v8
 def run(forward):
     values = inputs()
     budget = 0.0 if forward is recomputed else 1.0
-    torch._functorch.config.activation_memory_budget = budget
+    functorch_config.activation_memory_budget = budget
     forward = torch.compile(forward, backend="aot_eager")
     outputs = forward(**values)
     loss = outputs

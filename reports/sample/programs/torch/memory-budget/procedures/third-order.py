@@ -6,6 +6,7 @@ Source: tensorflow's custom gradient tests, testCustomGradientRecomputeGradHighe
 
 import numpy as np
 import torch
+from torch._functorch import config as functorch_config
 
 
 def inputs():
@@ -43,9 +44,9 @@ def recomputed(x, w):
 
 def run(forward):
     values = inputs()
-    torch._functorch.config.donated_buffer = False
+    functorch_config.donated_buffer = False
     budget = 0.0 if forward is recomputed else 1.0
-    torch._functorch.config.activation_memory_budget = budget
+    functorch_config.activation_memory_budget = budget
     forward = torch.compile(forward, backend="aot_eager")
     outputs = forward(**values)
     loss = outputs.sum()

@@ -7,6 +7,7 @@ Source: torch.utils.checkpoint, preserve_rng_state; Paddle's recompute, preserve
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch._functorch import config as functorch_config
 
 
 def inputs():
@@ -51,7 +52,7 @@ def run(forward):
     torch.manual_seed(0)
     values = inputs()
     budget = 0.0 if forward is recomputed else 1.0
-    torch._functorch.config.activation_memory_budget = budget
+    functorch_config.activation_memory_budget = budget
     forward = torch.compile(forward, backend="aot_eager")
     outputs = forward(**values)
     loss = outputs[0].sum()

@@ -6,6 +6,7 @@ Source: pytorch issue 124725; Paddle's recompute with nested outputs
 
 import numpy as np
 import torch
+from torch._functorch import config as functorch_config
 
 
 def inputs():
@@ -50,7 +51,7 @@ def recomputed(x, w):
 def run(forward):
     values = inputs()
     budget = 0.0 if forward is recomputed else 1.0
-    torch._functorch.config.activation_memory_budget = budget
+    functorch_config.activation_memory_budget = budget
     forward = torch.compile(forward, backend="aot_eager")
     outputs = forward(**values)
     loss = outputs[0].sum()

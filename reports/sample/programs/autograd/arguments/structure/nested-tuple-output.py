@@ -1,0 +1,75 @@
+"""A region that returns a tuple inside a tuple.
+
+Case structure/nested-tuple-output, variant autograd/arguments.
+Source: pytorch issue 124725; Paddle's recompute with nested outputs
+"""
+
+import autograd.numpy as np
+from autograd import checkpoint, make_vjp
+from autograd.builtins import tuple
+
+
+def inputs():
+    rng = np.random.default_rng(0)
+    x = np.array(0.5 * rng.standard_normal((3, 4)), dtype=np.float32)
+    w = np.array(0.5 * rng.standard_normal((4, 4)), dtype=np.float32)
+    return {"x": x, "w": w}
+
+
+def plain(x, w):
+    def block(x, w):
+        h = x @ w
+        a = np.sin(h)
+        b = np.tanh(h)
+        c = np.exp(a)
+        return (a, (b, c))
+
+    a, (b, c) = block(x, w)
+    ab = a * b
+    z = ab * c
+    return (z, (b, c))
+
+
+def recomputed(x, w):
+    def block(x, w):
+        h = x @ w
+        a = np.sin(h)
+        b = np.tanh(h)
+        c = np.exp(a)
+        return tuple([a, tuple([b, c])])
+
+    a, (b, c) = checkpoint(block)(x, w)
+    ab = a * b
+    z = ab * c
+    return (z, (b, c))
+
+
+def run(forward):
+    values = inputs()
+    wanted = {"x": values["x"], "w": values["w"]}
+    seen = []
+
+    def loss_of(wanted):
+        outputs = forward(**{**values, **wanted})
+        seen.append(outputs)
+        return np.sum(outputs[0])
+
+    vjp, loss = make_vjp(loss_of)(wanted)
+    outputs = seen[0]
+    gradients = vjp(np.ones_like(loss))
+    return {
+        "outputs": outputs,
+        "losses": [loss],
+        "gradients": {"x": gradients["x"], "w": gradients["w"]},
+    }
+
+
+def main():
+    for name, forward in (("plain", plain), ("recomputed", recomputed)):
+        print(name)
+        for key, value in run(forward).items():
+            print(f"  {key}: {value}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""Dropout inside a region, its random state preserved.
+
+Case randomness/dropout-preserved, variant mlx/module.
+Source: torch.utils.checkpoint, preserve_rng_state; Paddle's recompute, preserve_rng_state
+"""
+
+import mlx.core as mx
+import numpy as np
+from mlx import nn
+
+
+def dropout(x, p, key=None):
+    keep = mx.random.bernoulli(1 - p, x.shape, key)
+    return mx.where(keep, x / (1 - p), 0)
+
+
+def inputs():
+    rng = np.random.default_rng(0)
+    x = mx.array(rng.standard_normal((8, 16)), mx.float32)
+    w1 = mx.array(0.3 * rng.standard_normal((16, 16)), mx.float32)
+    w2 = mx.array(0.3 * rng.standard_normal((16, 4)), mx.float32)
+    return {"x": x, "w1": w1, "w2": w2}
+
+
+def plain(x, w1, w2):
+    def block(x):
+        h = x @ w1
+        d = dropout(h, 0.5)
+        y = d @ w2
+        return (y, d)
+
+    y, d = block(x)
+    z = y * y
+    return (z, d)
+
+
+def recomputed(x, w1, w2):
+    block_module = nn.Module()
+    block_module.w1 = w1
+    block_module.w2 = w2
+
+    def block(x):
+        h = x @ block_module.w1
+        d = dropout(h, 0.5)
+        y = d @ block_module.w2
+        return (y, d)
+
+    y, d = nn.utils.checkpoint(block_module, block)(x)
+    z = y * y
+    return (z, d)
+
+
+def run(forward):
+    mx.random.seed(0)
+    values = inputs()
+    wanted = {"x": values["x"], "w1": values["w1"], "w2": values["w2"]}
+
+    def loss_of(wanted):
+        outputs = forward(**values | wanted)
+        return outputs[0].sum(), outputs
+
+    (loss, outputs), gradients = mx.value_and_grad(loss_of)(wanted)
+    mx.eval(loss, outputs)
+    mx.eval(gradients)
+    return {"outputs": outputs, "losses": [loss], "gradients": gradients}
+
+
+def main():
+    for name, forward in (("plain", plain), ("recomputed", recomputed)):
+        print(name)
+        for key, value in run(forward).items():
+            print(f"  {key}: {value}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""A region that returns a tuple inside a tuple.
+
+Case structure/nested-tuple-output, variant mlx/module.
+Source: pytorch issue 124725; Paddle's recompute with nested outputs
+"""
+
+import mlx.core as mx
+import numpy as np
+from mlx import nn
+
+
+def inputs():
+    rng = np.random.default_rng(0)
+    x = mx.array(0.5 * rng.standard_normal((3, 4)), mx.float32)
+    w = mx.array(0.5 * rng.standard_normal((4, 4)), mx.float32)
+    return {"x": x, "w": w}
+
+
+def plain(x, w):
+    def block(x):
+        h = x @ w
+        a = mx.sin(h)
+        b = mx.tanh(h)
+        c = mx.exp(a)
+        return (a, (b, c))
+
+    a, (b, c) = block(x)
+    ab = a * b
+    z = ab * c
+    return (z, (b, c))
+
+
+def recomputed(x, w):
+    block_module = nn.Module()
+    block_module.w = w
+
+    def block(x):
+        h = x @ block_module.w
+        a = mx.sin(h)
+        b = mx.tanh(h)
+        c = mx.exp(a)
+        return (a, (b, c))
+
+    a, (b, c) = nn.utils.checkpoint(block_module, block)(x)
+    ab = a * b
+    z = ab * c
+    return (z, (b, c))
+
+
+def run(forward):
+    values = inputs()
+    wanted = {"x": values["x"], "w": values["w"]}
+
+    def loss_of(wanted):
+        outputs = forward(**values | wanted)
+        return outputs[0].sum(), outputs
+
+    (loss, outputs), gradients = mx.value_and_grad(loss_of)(wanted)
+    mx.eval(loss, outputs)
+    mx.eval(gradients)
+    return {"outputs": outputs, "losses": [loss], "gradients": gradients}
+
+
+def main():
+    for name, forward in (("plain", plain), ("recomputed", recomputed)):
+        print(name)
+        for key, value in run(forward).items():
+            print(f"  {key}: {value}")
+
+
+if __name__ == "__main__":
+    main()
