@@ -20,8 +20,8 @@ from conformance.program import Program
 from conformance.programs import write_programs
 from conformance.worker.entry import observer as worker_observer
 from conformance.worker.observer import load_program
+from tests.every_program import not_imported
 from tests.operation_samples import offered, samples_of, spelled, written
-from tests.standalone import not_imported
 
 ROOT = Path(__file__).resolve().parents[1]
 ADAPTER = read_adapter(ROOT / "adapters" / "keras")

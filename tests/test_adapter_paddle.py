@@ -24,6 +24,7 @@ from conformance.programs import write_programs
 from conformance.runner import refused
 from conformance.worker import entry
 from conformance.worker.observer import load_program
+from tests.every_program import not_imported
 from tests.operation_samples import (
     IN_CASES,
     RANDOM_OR_RAISING,
@@ -35,7 +36,6 @@ from tests.operation_samples import (
     spelled,
     written,
 )
-from tests.standalone import not_imported
 
 ROOT = Path(__file__).resolve().parents[1]
 ADAPTER = read_adapter(ROOT / "adapters" / "paddle")

@@ -21,9 +21,9 @@ from conformance.program import Program  # noqa: E402
 from conformance.programs import write_programs  # noqa: E402
 from conformance.worker.entry import observer as worker_observer  # noqa: E402
 from conformance.worker.observer import load_program  # noqa: E402
+from tests.every_program import not_imported  # noqa: E402
 from tests.operation_samples import IN_CASES, offered, samples_of, spelled  # noqa: E402
 from tests.operation_samples import written as sample  # noqa: E402
-from tests.standalone import not_imported  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 ADAPTER = read_adapter(ROOT / "adapters" / "tf")

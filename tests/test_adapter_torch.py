@@ -22,6 +22,7 @@ from conformance.program import Program
 from conformance.programs import write_programs
 from conformance.worker import entry
 from conformance.worker.observer import load_program
+from tests.every_program import not_imported
 from tests.operation_samples import (
     IN_CASES,
     NUMBERS,
@@ -33,7 +34,6 @@ from tests.operation_samples import (
     spelled,
     written,
 )
-from tests.standalone import not_imported
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed here")
 

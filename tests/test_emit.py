@@ -15,18 +15,17 @@ from pathlib import Path
 import pytest
 import yaml
 
-from conformance.adapter import Adapter, Variant, all_adapters
-from conformance.capabilities import required_by
+from conformance.adapter import all_adapters
 from conformance.case import Again, Case, Ref, leaves
 from conformance.emit import LINE_LENGTH, Text
-from conformance.load import load_folder, load_text
+from conformance.load import load_text
 from conformance.program import Site
 from conformance.programs import EmitFailure, program_path, texts
 
+from .every_program import CASES, Written, every_program
 from .test_load import GOOD
 
 ROOT = Path(__file__).parent.parent
-CASES = load_folder(ROOT / "cases")
 ADAPTERS = {adapter.name: adapter for adapter in all_adapters(ROOT / "adapters")}
 FUNCTIONS = ("inputs", "plain", "recomputed", "run", "main")
 PATHS = ("plain", "recomputed")
@@ -37,28 +36,11 @@ ONE_CALL = {
 }
 #: Where a region is an operation, which has no function: each of its calls is a line of its own.
 NO_FUNCTION = {"mindspore/graph-primitive"}
-Written = dict[tuple[str, str], tuple[Case, Variant, Text]]
-
-
-def _written(adapter: Adapter, cases: tuple[Case, ...]) -> Written:
-    pairs = [
-        (case, variant)
-        for variant in adapter.variants
-        for case in cases
-        if not required_by(case) & set(variant.model.lacks)
-    ]
-    made, found = texts(adapter, pairs), Written()
-    for case, variant in pairs:
-        key = (case.id, variant.id)
-        text = made[key]
-        assert not isinstance(text, EmitFailure), f"{key}: {text.message}\n{text.traceback}"
-        found[key] = case, variant, text
-    return found
 
 
 @pytest.fixture(scope="module", params=ADAPTERS)
 def written(request: pytest.FixtureRequest) -> Iterator[Written]:
-    yield _written(ADAPTERS[request.param], CASES)
+    yield every_program(ADAPTERS[request.param])
     _tree.cache_clear()
 
 
@@ -201,7 +183,7 @@ def test_another_thread_runs_the_line_that_starts_backward(written: Written) -> 
 
 def test_emission_is_deterministic(written: Written) -> None:
     (adapter,) = {v.adapter for _, v, _ in written.values()}
-    again = _written(ADAPTERS[adapter], tuple(reversed(CASES)))
+    again = every_program(ADAPTERS[adapter], tuple(reversed(CASES)))
     assert {k: w[2] for k, w in again.items()} == {k: w[2] for k, w in written.items()}
 
 
@@ -263,7 +245,7 @@ class _Direct(ast.NodeTransformer):
 
 @pytest.mark.parametrize("name", ["reference", "torch", "jax", "tf", "paddle"])
 def test_recomputed_differs_in_calls_of_regions_alone(name: str) -> None:
-    for key, (case, variant, text) in _written(ADAPTERS[name], CASES).items():
+    for key, (case, variant, text) in every_program(ADAPTERS[name]).items():
         policy = any(region.save for region in case.regions())
         if variant.id not in DIRECT or policy or _is_invalid(case):
             continue
@@ -372,7 +354,7 @@ def test_hostile_words_stay_words(name: str, tmp_path: Path) -> None:
     mark = tmp_path / "evaluated"
     hostile = {i: w.replace("{mark}", str(mark)) for i, w in HOSTILE.items()}
     cases = tuple(_hostile(id, words) for id, words in {"harmless": "words", **hostile}.items())
-    written = _written(ADAPTERS[name], cases)
+    written = every_program(ADAPTERS[name], cases)
     assert len({key for key, _ in written}) == len(cases)
     for key, (_, variant, text) in written.items():
         tree = ast.parse(text.text)

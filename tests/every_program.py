@@ -1,4 +1,4 @@
-"""Whether programs run on what they import, and nothing that the suite has imported already."""
+"""All programs of an adapter, and whether they run on what they import themselves."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from conformance.adapter import Adapter
+from conformance.adapter import Adapter, Variant
 from conformance.capabilities import required_by
+from conformance.case import Case
 from conformance.emit import Text
 from conformance.load import load_folder
-from conformance.programs import texts
+from conformance.programs import EmitFailure, texts
 
 CASES = load_folder(Path(__file__).parent.parent / "cases")
+Written = dict[tuple[str, str], tuple[Case, Variant, Text]]
 #: Looks names up in a process of its own, in which nothing but `imports` has been imported.
 LOOK_UP = """
 import json, sys
@@ -32,18 +34,28 @@ for name in given["names"]:
 """
 
 
-def not_imported(adapter: Adapter) -> list[str]:
-    """What programs of an adapter read of a module that importing what they import does not bring."""
+def every_program(adapter: Adapter, cases: tuple[Case, ...] = CASES) -> Written:
+    """The programs of an adapter by case and variant, written as one batch."""
     pairs = [
         (case, variant)
         for variant in adapter.variants
-        for case in CASES
+        for case in cases
         if not required_by(case) & set(variant.model.lacks)
     ]
+    made, found = texts(adapter, pairs), Written()
+    for case, variant in pairs:
+        key = (case.id, variant.id)
+        text = made[key]
+        assert not isinstance(text, EmitFailure), f"{key}: {text.message}\n{text.traceback}"
+        found[key] = case, variant, text
+    return found
+
+
+def not_imported(adapter: Adapter) -> list[str]:
+    """What programs of an adapter read of a module that importing what they import does not bring."""
     #: By the name that a program gives a module: the lines that import it, and what is read of it.
     read: dict[tuple[str, tuple[str, ...]], set[str]] = defaultdict(set)
-    for text in texts(adapter, pairs).values():
-        assert isinstance(text, Text)
+    for _, _, text in every_program(adapter).values():
         tree = ast.parse(text.text)
         lines: dict[str, list[str]] = defaultdict(list)
         for node in tree.body:
