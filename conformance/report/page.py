@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import os
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +45,8 @@ SHORT: Mapping[Mark, str] = {
 _LONGEST = 4000
 #: Characters over the limit that are not worth a cut.
 _SLACK = 80
+#: The most characters of cases that a page holds as they are; a browser waits long for tens of millions.
+_MOST_UNPACKED = 8_000_000
 
 
 @dataclass(frozen=True)
@@ -80,22 +84,35 @@ def render(
     folder: Path,
     programs: Path,
 ) -> str:
-    """The page as HTML. Links to programs are relative to `folder`, where the page will lie."""
+    """The page as HTML. Links to programs are relative to `folder`, where the page will lie.
+
+    What stands in the cases is packed where it would make a page of more than some megabytes.
+    """
     by_id = {case.id: case for case in cases}
     shown = [
         _shown(view, by_id.get(view.id), _results_of(view.id, results), report, folder, programs)
         for view in report.cases
     ]
-    template = environment().get_template("index.html.j2")
-    return template.render(
+    templates = environment()
+    body = templates.get_template("body.html.j2")
+    bodies = [Markup(body.render(item=i, number=n, short=SHORT)) for n, i in enumerate(shown, 1)]
+    packed = sum(map(len, bodies)) > _MOST_UNPACKED
+    return templates.get_template("index.html.j2").render(
         report=report,
         cases=shown,
+        packed=packed,
+        bodies=[pack(text) for text in bodies] if packed else bodies,
         deviations=by_reason(grouped(report.deviations)),
         marks=MARKS,
         short=SHORT,
         style=Markup((_TEMPLATES / "style.css").read_text("utf-8")),
         script=Markup((_TEMPLATES / "page.js").read_text("utf-8")),
     )
+
+
+def pack(text: str) -> str:
+    """A text as base64 of its zlib stream, which `page.js` unpacks; the same each time."""
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
 def by_reason(deviations: Iterable[DeviationGroup]) -> list[list[DeviationGroup]]:

@@ -30,14 +30,35 @@
   $("filters").addEventListener("submit", (event) => event.preventDefault());
   filter();
 
+  // The cases of a large page are packed, each by itself; one is unpacked when it is opened first.
+  const inflate = async (packed) => {
+    const bytes = Uint8Array.from(atob(packed.textContent), (letter) => letter.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    packed.insertAdjacentHTML("beforebegin", await new Response(stream).text());
+    packed.remove();
+  };
+  const unpacking = new Map();
+  const unpack = (part) => {
+    const packed = part.querySelector("script.packed");
+    if (packed && !unpacking.has(part)) unpacking.set(part, inflate(packed));
+    return unpacking.get(part);
+  };
+  document.addEventListener(
+    "toggle",
+    (event) => event.target.matches("details.case") && unpack(event.target),
+    true,
+  );
+
   // A link into a closed case opens it.
-  const reveal = () => {
+  const reveal = async () => {
     let id = location.hash.slice(1);
     try {
       id = decodeURIComponent(id);
     } catch {
       return;
     }
+    const around = $(id.split("@")[0]);
+    if (around?.matches("details.case")) await unpack(around);
     const target = id && $(id);
     if (!target) return;
     for (let part = target; part; part = part.parentElement) {
