@@ -205,8 +205,8 @@ class Report(_View):
             return "Nothing unexpected"
         new = self.comparison.counts[CrossStatus.DISAGREE]
         return (
-            f"{_number(len(self.unexpected), 'unexpected verdict')}, "
-            f"{_number(new, 'new disagreement')}"
+            f"{counted(len(self.unexpected), 'unexpected verdict')}, "
+            f"{counted(new, 'new disagreement')}"
         )
 
     @property
@@ -237,16 +237,17 @@ def grouped(deviations: Iterable[DeviationView]) -> list[DeviationGroup]:
     return list(found.values())
 
 
-def _number(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count or 'no'} {what}s"
-
-
 def schema() -> dict[str, Any]:
     """The JSON Schema (2020-12) of `report.json`."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **Report.model_json_schema(mode="serialization"),
     }
+
+
+def counted(number: int, word: str) -> str:
+    """A number of things: "1 case", "2 cases", "no cases"."""
+    return f"{number} {word}" if number == 1 else f"{number or 'no'} {word}s"
 
 
 def build(results: Sequence[Results], cases: Sequence[Case], comparison: Comparison) -> Report:

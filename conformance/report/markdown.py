@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from urllib.parse import quote
 
-from conformance.report.data import MARKS, DeviationView, Report, VariantView, grouped
+from conformance.report.data import MARKS, DeviationView, Report, VariantView, counted, grouped
 from conformance.report.page import SHORT, web_address
 
 #: What may stand in a URL without ending a link or a table's cell.
@@ -39,7 +39,8 @@ def _lines(report: Report) -> Iterator[str]:
 
 
 def _headline(report: Report) -> str:
-    return f"**{report.headline}** in {len(report.cases)} cases on {len(report.variants)} variants."
+    cases, variants = counted(len(report.cases), "case"), counted(len(report.variants), "variant")
+    return f"**{report.headline}** in {cases} on {variants}."
 
 
 def _variants(report: Report) -> Iterator[str]:

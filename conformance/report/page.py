@@ -24,6 +24,7 @@ from conformance.report.data import (
     DeviationGroup,
     Mark,
     Report,
+    counted,
     grouped,
 )
 from conformance.report.growth import Frame
@@ -137,6 +138,7 @@ def environment() -> Environment:
     found.filters["frame"] = Frame
     found.filters["web"] = web_address
     found.filters["bytes"] = format_bytes
+    found.filters["counted"] = counted
     found.filters["shorten"] = shorten
     found.filters["line"] = line
     found.filters["fragment"] = lambda text: quote(text, safe="/@")
