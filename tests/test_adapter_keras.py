@@ -92,7 +92,9 @@ def test_every_operation_is_spelled() -> None:
 
 
 def test_programs_read_nothing_that_they_do_not_import() -> None:
-    assert not_imported(ADAPTER) == []
+    here = {name: ADAPTER.model.variants[name] for name in VARIANTS}
+    model = ADAPTER.model.model_copy(update={"variants": here})
+    assert not_imported(replace(ADAPTER, model=model)) == []
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
