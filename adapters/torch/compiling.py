@@ -11,9 +11,7 @@ BACKENDS = {
 
 
 def lines(variant: str, procedure: str) -> list[str]:
-    """What stands in `run` before the forward pass; nothing for variants that do not compile."""
-    if variant not in BACKENDS:
-        return []
+    """What stands in `run` before the forward pass."""
     found = []
     if procedure in ("per_output", "second_backward", "second_order", "third_order"):
         # backward graphs give back what they are given, unless told that they run again
@@ -23,8 +21,3 @@ def lines(variant: str, procedure: str) -> list[str]:
         found.append("functorch_config.activation_memory_budget = budget")
     found.append(f'forward = torch.compile(forward, backend="{BACKENDS[variant]}")')
     return found
-
-
-def replaces_numpy(variant: str) -> bool:
-    """Whether calls of NumPy's global generator are compiled to calls of PyTorch's."""
-    return variant in BACKENDS

@@ -201,15 +201,7 @@ class Spelling(Base):
     # -- run -----------------------------------------------------------------------------------
 
     def write_compiling(self) -> None:
-        """The lines that have `forward` compiled, in the variants that compile."""
-        for line in compiled.lines(self.variant.name, self.case.procedure.kind):
-            self.code(line)
-
-    def write_seeding(self, seed: int) -> None:
-        super().write_seeding(seed)
-        if compiled.replaces_numpy(self.variant.name) and self.case.sources() == {"numpy"}:
-            # compiled code draws NumPy's numbers from PyTorch's generator
-            self.code(self.seeding.format(seed=seed))
+        """The lines that have `forward` compiled; none where it runs eagerly."""
 
     def write_inference(self) -> None:
         self.write_compiling()
@@ -332,6 +324,16 @@ class Compiled(Spelling):
     """Writes one case for a variant that compiles."""
 
     imports = (*Spelling.imports, *compiled.IMPORTS)
+
+    def write_compiling(self) -> None:
+        for line in compiled.lines(self.variant.name, self.case.procedure.kind):
+            self.code(line)
+
+    def write_seeding(self, seed: int) -> None:
+        super().write_seeding(seed)
+        if self.case.sources() == {"numpy"}:
+            # compiled code draws NumPy's numbers from PyTorch's generator
+            self.code(self.seeding.format(seed=seed))
 
 
 OTHERS: Mapping[str, type[Spelling]] = {
