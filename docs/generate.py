@@ -192,14 +192,20 @@ def observer_methods() -> str:
 
 
 def _methods(base: type, file: str) -> str:
-    """The methods of a base class that adapters write, and which of the shipped ones do."""
-    writers: dict[str, list[str]] = {}
+    """The methods of a base class that adapters write, and which of the shipped ones do.
+
+    What a further class writes, for some variants, counts as the adapter's.
+    """
+    writers: dict[str, dict[str, None]] = {}
     for path in sorted((ROOT / "adapters").glob(f"*/{file}")):
         for node in ast.parse(path.read_text("utf-8")).body:
-            if isinstance(node, ast.ClassDef) and node.name == base.__name__:
+            if isinstance(node, ast.ClassDef) and base.__name__ in (
+                node.name,
+                *(ast.unparse(parent) for parent in node.bases),
+            ):
                 for inner in node.body:
                     if isinstance(inner, ast.FunctionDef):
-                        writers.setdefault(inner.name, []).append(path.parent.name)
+                        writers.setdefault(inner.name, {})[path.parent.name] = None
     must: frozenset[str] = getattr(base, "__abstractmethods__", frozenset())
     must |= {
         n for n in writers if n in vars(base) and "raise NotImplementedError" in _source(base, n)
