@@ -12,8 +12,9 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Annotated, TypeVar
 from typing import Literal as OneOf
 
@@ -221,21 +222,39 @@ class Adapter:
 
 
 def load_file(path: Path, name: str) -> ModuleType:
-    """The Python file as a module under `name`; loaded once per process and path."""
+    """The Python file as a module under `name`; loaded once per process and path.
+
+    Raises `AdapterError` where there is no such file, and whatever the file raises.
+    """
     known = sys.modules.get(name)
     if known is not None and known.__file__ == str(path):
         return known
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None or not path.is_file():
+    if not path.is_file():
         raise AdapterError(f"no such file: {path.name}", where=path.parent)
+    loader = _Source(name, str(path))
+    spec = importlib.util.spec_from_loader(name, loader)
+    assert spec is not None, "a loader of files always has one"
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise
     return module
+
+
+class _Source(SourceFileLoader):
+    """Loads a file from its text, never from kept bytecode.
+
+    Python knows bytecode by the size of the file and the second of its time: a program that is
+    written anew within a second can share both with the one before (PEP 552 names the limit).
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        """The code of the file as it is now. Raises `SyntaxError`."""
+        code: CodeType = self.source_to_code(self.get_data(self.path), self.path)
+        return code
 
 
 def read_adapter(folder: Path) -> Adapter:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -394,6 +396,19 @@ def test_a_program_is_loaded_anew_each_time(tmp_path: Path) -> None:
     first, second = load_program(made), load_program(made)
     assert first.beside.VALUE == 3
     assert first.kept is not second.kept
+
+
+def test_a_program_that_is_written_anew_is_not_taken_for_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its size and its time are those of the first: a loop of 2 rounds, and then one of 5."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    seen = []
+    for rounds in (2, 5):
+        made = program(tmp_path, f"rounds = {rounds}\n")
+        os.utime(made.file, (1_700_000_000, 1_700_000_000))
+        seen.append(load_program(made).rounds)
+    assert seen == [2, 5]
 
 
 @pytest.mark.skipif(module.allocated_bytes() is None, reason="glibc's mallinfo2 is not here")
