@@ -22,20 +22,24 @@ from conformance.program import Program
 from conformance.worker.observer import Observer as Base
 from conformance.worker.trace import executions
 
-graphs: Any = load_file(Path(__file__).parent / "graphs.py", "conformance_adapter_paddle_graphs")
+_here = Path(__file__).parent
+graphs: Any = load_file(_here / "graphs.py", "conformance_adapter_paddle_graphs")
+sot: Any = load_file(_here / "sot.py", "conformance_adapter_paddle_sot")
 #: Variants that Python runs once, to make a graph.
 COMPILED, STATIC = "to-static-ast", "pir-pass"
+#: The variant that makes graphs of what it can, and leaves the rest to Python.
+MIXED = "to-static-sot"
 #: How often the profiler is asked before an observation is given up.
 ATTEMPTS = 3
 #: Variants in which graphs run, whose tensors a thread of their own frees.
-GRAPHS = (COMPILED, STATIC, "to-static-sot")
+GRAPHS = (COMPILED, STATIC, MIXED)
 
 
 class Observer(Base):
     """Observes PaddlePaddle on the CPU.
 
     In dynamic mode every line runs its kernels when it is reached. That holds under `to_static` too
-    where it does not compile the whole forward: it cannot compile what `recompute` does.
+    where it makes no graph of the lines: it cannot compile what `recompute` does.
     """
 
     def __init__(self, variant: str) -> None:
@@ -50,6 +54,7 @@ class Observer(Base):
         self._names: Mapping[str, Any] = {}
         self._named: Callable[..., Any] | None = None  # the forward pass that they are of
         self._broken: list[Exception] = []
+        self._unobserved: dict[str, str] = {}
         if variant in (COMPILED, STATIC):
             self.methods["executions"] = "operations of the programs, and kernels launched"
             self.methods["randomness"] = "gradients under one seed"
@@ -59,6 +64,8 @@ class Observer(Base):
         x = paddle.ones([2])
         x.stop_gradient = False
         recompute(paddle.nn.ReLU(), x, use_reentrant=self.variant != "hook").sum().backward()
+        if self.variant == MIXED:
+            sot.warm_up()
 
     def leaf(self, value: object) -> Leaf | None:
         if self.variant == STATIC and isinstance(value, np.ndarray | np.generic):
@@ -117,12 +124,22 @@ class Observer(Base):
     def observe(self, program: Program) -> Observation:
         # to_static keeps what it has made of a source text, and with it the file that it was in.
         program_translator._FUNCTION_CACHE = program_translator.FunctionCache()
+        if self.variant == MIXED:
+            sot.forget()
         try:
             return super().observe(program)
         finally:
             paddle.disable_static()  # the mode is the process's
             # Compiled programs would keep their threads, and are known by addresses that come again.
             core.clear_executor_cache()
+
+    def run(
+        self, program: Program, module: ModuleType, path: str, unobserved: dict[str, str]
+    ) -> Run:
+        self._unobserved = unobserved
+        if self.variant == MIXED:
+            sot.forget()
+        return super().run(program, module, path, unobserved)
 
     def values(self, program: Program, module: ModuleType, forward: Callable[..., Any]) -> Run:
         if self.variant != STATIC:
@@ -143,6 +160,8 @@ class Observer(Base):
     def count(
         self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run
     ) -> Run:
+        if self.variant == MIXED:
+            return self._mixed(program, module, forward, run)
         if self.variant not in (COMPILED, STATIC):
             return super().count(program, module, forward, run)
         before, after, runs = self._looked(program, module, forward)
@@ -154,6 +173,24 @@ class Observer(Base):
             for key in counted:
                 counted[key] *= runs
         return replace(run, executions=executions(*found))
+
+    def _mixed(
+        self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run
+    ) -> Run:
+        """What the lines tell, where they still are what Python runs.
+
+        Regions are called, and their lines reached, where only the forward pass is another function.
+        """
+        counted = super().count(program, module, forward, run)
+        rewritten = sot.rewritten(program.file)
+        inside = sorted({name for name in rewritten if name not in ("plain", "recomputed")})
+        if not inside:
+            return replace(counted, draws=None) if rewritten else counted
+        if forward is not module.plain:
+            self._unobserved["executions"] = (
+                f"SOT has rewritten {', '.join(inside)}: Python does not run the program's lines there"
+            )
+        return run
 
     def _looked(
         self, program: Program, module: ModuleType, forward: Callable[..., Any]
