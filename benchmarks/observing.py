@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from contextlib import chdir
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -137,7 +138,9 @@ def main(
         name = column in ("variant", "case")
         table.add_column(column, justify="left" if name else "right", no_wrap=name)
     if len(chosen) == 1:
-        for identity, row in _measured(found, chosen[0], cases, repeats, len(case) or 1):
+        with tempfile.TemporaryDirectory(prefix="conformance-benchmark-") as folder, chdir(folder):
+            rows = _measured(found, chosen[0], cases, repeats, len(case) or 1)
+        for identity, row in rows:
             table.add_row(chosen[0].id, escape(identity), *row)
         Console(width=120).print(table)
         return
@@ -151,15 +154,14 @@ def main(
 def _measured(
     adapter: Adapter, variant: Variant, cases: list[Case], repeats: int, most: int
 ) -> list[tuple[str, list[str]]]:
-    """A row of the table for each case that the variant runs, `most` of them."""
-    folder = tempfile.mkdtemp(prefix="conformance-benchmark-")
+    """A row of the table for each case that the variant runs, `most` of them; programs go to the current
+    folder."""
     os.environ.update({**adapter.model.environment, **variant.model.environment})
-    os.chdir(folder)
     able = [c for c in cases if not required_by(c) & set(variant.model.lacks)]
     wanted = [(c, variant) for c in able]
     watch = Stopwatch(entry.observer(str(adapter.folder), adapter.name, variant.name))
     rows: list[tuple[str, list[str]]] = []
-    for (identity, _), program in write_programs(adapter, wanted, Path(folder)).items():
+    for (identity, _), program in write_programs(adapter, wanted, Path.cwd()).items():
         if not isinstance(program, Program) or len(rows) == most:
             continue
         try:

@@ -10,6 +10,7 @@ import os
 import platform
 import resource
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,8 @@ def start(
     os.environ.update(environment)
     sys.path[:0] = path
     os.chdir(folder)
+    # What a framework writes to be removed at its end stays when the process is killed.
+    os.environ["TMPDIR"] = tempfile.tempdir = folder
     resource.setrlimit(resource.RLIMIT_DATA, (memory_limit, memory_limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if log is not None:
