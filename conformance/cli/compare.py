@@ -16,6 +16,7 @@ from conformance.compare import compare as compare_results
 from conformance.errors import ResultsError
 from conformance.load import load_folder
 from conformance.places import find_places
+from conformance.report.data import counted
 from conformance.results import Results, read
 
 ResultsFiles = Annotated[
@@ -72,4 +73,5 @@ def print_comparison(found: Comparison, everything: bool) -> None:
                 line.append(f"\n    {disagreement.message}", style="not bold")
             console.print(line)
     counts = ", ".join(f"{count} {status}" for status, count in found.counts.items() if count)
-    console.print(f"{len(found.variants)} variants compared: {counts or 'nothing in common'}")
+    variants = counted(len(found.variants), "variant")
+    console.print(f"{variants} compared: {counts or 'nothing in common'}")
