@@ -142,6 +142,17 @@ def test_a_region_inside_another_runs_again_twice(tmp_path: Path) -> None:
     assert {found["outer.h1"], found["outer.s1"], found["outer.h3"]} == {1}
 
 
+def test_counts_come_in_the_order_of_the_program(tmp_path: Path) -> None:
+    """Not in one that is drawn anew in every process."""
+    case = published("models/lenet")
+    seen = observed(case, "module", tmp_path).recomputed.executions or ()
+    labels = [s.label for region, s in case.statements() if region == "features"]
+    for phase in ("forward", "rerun"):
+        found = [e.statement for e in seen if e.region == "features" and e.phase == phase]
+        assert found == ["", *(label for label in labels if label in found)]
+        assert len(found) > 5
+
+
 def test_a_callable_that_is_called_three_times_runs_again_three_times(tmp_path: Path) -> None:
     seen = observed(published("regions/called-repeatedly"), "module", tmp_path).recomputed
     assert set(reruns(seen).values()) == {3}

@@ -124,7 +124,8 @@ def _executions(program: Program, path: str, trace: Trace, seen: Any) -> tuple[E
     entered = Counter({(site.region, phase): n for (site, phase), n in trace.entered.items()})
     found: list[Execution] = []
     phases: tuple[Phase, ...] = ("forward", "rerun")
-    labels = {(site.region, site.label) for site in program.sites("statement", path)} - seen.idle
+    sites = [(site.region, site.label) for site in program.sites("statement", path)]
+    labels = [label for label in dict.fromkeys(sites) if label not in seen.idle]
     for phase in phases:
         for name in program.inner_regions(path):
             busiest = max((counts[r, label, phase] for r, label in labels if r == name), default=0)
