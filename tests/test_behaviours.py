@@ -135,6 +135,12 @@ def test_an_answer_says_what_was_seen(shown: Result, check: str, text: str) -> N
     assert answer(shown, check) == text
 
 
+def test_where_a_run_was_made_is_not_said() -> None:
+    message = 'in "/home/someone/my-reports/programs/paddle/sequential/errors/not.py", line 7'
+    found = answer(result(verdict("hooks", Status.FAIL, message)), "hooks")
+    assert found == '*fail*: in "programs/paddle/sequential/errors/not.py", line 7'
+
+
 def test_a_long_message_is_cut_between_words() -> None:
     found = answer(result(verdict("hooks", Status.FAIL, "word " * 100)), "hooks")
     assert found.endswith("word …")

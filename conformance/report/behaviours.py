@@ -264,6 +264,8 @@ _STATISTICS = re.compile(r"\((\d+\.\d\d) times as far\)")
 _NOTES = re.compile(r"noted is \(\) \[(\d+)\], but \(\) \[(\d+)\] without recompute")
 #: Of a message that lists numbers, what says the same of every variant.
 _NUMBERS = re.compile(r" in \d+ of \d+ elements, most at \[[\d, ]*\]: \S+, but should be \S+")
+#: Where the programs of a run lay.
+_FOLDERS = re.compile(r"(?:/[^/\s\"']+)+/(?=programs/)")
 LONGEST = 160
 
 
@@ -364,7 +366,7 @@ def _short(verdict: Verdict) -> str:
         noted = _NOTES.search(verdict.message)
         if noted:
             return f"it happens {noted[1]} times, without recompute {noted[2]} time(s)"
-    text = _NUMBERS.sub("", verdict.message)
+    text = _FOLDERS.sub("", _NUMBERS.sub("", verdict.message))
     if verdict.status is Status.UNSUPPORTED:  # it names the variant, which stands beside it
         text = re.sub(r"^\S+/\S+ ", "", text)
     if len(text) > LONGEST:
