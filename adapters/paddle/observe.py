@@ -187,8 +187,9 @@ class Observer(Base):
         if not inside:
             return replace(counted, draws=None) if rewritten else counted
         if forward is not module.plain:
+            names = ", ".join(f"{name}()" for name in inside)
             self._unobserved["executions"] = (
-                f"SOT has rewritten {', '.join(inside)}: Python does not run the program's lines there"
+                f"SOT has rewritten {names}: Python does not run the program's lines there"
             )
         return run
 
