@@ -62,7 +62,7 @@ class Compiler:
 def serve(pipe: Connection) -> None:
     """Answer until the other side has gone: executions, or a sentence where that fails."""
     graphs: Any = load_file(_here / "graphs.py", "conformance_adapter_mindspore_graphs")
-    with tempfile.TemporaryDirectory(prefix="graphs-", dir=Path.cwd()) as folder:
+    with tempfile.TemporaryDirectory(prefix="graphs-") as folder:
         written = graphs.Graphs(Path(folder) / "written")
         os.environ.update(written.environment)
         _serve(pipe, graphs, written)
