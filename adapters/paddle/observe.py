@@ -54,7 +54,6 @@ class Observer(Base):
         self._names: Mapping[str, Any] = {}
         self._named: Callable[..., Any] | None = None  # the forward pass that they are of
         self._broken: list[Exception] = []
-        self._unobserved: dict[str, str] = {}
         if variant in (COMPILED, STATIC):
             self.methods["executions"] = "operations of the programs, and kernels launched"
             self.methods["randomness"] = "gradients under one seed"
@@ -136,10 +135,23 @@ class Observer(Base):
     def run(
         self, program: Program, module: ModuleType, path: str, unobserved: dict[str, str]
     ) -> Run:
-        self._unobserved = unobserved
-        if self.variant == MIXED:
-            sot.forget()
-        return super().run(program, module, path, unobserved)
+        if self.variant != MIXED:
+            return super().run(program, module, path, unobserved)
+        sot.forget()  # what it rewrites from here on is of this run
+        found = super().run(program, module, path, unobserved)
+        rewritten = sot.rewritten(program.file)
+        if found.executions is None or not rewritten:
+            return found
+        # Where only the forward pass is another function, regions are called and their lines reached.
+        inside = sorted(set(rewritten) - {"plain", "recomputed"})
+        if not inside:
+            return replace(found, draws=None)
+        if path == "recomputed":
+            names = ", ".join(f"{name}()" for name in inside)
+            unobserved["executions"] = (
+                f"SOT has rewritten {names}: Python does not run the program's lines there"
+            )
+        return replace(found, executions=None, draws=None)
 
     def values(self, program: Program, module: ModuleType, forward: Callable[..., Any]) -> Run:
         if self.variant != STATIC:
@@ -160,8 +172,6 @@ class Observer(Base):
     def count(
         self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run
     ) -> Run:
-        if self.variant == MIXED:
-            return self._mixed(program, module, forward, run)
         if self.variant not in (COMPILED, STATIC):
             return super().count(program, module, forward, run)
         before, after, runs = self._looked(program, module, forward)
@@ -173,25 +183,6 @@ class Observer(Base):
             for key in counted:
                 counted[key] *= runs
         return replace(run, executions=executions(*found))
-
-    def _mixed(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run
-    ) -> Run:
-        """What the lines tell, where they still are what Python runs.
-
-        Regions are called, and their lines reached, where only the forward pass is another function.
-        """
-        counted = super().count(program, module, forward, run)
-        rewritten = sot.rewritten(program.file)
-        inside = sorted({name for name in rewritten if name not in ("plain", "recomputed")})
-        if not inside:
-            return replace(counted, draws=None) if rewritten else counted
-        if forward is not module.plain:
-            names = ", ".join(f"{name}()" for name in inside)
-            self._unobserved["executions"] = (
-                f"SOT has rewritten {names}: Python does not run the program's lines there"
-            )
-        return run
 
     def _looked(
         self, program: Program, module: ModuleType, forward: Callable[..., Any]
