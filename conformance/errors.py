@@ -3,7 +3,8 @@
 Reading cases raises `CaseError`; finding or reading an adapter `AdapterError`; describing somebody's
 own recompute `ImplementationError`; reading results
 `ResultsError` and its kinds; putting results together `ComparisonError`; starting an adapter
-`BrokenAdapterError`. The command line shows them as one message and exits with `exit_code`.
+`BrokenAdapterError`; reading or choosing a smoke selection `SmokeError`. The command line shows them as
+one message and exits with `exit_code`.
 """
 
 from __future__ import annotations
@@ -59,6 +60,10 @@ class BrokenAdapterError(ConformanceError):
 
 class KnownError(ConformanceError):
     """A list of known deviations is malformed, or an entry has no reason."""
+
+
+class SmokeError(ConformanceError):
+    """A smoke selection is missing or malformed, or cannot be chosen."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="FILE",
         help="a list of known deviations, in the place of the adapter's",
     )
+    group.addoption(
+        "--smoke",
+        action="store_true",
+        help="only the smoke selection of each adapter (smoke.yaml): a few cases that still show every "
+        "known deviation; the same as -m smoke",
+    )
     group.addoption("--cases", type=Path, metavar="DIR", help="folder of case files")
     group.addoption("--adapters-folder", type=Path, metavar="DIR", help="folder of adapters")
     group.addoption("--reports", type=Path, metavar="DIR", help="where results go: reports/")
@@ -64,6 +71,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Read cases and adapters, and let the plugin's other half in."""
     if not config.getoption("adapter"):
         return
+    config.addinivalue_line("markers", "smoke: in the smoke selection of its adapter")
+    marks = config.getoption("markexpr")
+    with_smoke = config.getoption("smoke") or "smoke" in re.findall(r"\w+", marks)
     # Imported here, so that a pytest session of anything else does not pay for it.
     from conformance.errors import ConformanceError
     from conformance.implementation import describe
@@ -91,6 +101,7 @@ def pytest_configure(config: pytest.Config) -> None:
             places,
             described,
             config.getoption("known"),
+            with_smoke=with_smoke,
         )
     except ConformanceError as error:
         raise pytest.UsageError(str(error)) from error

@@ -1,4 +1,5 @@
-"""What a run is asked for: cases, adapters with their variants, and what is known to deviate."""
+"""What a run is asked for: cases, adapters with their variants, what is known to deviate, and the
+smoke selection."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from conformance import smoke
 from conformance.adapter import Adapter, Variant, find_adapter
 from conformance.case import Case
 from conformance.errors import AdapterError, nearest
@@ -17,11 +19,12 @@ from conformance.places import Places
 
 @dataclass(frozen=True)
 class Chosen:
-    """An adapter with those of its variants that run."""
+    """An adapter with those of its variants that run; `smoke` are the pairs of its smoke selection."""
 
     adapter: Adapter
     variants: tuple[Variant, ...]
     known: tuple[Entry, ...]
+    smoke: frozenset[smoke.Pair] = frozenset()
 
     @property
     def whole(self) -> bool:
@@ -44,10 +47,13 @@ def select(
     places: Places,
     described: Described | None = None,
     known: Path | None = None,
+    *,
+    with_smoke: bool = False,
 ) -> Selection:
     """Read what a run needs. A variant is named alone or with its adapter (`torch/reentrant`);
     `described` is somebody's own recompute, to be put in the place of one adapter's, and `known` a
-    list of known deviations that takes the place of one adapter's.
+    list of known deviations that takes the place of one adapter's. Smoke selections are read if asked
+    for `with_smoke`, and then every adapter must have one.
 
     Raises `ConformanceError` for anything that does not exist or is malformed.
     """
@@ -71,6 +77,7 @@ def select(
         if not any(_named(variant, wanted) for variant in every):
             hint = nearest(wanted, [v.id if "/" in wanted else v.name for v in every])
             raise AdapterError(f"no variant {wanted!r} in {', '.join(names)}", hint=hint)
+    cases = load_folder(places.cases)
     chosen = tuple(
         Chosen(
             adapter,
@@ -78,10 +85,17 @@ def select(
                 v for v in adapter.variants if not variants or any(_named(v, w) for w in variants)
             ),
             read(adapter.known),
+            _smoke(adapter, cases) if with_smoke else frozenset(),
         )
         for adapter in found
     )
-    return Selection(places, load_folder(places.cases), chosen)
+    return Selection(places, cases, chosen)
+
+
+def _smoke(adapter: Adapter, cases: Sequence[Case]) -> frozenset[smoke.Pair]:
+    found = smoke.find(adapter)
+    found.validate(adapter, cases)
+    return frozenset(found.pairs(adapter))
 
 
 def _named(variant: Variant, word: str) -> bool:

@@ -28,7 +28,7 @@ from conformance.errors import BrokenAdapterError, ConformanceError
 from conformance.known import Entry, Standing, Weighed, idle, weigh, weighed
 from conformance.load import load_folder
 from conformance.places import find_places
-from conformance.results import STAGES, Header, Result, cases_hash, make_footer, write
+from conformance.results import SMOKE, STAGES, Header, Result, cases_hash, make_footer, write
 from conformance.runner import ERROR, Runner, checks_of
 from conformance.selection import Chosen, Selection
 from conformance.spool import Spool
@@ -131,12 +131,15 @@ class Suite:
                 if chosen.adapter.name in broken:
                     continue
                 for variant in chosen.variants:
+                    smoke = (case.id, variant.id) in chosen.smoke
+                    if self.config.option.smoke and not smoke:
+                        continue
                     for check in checks_of(case):
                         name = f"{case.id}[{variant.id}] {check}"
                         # Given whole: pytest would not recognise an id in which words follow the
                         # bracket, once it has been written to a file (`--lf`) and read again.
                         nodeid = f"{file.nodeid}::{name}"
-                        yield CheckItem.from_parent(
+                        item = CheckItem.from_parent(
                             file,
                             name=name,
                             nodeid=nodeid,
@@ -145,6 +148,9 @@ class Suite:
                             variant=variant,
                             check=check,
                         )
+                        if smoke:
+                            item.add_marker("smoke")
+                        yield item
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Note what is left to run after all deselection."""
@@ -259,7 +265,8 @@ class Suite:
 
     def _selection(self, results: Sequence[Result], whole: bool) -> str:
         options = self.config.option
-        words = [f"-k {options.keyword}"] if options.keyword else []
+        words = [SMOKE] if options.smoke else []
+        words += [f"-k {options.keyword}"] if options.keyword else []
         words += ["-m " + options.markexpr] if options.markexpr else []
         words += ["--last-failed"] if getattr(options, "lf", False) else []
         if not whole:

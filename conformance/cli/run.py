@@ -50,6 +50,14 @@ def run(
             show_default=False,
         ),
     ] = None,
+    smoke: Annotated[
+        bool,
+        typer.Option(
+            "--smoke",
+            help="Only the adapter's smoke selection: a few cases that still show every known "
+            "deviation, and catch every fault that the suite has been tried on.",
+        ),
+    ] = False,
     cases: CasesFolder = None,
     adapters_folder: AdaptersFolder = None,
     reports: ReportsFolder = None,
@@ -65,6 +73,7 @@ def run(
     Examples:
       conformance run --adapter torch
       conformance run --adapter torch --variant non-reentrant -k dropout
+      conformance run --adapter torch --smoke
       conformance run --adapter ./my_adapter -x
       conformance run --adapter jax -n 2 --junitxml reports/jax.xml
       conformance run --adapter torch --implementation my_package.memory:checkpoint
@@ -96,6 +105,7 @@ def run(
         arguments += [word for pair in always for word in ("--always", pair)]
         arguments += ["--discipline", discipline.value] if discipline else []
     arguments += ["--known", str(known)] if known else []
+    arguments += ["--smoke"] if smoke else []
     places.reports.mkdir(parents=True, exist_ok=True)
     code = pytest.main([*arguments, *context.args], plugins=[Progress()])
     if code == pytest.ExitCode.NO_TESTS_COLLECTED:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from conformance.case import Case
 from conformance.compare import Comparison, CrossStatus
 from conformance.report.growth import Chart, charts
-from conformance.results import KnownNote, Result, Results
+from conformance.results import SMOKE, KnownNote, Result, Results
 from conformance.verdict import Level, Status, Verdict
 
 FORMAT = 2
@@ -208,6 +208,17 @@ class Report(_View):
             f"{counted(len(self.unexpected), 'unexpected verdict')}, "
             f"{counted(new, 'new disagreement')}"
         )
+
+    @property
+    def partial(self) -> str:
+        """Which adapters ran a part of the cases only, in a line; empty where all ran everything."""
+        parts = [adapter for adapter in self.adapters if adapter.selection]
+        if not parts:
+            return ""
+        smoke = all(adapter.selection.startswith(SMOKE) for adapter in parts)
+        what = "A smoke selection" if smoke else "A part"
+        said = "; ".join(f"{adapter.name} ({adapter.selection})" for adapter in parts)
+        return f"{what}, not the whole suite: {said}."
 
     @property
     def unexpected(self) -> tuple[DeviationView, ...]:

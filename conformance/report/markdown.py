@@ -29,6 +29,9 @@ def _lines(report: Report) -> Iterator[str]:
     yield ""
     yield _headline(report)
     yield ""
+    if report.partial:
+        yield escape(report.partial)
+        yield ""
     yield from _variants(report)
     yield from _deviations("Unexpected", report.unexpected)
     yield from _comparison(report)

@@ -5,6 +5,7 @@ from conformance.results.hashing import cases_hash
 from conformance.results.lines import schema
 from conformance.results.model import (
     FORMAT,
+    SMOKE,
     STAGES,
     Footer,
     Header,
@@ -16,6 +17,7 @@ from conformance.results.model import (
 
 __all__ = [
     "FORMAT",
+    "SMOKE",
     "STAGES",
     "Footer",
     "Header",

@@ -12,6 +12,8 @@ from conformance.verdict import Status, Verdict
 
 #: The number of the file format; a reader refuses any other.
 FORMAT = 2
+#: How the selection of a run begins that ran the smoke selection.
+SMOKE = "--smoke"
 #: Into what a run's wall time is split.
 STAGES = ("import", "emitting", "observing", "judging")
 

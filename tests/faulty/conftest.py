@@ -1,18 +1,30 @@
-"""After the tests of the faults: which check caught which of them, as a table."""
+"""After the tests of the faults: which check caught which of them, as a table, and on record."""
 
 from __future__ import annotations
 
 import pytest
 from _pytest.terminal import TerminalReporter
 
+from tests.faulty.record import Caught, write
 from tests.faulty.table import Found, print_table
 
 FOUND = pytest.StashKey[dict[str, Found]]()
+RECORDED = pytest.StashKey[dict[str, Caught]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """An option that writes what the tests compare with."""
+    parser.addoption(
+        "--update-caught",
+        action="store_true",
+        help="write which cases catch each fault that runs to adapters/*/caught.yaml",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make room for what is found."""
     config.stash[FOUND] = {}
+    config.stash[RECORDED] = {}
 
 
 @pytest.fixture(scope="session")
@@ -21,7 +33,15 @@ def found(pytestconfig: pytest.Config) -> dict[str, Found]:
     return pytestconfig.stash[FOUND]
 
 
+@pytest.fixture(scope="session")
+def recorded(pytestconfig: pytest.Config) -> dict[str, Caught]:
+    """What is to be put on record of each fault, by its id; filled by the tests."""
+    return pytestconfig.stash[RECORDED]
+
+
 def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
-    """Print the table of what ran."""
+    """Print the table of what ran, and put it on record if asked to."""
     if config.stash[FOUND]:
         print_table(config.stash[FOUND], terminalreporter)
+    for file in write(config.stash[RECORDED]):
+        terminalreporter.write_line(f"written: {file}")
