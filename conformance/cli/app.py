@@ -8,7 +8,17 @@ from typing import Annotated
 import typer
 
 from conformance import __version__
-from conformance.cli import behaviours, cases, compare, coverage, known, probe, report, run
+from conformance.cli import (
+    behaviours,
+    cases,
+    compare,
+    coverage,
+    known,
+    probe,
+    recorded,
+    report,
+    run,
+)
 from conformance.errors import ConformanceError
 
 EXIT_CODES = """\b
@@ -40,6 +50,7 @@ app.command()(cases.emit)
 app.command()(cases.schema)
 app.command()(cases.adapters)
 app.command()(known.known)
+app.command()(recorded.recorded)
 app.command(epilog=EXIT_CODES)(coverage.coverage)
 
 
