@@ -55,6 +55,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="FILE",
         help="a list of known deviations, in the place of the adapter's",
     )
+    group.addoption(
+        "--shard",
+        metavar="NUMBER/OF",
+        help="run one of several parts of about equal length: 2/4 is the second of four",
+    )
     group.addoption("--cases", type=Path, metavar="DIR", help="folder of case files")
     group.addoption("--adapters-folder", type=Path, metavar="DIR", help="folder of adapters")
     group.addoption("--reports", type=Path, metavar="DIR", help="where results go: reports/")
@@ -65,11 +70,14 @@ def pytest_configure(config: pytest.Config) -> None:
     if not config.getoption("adapter"):
         return
     # Imported here, so that a pytest session of anything else does not pay for it.
+    from dataclasses import replace
+
     from conformance.errors import ConformanceError
     from conformance.implementation import describe
     from conformance.places import find_places
     from conformance.selection import select
     from conformance.session import Suite
+    from conformance.shards import parse
 
     try:
         places = find_places(
@@ -92,6 +100,13 @@ def pytest_configure(config: pytest.Config) -> None:
             described,
             config.getoption("known"),
         )
+        if config.getoption("shard"):
+            selection = replace(selection, shard=parse(config.getoption("shard")))
+            if config.getoption("lf", False) or config.getoption("stepwise", False):
+                raise ConformanceError(
+                    "--shard needs the same selection on every machine, and what failed last is not",
+                    hint="leave --lf and --sw out",
+                )
     except ConformanceError as error:
         raise pytest.UsageError(str(error)) from error
     if config.args_source is not pytest.Config.ArgsSource.ARGS:

@@ -14,6 +14,7 @@ from conformance.cli import (
     compare,
     coverage,
     known,
+    merge,
     probe,
     recorded,
     report,
@@ -40,6 +41,7 @@ app = typer.Typer(
 )
 PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 app.command(context_settings=PASS_ON, epilog=EXIT_CODES)(run.run)
+app.command(epilog=EXIT_CODES)(merge.merge)
 app.command(epilog=EXIT_CODES)(probe.probe)
 app.command(epilog=EXIT_CODES)(compare.compare)
 app.command(epilog=EXIT_CODES)(report.report)
