@@ -62,6 +62,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="only the smoke selection of each adapter (smoke.yaml): a few cases that still show every "
         "known deviation; the same as -m smoke",
     )
+    group.addoption(
+        "--shard",
+        metavar="NUMBER/OF",
+        help="run one of several parts of about equal length: 2/4 is the second of four",
+    )
     group.addoption("--cases", type=Path, metavar="DIR", help="folder of case files")
     group.addoption("--adapters-folder", type=Path, metavar="DIR", help="folder of adapters")
     group.addoption("--reports", type=Path, metavar="DIR", help="where results go: reports/")
@@ -75,11 +80,14 @@ def pytest_configure(config: pytest.Config) -> None:
     marks = config.getoption("markexpr")
     with_smoke = config.getoption("smoke") or "smoke" in re.findall(r"\w+", marks)
     # Imported here, so that a pytest session of anything else does not pay for it.
+    from dataclasses import replace
+
     from conformance.errors import ConformanceError
     from conformance.implementation import describe
     from conformance.places import find_places
     from conformance.selection import select
     from conformance.session import Suite
+    from conformance.shards import parse
 
     try:
         places = find_places(
@@ -103,6 +111,13 @@ def pytest_configure(config: pytest.Config) -> None:
             config.getoption("known"),
             with_smoke=with_smoke,
         )
+        if config.getoption("shard"):
+            selection = replace(selection, shard=parse(config.getoption("shard")))
+            if config.getoption("lf", False) or config.getoption("stepwise", False):
+                raise ConformanceError(
+                    "--shard needs the same selection on every machine, and what failed last is not",
+                    hint="leave --lf and --sw out",
+                )
     except ConformanceError as error:
         raise pytest.UsageError(str(error)) from error
     if config.args_source is not pytest.Config.ArgsSource.ARGS:

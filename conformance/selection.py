@@ -10,11 +10,13 @@ from pathlib import Path
 from conformance import smoke
 from conformance.adapter import Adapter, Variant, find_adapter
 from conformance.case import Case
-from conformance.errors import AdapterError, nearest
+from conformance.errors import AdapterError, ConformanceError, nearest
 from conformance.implementation import Described, adapt
-from conformance.known import Entry, read
+from conformance.known import Entry, idle, read
 from conformance.load import load_folder
-from conformance.places import Places
+from conformance.places import Places, find_places
+from conformance.results import Result
+from conformance.shards import Pair, Shard
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Chosen:
     adapter: Adapter
     variants: tuple[Variant, ...]
     known: tuple[Entry, ...]
-    smoke: frozenset[smoke.Pair] = frozenset()
+    smoke: frozenset[Pair] = frozenset()
 
     @property
     def whole(self) -> bool:
@@ -34,11 +36,12 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Selection:
-    """The cases of a folder, and the adapters that they run on."""
+    """The cases of a folder, the adapters that they run on, and which part of that runs here."""
 
     places: Places
     cases: tuple[Case, ...]
     chosen: tuple[Chosen, ...]
+    shard: Shard | None = None
 
 
 def select(
@@ -92,10 +95,26 @@ def select(
     return Selection(places, cases, chosen)
 
 
-def _smoke(adapter: Adapter, cases: Sequence[Case]) -> frozenset[smoke.Pair]:
+def _smoke(adapter: Adapter, cases: Sequence[Case]) -> frozenset[Pair]:
     found = smoke.find(adapter)
     found.validate(adapter, cases)
     return frozenset(found.pairs(adapter))
+
+
+def unused(
+    known: Sequence[Entry], results: Sequence[Result], cases: Sequence[Case], places: Places
+) -> tuple[Entry, ...]:
+    """The known deviations that explain nothing in a whole run of these cases.
+
+    Those of the suite's own cases are left out where others were run in their place.
+    """
+    try:
+        own = load_folder(find_places(adapters=places.adapters).cases)
+    except ConformanceError:  # an installation without cases of its own
+        own = ()
+    absent = {case.id for case in own} - {case.id for case in cases}
+    found = idle(known, results)
+    return tuple(entry for entry in found if not any(entry.speaks_of(c) for c in absent))
 
 
 def _named(variant: Variant, word: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import platform
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,16 +21,15 @@ from _pytest._io import TerminalWriter
 from _pytest.junitxml import xml_key
 from _pytest.terminal import TerminalReporter
 
-from conformance import __version__
+from conformance import __version__, recorded
 from conformance.adapter import Variant
 from conformance.case import Case
-from conformance.errors import BrokenAdapterError, ConformanceError
-from conformance.known import Entry, Standing, Weighed, idle, weigh, weighed
-from conformance.load import load_folder
-from conformance.places import find_places
+from conformance.errors import BrokenAdapterError
+from conformance.known import Entry, Standing, Weighed, weigh, weighed
 from conformance.results import SMOKE, STAGES, Header, Result, cases_hash, make_footer, write
 from conformance.runner import ERROR, Runner, checks_of
-from conformance.selection import Chosen, Selection
+from conformance.selection import Chosen, Selection, unused
+from conformance.shards import PATTERN, Pair, jobs, split
 from conformance.spool import Spool
 from conformance.summary import AdapterRun, print_summary
 from conformance.verdict import Status, Verdict
@@ -63,6 +62,9 @@ class Suite:
         self.seconds = {c.adapter.name: dict.fromkeys(STAGES, 0.0) for c in selection.chosen}
         self.runs: list[AdapterRun] = []
         self.spool: Spool | None = None
+        self.shard = selection.shard
+        #: Of each adapter, what was selected before this shard of it was taken.
+        self.selected: dict[str, set[Pair]] = {}
         self.runners = {c.adapter.name: self._runner(c) for c in selection.chosen}
         self._checks: dict[tuple[str, str], set[str]] = {}
         self._numbers: dict[tuple[str, str], int] = {}
@@ -84,7 +86,9 @@ class Suite:
             name = chosen.adapter.name
             self._clear(name)
             try:
-                found = self.runners[name].start(chosen.variants)
+                # A shard may need few of the variants; each is warmed up before its first program.
+                first = chosen.variants[:1] if self.shard else chosen.variants
+                found = self.runners[name].start(first)
                 self.versions[name] = {**found, "platform": platform.platform()}
             except BrokenAdapterError as error:
                 self.broken[name] = error
@@ -152,11 +156,33 @@ class Suite:
                             item.add_marker("smoke")
                         yield item
 
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        """Leave this machine its shard of what everything else has left."""
+        if self.shard is None:
+            return
+        found = {item.pair: item for item in items if isinstance(item, CheckItem)}
+        mine: set[Pair] = set()
+        for chosen in self.selection.chosen:
+            adapter = chosen.adapter
+            own = {p: item for p, item in found.items() if item.variant.adapter == adapter.name}
+            listed = jobs(
+                adapter,
+                recorded.read(adapter.folder),
+                [(item.case, item.variant) for item in own.values()],
+            )
+            self.selected[adapter.name] = set(own)
+            mine |= split(listed, self.shard.of)[self.shard.number - 1]
+        config.hook.pytest_deselected(items=[i for i in items if not _among(i, mine)])
+        items[:] = [item for item in items if _among(item, mine)]
+
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Note what is left to run after all deselection."""
         for item in session.items:
             if isinstance(item, CheckItem):
-                pair = (item.case.id, item.variant.id)
+                pair = item.pair
                 self._checks.setdefault(pair, set()).add(item.check)
                 if pair not in self._numbers:
                     self._numbers[pair] = len(self._numbers)
@@ -206,6 +232,8 @@ class Suite:
         output = getattr(node, "workeroutput", None) or {}
         for name, seconds in output.get("conformance_seconds", {}).items():
             self._add(name, seconds)
+        for name, pairs in output.get("conformance_selected", {}).items():
+            self.selected[name] = {(case, variant) for case, variant in pairs}
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Stop the workers; merge what was spooled into one results file per adapter."""
@@ -213,13 +241,17 @@ class Suite:
             runner.close()
             self._add(name, runner.watch.seconds)
         if self.given is not None:
-            self.config.workeroutput["conformance_seconds"] = self.seconds  # type: ignore[attr-defined]
+            output = self.config.workeroutput  # type: ignore[attr-defined]
+            output["conformance_seconds"] = self.seconds
+            output["conformance_selected"] = {n: sorted(p) for n, p in self.selected.items()}
             return
         if self.spool is None:
             return
         for chosen in self.selection.chosen:
             self.runs.append(self._merge(chosen))
         self.spool.remove()
+        if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and any(self.selected.values()):
+            session.exitstatus = pytest.ExitCode.OK  # more shards than there is to do
         if any(run.idle for run in self.runs) and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if self.broken:
@@ -235,14 +267,16 @@ class Suite:
         assert self.spool is not None
         name = chosen.adapter.name
         places, cases = self.selection.places, self.selection.cases
-        file = places.reports / f"{name}.jsonl"
+        selected = self.selected.get(name, set())
+        file = places.reports / f"{self._stem(name)}.jsonl"
         results = self.spool.results(name)
         run = AdapterRun(name, tuple(v.id for v in chosen.variants), file)
         if name in self.broken:
             return replace(run, broken=str(self.broken[name]))
-        if not results:
+        if not results and not selected:
             return run
-        whole = len(results) == len(cases) * len(chosen.variants)
+        pairs = selected or {(result.case, result.variant) for result in results}
+        whole = len(pairs) == len(cases) * len(chosen.variants)
         header = Header(
             suite=__version__,
             adapter=name,
@@ -251,7 +285,9 @@ class Suite:
             accuracy={v.id: v.model.accuracy for v in chosen.variants if v.model.accuracy},
             versions=self.versions[name],
             cases=cases_hash(cases),
-            selection=self._selection(results, whole),
+            selection=self._selection(pairs, whole),
+            shard=str(self.shard or ""),
+            selected=len(selected),
             started=self.started,
             implementation=own.function if (own := chosen.adapter.implementation) else "",
         )
@@ -260,29 +296,22 @@ class Suite:
             run,
             results=results,
             weighed={(r.case, r.variant): weighed(chosen.known, r) for r in results},
-            idle=self._idle(chosen, results) if self._full(whole, chosen) else (),
+            # Whether an entry explains nothing is for the merged shards to say.
+            idle=unused(chosen.known, results, cases, places)
+            if self._full(whole, chosen) and not self.shard
+            else (),
         )
 
-    def _selection(self, results: Sequence[Result], whole: bool) -> str:
+    def _selection(self, pairs: Iterable[Pair], whole: bool) -> str:
         options = self.config.option
         words = [SMOKE] if options.smoke else []
         words += [f"-k {options.keyword}"] if options.keyword else []
         words += ["-m " + options.markexpr] if options.markexpr else []
         words += ["--last-failed"] if getattr(options, "lf", False) else []
         if not whole:
-            words.append(f"{len({r.case for r in results})} of {len(self.selection.cases)} cases")
+            count = len({case for case, _ in pairs})
+            words.append(f"{count} of {len(self.selection.cases)} cases")
         return ", ".join(words)
-
-    def _idle(self, chosen: Chosen, results: Sequence[Result]) -> tuple[Entry, ...]:
-        """The known deviations that explain nothing; not those of suite's cases left at home."""
-        places = self.selection.places
-        try:
-            own = load_folder(find_places(adapters=places.adapters).cases)
-        except ConformanceError:  # an installation without cases of its own
-            own = ()
-        absent = {case.id for case in own} - {case.id for case in self.selection.cases}
-        found = idle(chosen.known, results)
-        return tuple(entry for entry in found if not any(entry.speaks_of(c) for c in absent))
 
     def _full(self, whole: bool, chosen: Chosen) -> bool:
         """Whether every check of every case and variant was run."""
@@ -294,19 +323,27 @@ class Suite:
 
     def _runner(self, chosen: Chosen) -> Runner:
         worker = "" if self.given is None else f".{self.given['workerid']}"
-        log = self.selection.places.reports / "logs" / f"{chosen.adapter.name}{worker}.log"
+        name = f"{self._stem(chosen.adapter.name)}{worker}.log"
+        log = self.selection.places.reports / "logs" / name
         return Runner(chosen.adapter, self.selection.places, log, chosen.known)
 
     def _clear(self, name: str) -> None:
-        """Take away what an earlier run of an adapter left: it must not pass for this one's."""
+        """Take away what an earlier run of an adapter left: it must not pass for this one's.
+
+        A shard leaves the other shards alone, and what they were merged into once.
+        """
         reports = self.selection.places.reports
-        logs = reports / "logs"
-        for file in (
-            reports / f"{name}.jsonl",
-            logs / f"{name}.log",
-            *logs.glob(f"{name}.gw*.log"),
-        ):
+        logs, stem = reports / "logs", self._stem(name)
+        files = [reports / f"{stem}.jsonl", logs / f"{stem}.log", *logs.glob(f"{stem}.gw*.log")]
+        if not self.shard:
+            files += reports.glob(f"{name}{PATTERN}.jsonl")
+            files += logs.glob(f"{name}{PATTERN}.log")
+        for file in files:
             file.unlink(missing_ok=True)
+
+    def _stem(self, name: str) -> str:
+        """What the files of this run of an adapter are named, without what follows a dot."""
+        return self.shard.stem(name) if self.shard else name
 
 
 class CaseFile(pytest.File):
@@ -329,6 +366,11 @@ class CheckItem(pytest.Item):
     ) -> None:
         super().__init__(**rest)
         self.suite, self.case, self.variant, self.check = suite, case, variant, check
+
+    @property
+    def pair(self) -> Pair:
+        """The case and the variant, by their ids."""
+        return self.case.id, self.variant.id
 
     def runtest(self) -> None:
         """Judge. A known deviation is an expected failure; a missing feature is a skip."""
@@ -403,6 +445,10 @@ class VerdictText(TerminalRepr):
                     tw.line(f"  {label}: " + words.replace("\n", "\n    "))
         if self.error.program is not None:
             tw.line(f"  program: {self.error.program}")
+
+
+def _among(item: pytest.Item, pairs: Container[Pair]) -> bool:
+    return not isinstance(item, CheckItem) or item.pair in pairs
 
 
 def headline(item: Weighed) -> str:

@@ -15,10 +15,9 @@ import yaml
 from conformance.adapter import Adapter
 from conformance.case import Case
 from conformance.errors import SmokeError, nearest
+from conformance.shards import Pair
 
 FILE = "smoke.yaml"
-#: The id of a case, and the full id of a variant.
-Pair = tuple[str, str]
 _HEADER = """\
 # The smoke selection: what `conformance run --adapter {name} --smoke` runs, by variant.
 # Written by `conformance smoke --update --adapter {name}`, not by hand. These are the cheapest pairs of

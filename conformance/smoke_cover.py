@@ -16,6 +16,7 @@ from typing import Literal, TypeVar
 import yaml
 from pydantic import RootModel
 
+from conformance import recorded
 from conformance.adapter import Adapter, Variant, read_model
 from conformance.capabilities import required_by
 from conformance.case import Case
@@ -23,7 +24,7 @@ from conformance.errors import SmokeError
 from conformance.known import Entry, Standing, weighed
 from conformance.results import Result, Results, cases_hash
 from conformance.runner import ERROR, checks_of, lacking
-from conformance.smoke import Pair
+from conformance.shards import Pair
 from conformance.verdict import Status
 
 #: The faults that are on record, beside `adapter.yaml`: fault -> case -> the checks that catch it.
@@ -132,14 +133,17 @@ def _things(
 
 
 def seconds_of(adapter: Adapter, run: Results | None = None) -> dict[Pair, float]:
-    """What each pair took to observe. A pair that was stopped took as long as it was let."""
-    found: dict[Pair, float] = {}
-    for result in run.results if run is not None else ():
-        if result.observation is not None:
-            found[result.case, result.variant] = result.observation.seconds
-        elif any(verdict.status is Status.TIMEOUT for verdict in result.verdicts):
-            found[result.case, result.variant] = adapter.model.time_limit
-    return found
+    """What each pair took to observe: what is recorded, so that the next run makes no other choice,
+    and what a run says of pairs that nothing is recorded of."""
+    new = (
+        recorded.from_results(run.results, adapter.model.time_limit) if run else recorded.Recorded()
+    )
+    return {
+        (case, f"{adapter.name}/{variant}"): taken
+        for seconds in (new, recorded.read(adapter.folder))
+        for variant, cases in seconds.variants.items()
+        for case, taken in cases.items()
+    }
 
 
 def choose(
@@ -152,9 +156,9 @@ def choose(
 ) -> tuple[Pair, ...]:
     """The cheapest pairs that show all that is wanted, by variant and case as those are listed.
 
-    `run` is a whole run of the adapter; `seconds` are what pairs took, where they came to an end
-    (`CRASHED` where not). Raises `SmokeError` where `run` is not of
-    these cases and variants, or does not show everything.
+    `run` is a whole run of the adapter; `seconds` are what pairs took (`CRASHED` where the process
+    died). Raises `SmokeError` where `run` is not of these cases and variants, or does not show
+    everything.
     """
     again = f"conformance run --adapter {adapter.folder}"
     variants = tuple(variant.id for variant in adapter.variants)

@@ -59,10 +59,15 @@ def print_summary(runs: Sequence[AdapterRun], reporter: TerminalReporter) -> Non
     console = Console(
         file=io.StringIO(), force_terminal=colour, no_color=not colour, width=width, highlight=False
     )
-    for part in summary(runs):
-        console.print(part, soft_wrap=isinstance(part, Text))
+    print_parts(runs, console)
     assert isinstance(console.file, io.StringIO)
     reporter.write(console.file.getvalue())
+
+
+def print_parts(runs: Sequence[AdapterRun], console: Console) -> None:
+    """Print the summary; its lines are never broken."""
+    for part in summary(runs):
+        console.print(part, soft_wrap=isinstance(part, Text))
 
 
 def summary(runs: Sequence[AdapterRun]) -> list[Table | Text]:

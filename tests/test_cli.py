@@ -42,7 +42,10 @@ def run(conformance) -> Command:
 
 @pytest.mark.parametrize(
     "command",
-    ["run", "compare", "report", "list", "show", "emit", "schema", "adapters", "known"],
+    [
+        *("run", "compare", "report", "list", "show", "emit", "schema", "adapters", "known"),
+        "recorded",
+    ],
 )
 def test_every_command_has_help_with_examples(conformance, command):
     done = conformance(command, "--help")
@@ -188,6 +191,19 @@ def test_known_lists_and_updates(conformance, run, tmp_path):
     assert "without a reason" in done.stderr
     file.write_text(file.read_text().replace("reason: ''", "reason: it is made to be"))
     assert run("--adapter", "mini", "--variant", "wrong", *folder).returncode == 0
+
+
+def test_recorded_lists_and_updates(conformance, run, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(mini.ADAPTERS, copy)
+    place = ("--adapters-folder", str(copy), *CASES)
+    assert conformance("recorded", *place).stdout.strip() == "nothing is recorded"
+    assert run("--adapter", "mini", "--variant", "right", *place).returncode == 0
+    done = conformance("recorded", "--adapter", "mini", "--update", *place)
+    assert done.stdout == f"{copy / 'mini' / 'recorded.json'}: 5 recorded\n", done.stderr
+    row = next(line.split() for line in conformance("recorded", *place).stdout.splitlines()[3:])
+    assert row[:2] == ["mini/right", "5"]
+    assert conformance("recorded", "--update", *place).returncode == 2
 
 
 def test_compare_and_report(conformance, run, tmp_path):

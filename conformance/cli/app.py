@@ -14,7 +14,9 @@ from conformance.cli import (
     compare,
     coverage,
     known,
+    merge,
     probe,
+    recorded,
     report,
     run,
     smoke,
@@ -40,6 +42,7 @@ app = typer.Typer(
 )
 PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 app.command(context_settings=PASS_ON, epilog=EXIT_CODES)(run.run)
+app.command(epilog=EXIT_CODES)(merge.merge)
 app.command(epilog=EXIT_CODES)(probe.probe)
 app.command(epilog=EXIT_CODES)(compare.compare)
 app.command(epilog=EXIT_CODES)(report.report)
@@ -50,6 +53,7 @@ app.command()(cases.emit)
 app.command()(cases.schema)
 app.command()(cases.adapters)
 app.command()(known.known)
+app.command()(recorded.recorded)
 app.command()(smoke.smoke)
 app.command(epilog=EXIT_CODES)(coverage.coverage)
 

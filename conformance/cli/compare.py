@@ -18,7 +18,9 @@ from conformance.load import load_folder
 from conformance.places import find_places
 from conformance.report.data import counted
 from conformance.results import Results, read
+from conformance.shards import PATTERN
 
+_MERGE = "put the shards of a run together: conformance merge"
 ResultsFiles = Annotated[
     list[Path],
     typer.Argument(
@@ -52,11 +54,28 @@ def compare(
 
 
 def read_all(files: Sequence[Path], folder: Path) -> list[Results]:
-    """The results files, or all those of a folder. Raises `ResultsError` where there are none."""
-    chosen = list(files) or sorted(folder.glob("*.jsonl"))
+    """The results files, or all those of a folder. Raises `ResultsError` where there are none.
+
+    Shards that have not been merged are left out of a folder, with a word on standard error, and
+    refused where they are named.
+    """
+    waiting = sorted(folder.glob(f"*{PATTERN}.jsonl")) if not files else []
+    chosen = list(files) or sorted(set(folder.glob("*.jsonl")) - set(waiting))
+    if waiting:
+        names = ", ".join(file.name for file in waiting)
+        if not chosen:
+            raise ResultsError(f"only shards here: {names}", where=folder, hint=_MERGE)
+        typer.echo(f"left out, not merged: {names}\n  hint: {_MERGE}", err=True)
     if not chosen:
         raise ResultsError("no results here", where=folder, hint="conformance run --adapter NAME")
-    return [read(file) for file in chosen]
+    found = []
+    for file in chosen:
+        results = read(file)
+        if results.header.shard:
+            message = f"shard {results.header.shard} of {results.header.adapter}, no whole run"
+            raise ResultsError(message, where=file, hint=_MERGE)
+        found.append(results)
+    return found
 
 
 def print_comparison(found: Comparison, everything: bool) -> None:

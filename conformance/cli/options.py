@@ -120,6 +120,14 @@ ImplementationDiscipline = Annotated[
     DisciplineName | None,
     typer.Option("--discipline", help="How much the function runs again.", show_default=False),
 ]
+KnownFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--known",
+        help="A list of known deviations, in the place of the adapter's.",
+        show_default=False,
+    ),
+]
 CaseName = Annotated[
     str,
     typer.Argument(

@@ -1,4 +1,4 @@
-"""How far a run is: a bar on a terminal, a line now and then elsewhere."""
+"""How far a run is and how long it still takes: a bar on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ from typing import Any
 import pytest
 from _pytest.terminal import TerminalReporter
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TextColumn
 from rich.progress import Progress as Bar
+from rich.text import Text
 
-#: Seconds between two lines where there is no terminal.
+from conformance import recorded
+from conformance.remaining import Remaining
+from conformance.shards import Pair, seconds
+
+#: Seconds between two lines where there is no terminal. The first comes with the first verdict.
 INTERVAL = 30.0
 
 
@@ -20,10 +25,11 @@ class Progress:
     """A pytest plugin that takes the place of pytest's dots."""
 
     def __init__(self) -> None:
-        self.console = Console(stderr=True)
+        self.console = Console(stderr=True, highlight=False)
         self.total = self.done = self.unexpected = 0
-        self.said = time.monotonic()
+        self.said = -INTERVAL
         self.bar: Bar | None = None
+        self.remaining: Remaining | None = None
 
     @pytest.hookimpl(trylast=True)
     def pytest_configure(self, config: pytest.Config) -> None:
@@ -44,12 +50,14 @@ class Progress:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Without xdist: what will run."""
-        self.total = max(self.total, len(session.items))
+        if session.items:
+            self._plan([item.nodeid for item in session.items], session.config)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: Sequence[str]) -> None:
         """With xdist: each worker collects the same."""
-        self.total = len(ids)
+        if self.remaining is None:
+            self._plan(ids, node.config)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, Any, Any]:
@@ -60,7 +68,7 @@ class Progress:
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TimeRemainingColumn(),
+            _Left(self),
         )
         with Bar(*columns, console=self.console, transient=True) as self.bar:
             self.bar.add_task("judging", total=self.total or None)
@@ -75,11 +83,64 @@ class Progress:
         if report.when != "teardown":
             return
         self.done += 1
-        words = f"{self.unexpected} unexpected" if self.unexpected else "judging"
+        if self.remaining is not None:
+            self.remaining.finish(_pair(report.nodeid))
+        unexpected = f"{self.unexpected} unexpected" if self.unexpected else ""
         if self.bar is not None:
             self.bar.update(
-                self.bar.task_ids[0], completed=self.done, total=self.total, description=words
+                self.bar.task_ids[0],
+                completed=self.done,
+                total=self.total,
+                description=unexpected or "judging",
             )
         elif not self.console.is_terminal and time.monotonic() - self.said > INTERVAL:
             self.said = time.monotonic()
-            self.console.print(f"{self.done} of {self.total} checks, {self.unexpected} unexpected")
+            parts = (f"{self.done:,} of {self.total:,} checks", unexpected, self.left())
+            self.console.print(", ".join(part for part in parts if part))
+
+    def left(self) -> str:
+        """How long it still takes, in words; empty while that is not known."""
+        return "" if self.remaining is None else self.remaining.words()
+
+    def _plan(self, ids: Sequence[str], config: pytest.Config) -> None:
+        """What will run: the ids of all items."""
+        self.total = len(ids)
+        suite = config.pluginmanager.getplugin("conformance-suite")
+        if suite is None:
+            return
+        pairs = dict.fromkeys(map(_pair, ids))
+        cases = {case.id: case for case in suite.selection.cases}
+        planned: dict[Pair, float] = {}
+        known = True
+        for chosen in suite.selection.chosen:
+            times = recorded.read(chosen.adapter.folder)
+            variants = {variant.id: variant for variant in chosen.variants}
+            own = [(c, v) for c, v in pairs if c in cases and v in variants]
+            known = known and (bool(times) or not own)
+            planned |= {(c, v): seconds(times, cases[c], variants[v]) for c, v in own}
+        self.remaining = Remaining(planned, recorded=known, at_once=_at_once(config))
+
+
+class _Left(ProgressColumn):
+    """The column that says how long it still takes."""
+
+    max_refresh = 0.5
+
+    def __init__(self, progress: Progress) -> None:
+        super().__init__()
+        self.progress = progress
+
+    def render(self, task: Task) -> Text:
+        """The words as they are now."""
+        return Text(self.progress.left(), style="progress.remaining")
+
+
+def _pair(nodeid: str) -> Pair:
+    """The case and the variant of an item's id: `….yaml::family/case[torch/eager] gradient`."""
+    case, _, variant = nodeid.partition("::")[2].rpartition("] ")[0].rpartition("[")
+    return case, variant
+
+
+def _at_once(config: pytest.Config) -> int:
+    """How many processes of xdist share the work."""
+    return len(getattr(config.option, "tx", None) or [""])

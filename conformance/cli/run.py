@@ -17,6 +17,7 @@ from conformance.cli.options import (
     ImplementationDiscipline,
     ImplementationName,
     ImplementationOptions,
+    KnownFile,
     ReportsFolder,
     VariantNames,
     implementation_described,
@@ -42,14 +43,17 @@ def run(
     option: ImplementationOptions = [],  # noqa: B006
     always: ImplementationAlways = [],  # noqa: B006
     discipline: ImplementationDiscipline = None,
-    known: Annotated[
-        Path | None,
+    known: KnownFile = None,
+    shard: Annotated[
+        str,
         typer.Option(
-            "--known",
-            help="A list of known deviations, in the place of the adapter's.",
+            "--shard",
+            metavar="NUMBER/OF",
+            help="Run one of several parts of about equal length, for as many machines: 2/4 is the "
+            "second of four. `conformance merge` puts their results together.",
             show_default=False,
         ),
-    ] = None,
+    ] = "",
     smoke: Annotated[
         bool,
         typer.Option(
@@ -76,6 +80,7 @@ def run(
       conformance run --adapter torch --smoke
       conformance run --adapter ./my_adapter -x
       conformance run --adapter jax -n 2 --junitxml reports/jax.xml
+      conformance run --adapter jax --shard 2/4
       conformance run --adapter torch --implementation my_package.memory:checkpoint
     """
     places = find_places(cases, adapters_folder, reports)
@@ -106,6 +111,7 @@ def run(
         arguments += ["--discipline", discipline.value] if discipline else []
     arguments += ["--known", str(known)] if known else []
     arguments += ["--smoke"] if smoke else []
+    arguments += ["--shard", shard] if shard else []
     places.reports.mkdir(parents=True, exist_ok=True)
     code = pytest.main([*arguments, *context.args], plugins=[Progress()])
     if code == pytest.ExitCode.NO_TESTS_COLLECTED:

@@ -26,6 +26,7 @@ from conformance.errors import ConformanceError
 from conformance.load import load_folder
 from conformance.places import find_places
 from conformance.report.data import counted
+from conformance.shards import Pair
 
 
 def smoke(
@@ -104,7 +105,7 @@ def _print(adapter: Adapter, cases: tuple[Case, ...]) -> None:
     console.print(f"{adapter.name}: {_size(pairs, seconds)}")
 
 
-def _size(pairs: tuple[selection.Pair, ...], seconds: dict[selection.Pair, float]) -> str:
+def _size(pairs: tuple[Pair, ...], seconds: dict[Pair, float]) -> str:
     number = counted(len(pairs), "program")
     cases = counted(len({case for case, _ in pairs}), "case")
     taken = sum(seconds.get(pair, 0.0) for pair in pairs)

@@ -352,6 +352,8 @@ def header_to_model(header: Header) -> m.HeaderModel:
         started=header.started,
         implementation=header.implementation,
         accuracy={variant: dict(found) for variant, found in header.accuracy.items()},
+        shard=header.shard,
+        selected=header.selected,
     )
 
 
@@ -368,6 +370,8 @@ def header_from_model(model: m.HeaderModel) -> Header:
         started=model.started,
         implementation=model.implementation,
         accuracy=model.accuracy,
+        shard=model.shard,
+        selected=model.selected,
         format=model.format,
     )
 

@@ -198,6 +198,10 @@ class HeaderModel(_Line):
     started: str
     implementation: str
     accuracy: dict[str, dict[str, float]] = {}
+    shard: str = Field(
+        default="", description="Which of how many parts of a run (2/4).", pattern=r"^(\d+/\d+)?$"
+    )
+    selected: Count = Field(default=0, description="Cases times variants in all parts together.")
 
 
 class ResultModel(_Line):

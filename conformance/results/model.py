@@ -27,6 +27,8 @@ class Header:
     `cases` is `cases_hash` of the whole set of cases that was loaded; `selection` says in words
     which of them ran, and is empty where all did. `started` is ISO 8601 in UTC.
     `implementation` names a user's own function that was put in the framework's place, or is empty.
+    `shard` says which of how many parts of a run this is (`2/4`), and `selected` how many pairs of
+    case and variant all parts have together; they are empty and 0 for a run that was not divided.
     """
 
     suite: str
@@ -40,6 +42,8 @@ class Header:
     implementation: str = ""
     #: For each variant, operations with inaccurate kernels and their greatest absolute error.
     accuracy: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    shard: str = ""
+    selected: int = 0
     format: int = FORMAT
 
 

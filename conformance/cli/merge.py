@@ -1,0 +1,140 @@
+"""`conformance merge`: the shards of a run, put together into its results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from conformance.adapter import Adapter, find_adapter
+from conformance.case import Case
+from conformance.cli.options import (
+    AdapterNames,
+    AdaptersFolder,
+    CasesFolder,
+    ImplementationName,
+    KnownFile,
+    ReportsFolder,
+)
+from conformance.errors import AdapterError, ComparisonError, ConformanceError
+from conformance.implementation import adapt, describe
+from conformance.known import read as read_known
+from conformance.known import weighed
+from conformance.load import load_folder
+from conformance.merge import merge as merge_shards
+from conformance.places import Places, find_places
+from conformance.results import read, write
+from conformance.selection import unused
+from conformance.shards import PATTERN
+from conformance.summary import AdapterRun, print_parts
+
+
+def merge(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="SHARD", help="Results of shards; all in the reports' folder where left out."
+        ),
+    ] = [],  # noqa: B006 (typer copies it)
+    adapter: AdapterNames = [],  # noqa: B006
+    implementation: ImplementationName = None,
+    known: KnownFile = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave the files of the shards where they are.")
+    ] = False,
+    cases: CasesFolder = None,
+    adapters_folder: AdaptersFolder = None,
+    reports: ReportsFolder = None,
+) -> None:
+    """Put the shards of runs together into reports/ADAPTER.jsonl, and judge the whole.
+
+    What a run that was not divided would have printed is printed, and its exit code is given; also
+    for known deviations that explain nothing, of which a shard cannot tell. --adapter, --implementation
+    and --known are those of the run. Shards that do not belong together are refused, and nothing is
+    written. The files of shards are removed once they are merged; without any, nothing is done.
+
+    \b
+    Examples:
+      conformance merge
+      conformance merge --adapter torch --keep
+      conformance merge downloads/jax.shard-1-of-2.jsonl downloads/jax.shard-2-of-2.jsonl
+    """
+    places = find_places(cases, adapters_folder, reports)
+    chosen = _chosen(adapter, implementation, known, places)
+    groups: dict[str, list[Path]] = {}
+    for file in files or sorted(places.reports.glob(f"*{PATTERN}.jsonl")):
+        groups.setdefault(file.name.partition(".shard-")[0].removesuffix(".jsonl"), []).append(file)
+    if chosen:
+        groups = {name: group for name, group in groups.items() if name in chosen}
+    if not groups:
+        typer.echo("no shards, nothing to merge")
+        return
+    listed = load_folder(places.cases)
+    runs: list[AdapterRun] = []
+    errors: list[str] = []
+    for name, group in groups.items():
+        try:
+            runs.append(_merged(name, group, chosen.get(name), listed, places))
+        except ConformanceError as error:
+            errors.append(str(error))
+            continue
+        for file in () if keep else group:
+            file.unlink()
+    print_parts(runs, Console(highlight=False))
+    for message in errors:
+        typer.echo(f"error: {message}", err=True)
+    if errors:
+        raise typer.Exit(2)
+    raise typer.Exit(1 if any(run.idle or any(run.unexpected()) for run in runs) else 0)
+
+
+def _chosen(
+    names: Sequence[str], implementation: str | None, known: Path | None, places: Places
+) -> dict[str, Adapter]:
+    """The adapters that were asked for, by name."""
+    found = [find_adapter(name, places.adapters) for name in names]
+    if (implementation or known) and len(found) != 1:
+        raise AdapterError("--implementation and --known need one --adapter that they are for")
+    if implementation:
+        found = [adapt(found[0], describe(implementation))]
+    if known is not None:
+        if not known.is_file():
+            raise AdapterError("no such file of known deviations", where=known)
+        found = [replace(found[0], deviations=known)]
+    return {adapter.name: adapter for adapter in found}
+
+
+def _merged(
+    name: str, files: Sequence[Path], adapter: Adapter | None, cases: Sequence[Case], places: Places
+) -> AdapterRun:
+    """Merge the shards of one adapter's run, write its results, and weigh them."""
+    shards = [read(file) for file in files]
+    header = shards[0].header
+    if adapter is None and header.implementation:
+        raise ComparisonError(
+            f"{name}: shards of an implementation, {header.implementation}",
+            hint="name it and its adapter, as in the run: --adapter NAME --implementation ...",
+        )
+    adapter = adapter or find_adapter(name, places.adapters)
+    if header.adapter != adapter.name:
+        message = f"shards of {header.adapter}, in files that are named after {adapter.name}"
+        raise ComparisonError(message, where=files[0])
+    known = read_known(adapter.known)
+    found = merge_shards(shards, cases)
+    file = places.reports / f"{adapter.name}.jsonl"
+    write(file, found.header, found.results, found.footer)
+    # Arrays are on disk now.
+    results = tuple(replace(r, observation=None, expected=None) for r in found.results)
+    every = found.header.variants == tuple(variant.id for variant in adapter.variants)
+    return AdapterRun(
+        adapter.name,
+        found.header.variants,
+        file,
+        results=results,
+        weighed={(r.case, r.variant): weighed(known, r) for r in results},
+        idle=unused(known, results, cases, places) if every and not found.header.selection else (),
+    )
