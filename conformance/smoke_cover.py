@@ -24,7 +24,7 @@ from conformance.errors import SmokeError
 from conformance.known import Entry, Standing, weighed
 from conformance.results import Result, Results, cases_hash
 from conformance.runner import ERROR, checks_of, lacking
-from conformance.shards import Pair
+from conformance.shards import UNSUPPORTED, Pair
 from conformance.verdict import Status
 
 #: The faults that are on record, beside `adapter.yaml`: fault -> case -> the checks that catch it.
@@ -97,9 +97,8 @@ def shown_by(result: Result, entries: Sequence[Entry], caught: Caught) -> frozen
     if any(item.standing is Standing.UNEXPECTED for item in found):
         return frozenset()
     reasons = {item.reason for item in found if item.standing is Standing.KNOWN}
-    gradients = {v.status for v in result.verdicts if v.check == GRADIENT}
-    ran = Status.UNSUPPORTED not in {v.status for v in result.verdicts}
-    return _things(result.case, result.variant, reasons, gradients == {Status.PASS}, ran, caught)
+    passes = {v.status for v in result.verdicts if v.check == GRADIENT} == {Status.PASS}
+    return _things(result.case, result.variant, reasons, passes, _ran(result), caught)
 
 
 def promised_by(
@@ -121,6 +120,10 @@ def promised_by(
     passes = ran and GRADIENT in checks_of(case) and not deviating & {ERROR, GRADIENT}
     reasons = {entry.reason for entry in ended or covering}
     return _things(case.id, variant.id, reasons, passes, ran, caught)
+
+
+def _ran(result: Result) -> bool:
+    return all(verdict.status is not Status.UNSUPPORTED for verdict in result.verdicts)
 
 
 def _things(
@@ -146,6 +149,17 @@ def seconds_of(adapter: Adapter, run: Results | None = None) -> dict[Pair, float
     }
 
 
+def with_unsupported(shown: Shown, caught: Caught) -> Shown:
+    """The same, and faults that no pair catches are caught by the pairs that no variant supports: an
+    implementation in the framework's place may offer more than the framework does."""
+    seen = frozenset[Thing]().union(*shown.values())
+    lost = {fault: cases for fault, cases in caught.items() if Thing("fault", fault) not in seen}
+    return {
+        pair: things | {Thing("fault", fault) for fault, cases in lost.items() if pair[0] in cases}
+        for pair, things in shown.items()
+    }
+
+
 def choose(
     adapter: Adapter,
     run: Results,
@@ -167,7 +181,10 @@ def choose(
         raise SmokeError(f"not a whole run: only {said}", where=run.path, hint=again)
     if run.header.cases != cases_hash(cases):
         raise SmokeError("a run of other cases than there are now", where=run.path, hint=again)
-    shown = {(r.case, r.variant): shown_by(r, entries, caught) for r in run.results}
+    by_pair = {(r.case, r.variant): r for r in run.results}
+    shown = with_unsupported(
+        {pair: shown_by(result, entries, caught) for pair, result in by_pair.items()}, caught
+    )
     missing = wanted(adapter, entries, caught) - frozenset().union(*shown.values())
     if missing:
         names = "; ".join(sorted(map(str, missing)))
@@ -178,7 +195,10 @@ def choose(
         for c, case in enumerate(cases)
     }
     listed = {pair: shown[pair] for pair in sorted(shown, key=lambda pair: order[pair])}
-    costs = {pair: OVERHEAD + seconds.get(pair, CRASHED) for pair in listed}
+    costs = {
+        pair: OVERHEAD + seconds.get(pair, CRASHED if _ran(by_pair[pair]) else UNSUPPORTED)
+        for pair in listed
+    }
     return tuple(sorted(cover(listed, costs), key=lambda pair: order[pair]))
 
 

@@ -19,7 +19,16 @@ from conformance.load import load_folder
 from conformance.results import Header, Result, Results, cases_hash, make_footer
 from conformance.results import read as read_results
 from conformance.shards import Pair
-from conformance.smoke_cover import Thing, alone, choose, cover, promised_by, shown_by, wanted
+from conformance.smoke_cover import (
+    Thing,
+    alone,
+    choose,
+    cover,
+    promised_by,
+    shown_by,
+    wanted,
+    with_unsupported,
+)
 from conformance.verdict import Level, Status, Verdict
 from tests import mini
 from tests.faulty.faults import FOLDER, faults_of, frameworks
@@ -42,10 +51,11 @@ def promised(name: str) -> smoke_cover.Shown:
     entries, caught = read_known(adapter.known), smoke_cover.read_caught(adapter)
     cases = {case.id: case for case in CASES}
     variants = {variant.id: variant for variant in adapter.variants}
-    return {
+    found = {
         (case, variant): promised_by(cases[case], variants[variant], entries, caught)
         for case, variant in smoke.find(adapter).pairs(adapter)
     }
+    return with_unsupported(found, caught)
 
 
 @adapters
@@ -216,6 +226,16 @@ def test_what_was_not_run_catches_no_fault() -> None:
     assert ran == {Thing("fault", "forgets"), Thing("variant", "mini/right")}
     # It refuses a keyword: nothing is promised of what may be refused.
     assert promised_by(mini.case("by-name"), mini.variant("picky"), (), caught) == set()
+
+
+def test_a_fault_that_no_variant_can_show_is_left_to_implementations() -> None:
+    caught = {"forgets": {"mini/twice": ["gradient"]}}
+    pair, other = ("mini/twice", "mini/picky"), ("mini/square", "mini/picky")
+    variant = Thing("variant", "mini/picky")
+    found = with_unsupported({pair: frozenset(), other: frozenset({variant})}, caught)
+    assert found == {pair: {Thing("fault", "forgets")}, other: {variant}}
+    ran = {pair: frozenset(), ("mini/twice", "mini/right"): frozenset({Thing("fault", "forgets")})}
+    assert with_unsupported(ran, caught) == ran
 
 
 # -- the file ----------------------------------------------------------------------------------------

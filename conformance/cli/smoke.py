@@ -84,12 +84,20 @@ def _print(adapter: Adapter, cases: tuple[Case, ...]) -> None:
         table.add_column(name, no_wrap=True)
     table.add_column("seconds", justify="right")
     table.add_column(f"lines of {adapter.known.name}")
-    table.add_column("faults caught")
-    for case, variant in pairs:
-        own = adapter.variant(variant.removeprefix(f"{adapter.name}/"))
-        things = smoke_cover.promised_by(by_id[case], own, entries, caught)
+    table.add_column("faults caught: by no other, and how many more")
+    promised = {
+        (case, variant): smoke_cover.promised_by(
+            by_id[case], adapter.variant(variant.removeprefix(f"{adapter.name}/")), entries, caught
+        )
+        for case, variant in pairs
+    }
+    shown = smoke_cover.with_unsupported(promised, caught)
+    alone = smoke_cover.alone(shown)
+    for (case, variant), things in shown.items():
         reasons = sorted(int(lines[t.name]) for t in things if t.kind == "reason")
-        faults = sorted(t.name for t in things if t.kind == "fault")
+        faults = sorted(t.name for t in alone[case, variant] if t.kind == "fault")
+        more = sum(t.kind == "fault" for t in things) - len(faults)
+        faults += [f"+{more}"] if more else []
         taken = seconds.get((case, variant))
         table.add_row(
             variant,

@@ -1,8 +1,8 @@
 """Which cases catch each fault, on record in `adapters/<framework>/caught.yaml`.
 
 Smoke selections are chosen from it (`conformance.smoke_cover`), so that they catch every fault. A case
-is on record where it catches a fault whatever ran before it in the same process: a fault that one case
-leaves behind for the next is that first case's to catch.
+is on record where it catches a fault on its own. So a fault whose effect lasts from one program to the
+next in a process, as the order of cases shows, is on record with the case that is meant to catch it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from conformance.adapter import Adapter, read_adapter
+from conformance.smoke import FILE, find
 from conformance.smoke_cover import read_caught, write_caught
 from tests.faulty.faults import ROOT, faults_of
 from tests.faulty.table import Found
@@ -20,7 +21,7 @@ Caught = Mapping[str, tuple[str, ...]]
 UPDATE = "pytest tests/faulty --update-caught"
 _HEADER = """\
 # Which cases catch each faulty implementation of tests/faulty/implementations/{framework}, and by which
-# checks, whatever runs before them. Written by `{update}` with {framework} installed.
+# checks, each on its own. Written by `{update}` with {framework} installed.
 """
 
 
@@ -29,13 +30,21 @@ def adapter_of(framework: str) -> Adapter:
     return read_adapter(ROOT / "adapters" / framework)
 
 
-def both(one: Found, other: Found) -> Caught:
-    """What is caught in both of two runs."""
-    agreed = {
-        case: tuple(check for check in checks if check in other.caught.get(case, ()))
-        for case, checks in one.caught.items()
-    }
-    return {case: checks for case, checks in agreed.items() if checks}
+def smoke_cases(framework: str) -> tuple[str, ...]:
+    """The cases of the framework's smoke selection; none while there is no selection yet."""
+    adapter = adapter_of(framework)
+    return find(adapter).cases if (adapter.folder / FILE).is_file() else ()
+
+
+def alone(forwards: Found, backwards: Found) -> Caught:
+    """What catches a fault whatever ran before, out of two runs of all cases in opposite orders."""
+    caught = {case: checks for case, checks in forwards.caught.items() if checks}
+    if {case: checks for case, checks in backwards.caught.items() if checks} == caught:
+        return caught
+    fault = forwards.fault
+    assert fault is not None, "there is nothing to catch"
+    assert fault.check in backwards.caught[fault.case], "its own case does not catch it alone"
+    return {fault.case: tuple(c for c in caught[fault.case] if c in backwards.caught[fault.case])}
 
 
 def write(recorded: Mapping[str, Caught]) -> list[Path]:

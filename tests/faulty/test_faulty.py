@@ -14,7 +14,6 @@ import pytest
 from conformance.case import Case
 from conformance.operations import RANDOM
 from conformance.results import Result
-from conformance.smoke import find
 from conformance.smoke_cover import read_caught
 from conformance.verdict import Status
 from tests.faulty.faults import (
@@ -26,7 +25,7 @@ from tests.faulty.faults import (
     frameworks,
 )
 from tests.faulty.faults import run as run_on
-from tests.faulty.record import UPDATE, Caught, adapter_of, both
+from tests.faulty.record import UPDATE, Caught, adapter_of, alone, smoke_cases
 from tests.faulty.table import Found, caught
 
 #: Cases in which nothing is to be recomputed, so that doing nothing is right. Each with its reason.
@@ -52,9 +51,12 @@ def _installed(framework: str) -> None:
 def _seen(
     framework: str, name: str, fault: Fault | None, folder: Path, *, backwards: bool = False
 ) -> Found:
-    """What the cases that a framework's faults name find of one implementation, run by name."""
-    named = sorted({fault.case for fault in faults_of(framework)}, reverse=backwards)
-    results = run_on(faulty_adapter(framework, name), [CASES[n] for n in named], folder)
+    """What the cases that a framework's faults name find of one implementation. Those of the smoke
+    selection come first, so that they find what they find in a smoke run."""
+    named = {fault.case for fault in faults_of(framework)}
+    first = smoke_cases(framework)
+    order = sorted(named, key=lambda case: (case not in first, case), reverse=backwards)
+    results = run_on(faulty_adapter(framework, name), [CASES[n] for n in order], folder)
     assert not [v for r in results.values() for v in r.verdicts if v.status is Status.BROKEN]
     return Found(framework, fault, {case: caught(result) for case, result in results.items()})
 
@@ -72,7 +74,7 @@ def test_a_fault_is_caught_by_the_check_that_is_meant_to(
     assert found[fault.id].as_meant, found[fault.id].caught
     if pytestconfig.getoption("--update-caught", False):
         again = _seen(fault.framework, fault.name, fault, tmp_path / "again", backwards=True)
-        recorded[fault.id] = both(found[fault.id], again)
+        recorded[fault.id] = alone(found[fault.id], again)
         return
     # What a smoke selection is chosen from is seen again, and so is that it catches the fault.
     caught = found[fault.id].caught
@@ -80,8 +82,8 @@ def test_a_fault_is_caught_by_the_check_that_is_meant_to(
     gone = [case for case in on_record if not set(on_record[case]) <= set(caught.get(case, ()))]
     assert on_record, f"{fault.id} is not on record: {UPDATE}"
     assert not gone, f"no longer caught as on record: {UPDATE}"
-    smoke_cases = find(adapter_of(fault.framework)).cases
-    assert any(caught.get(case) for case in smoke_cases), "the smoke selection does not catch it"
+    smoke = smoke_cases(fault.framework)
+    assert any(caught.get(case) for case in smoke), "the smoke selection does not catch it"
 
 
 @pytest.mark.parametrize("framework", frameworks())
