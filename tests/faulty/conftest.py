@@ -12,15 +12,6 @@ FOUND = pytest.StashKey[dict[str, Found]]()
 RECORDED = pytest.StashKey[dict[str, Caught]]()
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """An option that writes what the tests compare with."""
-    parser.addoption(
-        "--update-caught",
-        action="store_true",
-        help="write which cases catch each fault that runs to adapters/*/caught.yaml",
-    )
-
-
 def pytest_configure(config: pytest.Config) -> None:
     """Make room for what is found."""
     config.stash[FOUND] = {}

@@ -72,7 +72,7 @@ def test_a_fault_is_caught_by_the_check_that_is_meant_to(
     _installed(fault.framework)
     found[fault.id] = _seen(fault.framework, fault.name, fault, tmp_path)
     assert found[fault.id].as_meant, found[fault.id].caught
-    if pytestconfig.getoption("--update-caught", False):
+    if pytestconfig.getoption("--update-caught"):
         again = _seen(fault.framework, fault.name, fault, tmp_path / "again", backwards=True)
         recorded[fault.id] = alone(found[fault.id], again)
         return
