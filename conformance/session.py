@@ -1,20 +1,21 @@
 """A run as a pytest session: an item for every case, variant and check.
 
 All checks of a case on a variant are judged from one observation, made when the first of its items
-runs. Each finished result is spooled to a file; the process that the user started merges them into
-`<reports>/<adapter>.jsonl` at the end, the same with and without pytest-xdist.
+runs. Each finished result is encoded and spooled; the process that the user started puts the results
+together in `<reports>/<adapter>.jsonl` at the end, the same with and without pytest-xdist.
 """
 
 from __future__ import annotations
 
 import platform
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from _pytest._code.code import ReprFileLocation, TerminalRepr
 from _pytest._io import TerminalWriter
@@ -25,14 +26,14 @@ from conformance import __version__
 from conformance.adapter import Variant
 from conformance.case import Case
 from conformance.errors import BrokenAdapterError, ConformanceError
-from conformance.known import Entry, Standing, Weighed, idle, weigh, weighed
+from conformance.known import Entry, Standing, Weighed, weigh
 from conformance.load import load_folder
 from conformance.places import find_places
-from conformance.results import STAGES, Header, Result, cases_hash, make_footer, write
+from conformance.results import STAGES, Header, Result, bind, cases_hash, remove
 from conformance.runner import ERROR, Runner, checks_of
 from conformance.selection import Chosen, Selection
 from conformance.spool import Spool
-from conformance.summary import AdapterRun, print_summary
+from conformance.summary import AdapterRun, Tally, print_summary
 from conformance.verdict import Status, Verdict
 
 #: Exit status of a run in which an adapter could not be started.
@@ -67,6 +68,7 @@ class Suite:
         self._checks: dict[tuple[str, str], set[str]] = {}
         self._numbers: dict[tuple[str, str], int] = {}
         self._results: dict[tuple[str, str], Result] = {}
+        self._left: dict[tuple[str, str], set[str]] = {}
         self._pairs: dict[str, list[tuple[Case, Variant]]] = {}
 
     # -- start ---------------------------------------------------------------------------------
@@ -172,10 +174,20 @@ class Suite:
             verdicts = tuple(v for v in found.verdicts if v.check in asked or _stops(found, v))
             found = replace(found, verdicts=verdicts)
             assert self.spool is not None
-            self.spool.put(variant.adapter, self._numbers[pair], found)
+            tally = Tally.of(found, self.known(variant))
+            self.spool.put(variant.adapter, self._numbers[pair], found, msgspec.json.encode(tally))
             # Arrays are on disk now; what items need are the verdicts.
             self._results[pair] = replace(found, observation=None, expected=None)
         return self._results[pair]
+
+    def judged(self, case: Case, variant: Variant, check: str) -> None:
+        """Forget the result of a case on a variant when its last item has run."""
+        pair = (case.id, variant.id)
+        left = self._left.setdefault(pair, set(self._checks[pair]))
+        left.discard(check)
+        if not left:
+            self._results.pop(pair, None)
+            del self._left[pair]
 
     def asked(self, case: Case, variant: Variant, check: str) -> bool:
         """Whether a check of a case on a variant has an item in this run."""
@@ -208,6 +220,8 @@ class Suite:
             self._add(name, runner.watch.seconds)
         if self.given is not None:
             self.config.workeroutput["conformance_seconds"] = self.seconds  # type: ignore[attr-defined]
+            if self.spool is not None:
+                self.spool.close()
             return
         if self.spool is None:
             return
@@ -230,13 +244,15 @@ class Suite:
         name = chosen.adapter.name
         places, cases = self.selection.places, self.selection.cases
         file = places.reports / f"{name}.jsonl"
-        results = self.spool.results(name)
         run = AdapterRun(name, tuple(v.id for v in chosen.variants), file)
         if name in self.broken:
             return replace(run, broken=str(self.broken[name]))
-        if not results:
+        results = self.spool.results(name)
+        for note in results.notes:
+            run.add(msgspec.json.decode(note, type=Tally))
+        if not run.results:
             return run
-        whole = len(results) == len(cases) * len(chosen.variants)
+        whole = run.results == len(cases) * len(chosen.variants)
         header = Header(
             suite=__version__,
             adapter=name,
@@ -245,28 +261,25 @@ class Suite:
             accuracy={v.id: v.model.accuracy for v in chosen.variants if v.model.accuracy},
             versions=self.versions[name],
             cases=cases_hash(cases),
-            selection=self._selection(results, whole),
+            selection=self._selection(len(run.cases), whole),
             started=self.started,
             implementation=own.function if (own := chosen.adapter.implementation) else "",
         )
-        write(file, header, results, make_footer(results, self.seconds[name]))
-        return replace(
-            run,
-            results=results,
-            weighed={(r.case, r.variant): weighed(chosen.known, r) for r in results},
-            idle=self._idle(chosen, results) if self._full(whole, chosen) else (),
-        )
+        bind(file, header, results, replace(run.footer, seconds=self.seconds[name]))
+        if self._full(whole, chosen):
+            run.idle = self._idle(chosen, run.covered)
+        return run
 
-    def _selection(self, results: Sequence[Result], whole: bool) -> str:
+    def _selection(self, ran: int, whole: bool) -> str:
         options = self.config.option
         words = [f"-k {options.keyword}"] if options.keyword else []
         words += ["-m " + options.markexpr] if options.markexpr else []
         words += ["--last-failed"] if getattr(options, "lf", False) else []
         if not whole:
-            words.append(f"{len({r.case for r in results})} of {len(self.selection.cases)} cases")
+            words.append(f"{ran} of {len(self.selection.cases)} cases")
         return ", ".join(words)
 
-    def _idle(self, chosen: Chosen, results: Sequence[Result]) -> tuple[Entry, ...]:
+    def _idle(self, chosen: Chosen, covered: Collection[int]) -> tuple[Entry, ...]:
         """The known deviations that explain nothing; not those of suite's cases left at home."""
         places = self.selection.places
         try:
@@ -274,12 +287,12 @@ class Suite:
         except ConformanceError:  # an installation without cases of its own
             own = ()
         absent = {case.id for case in own} - {case.id for case in self.selection.cases}
-        found = idle(chosen.known, results)
+        found = [entry for place, entry in enumerate(chosen.known) if place not in covered]
         return tuple(entry for entry in found if not any(entry.speaks_of(c) for c in absent))
 
     def _full(self, whole: bool, chosen: Chosen) -> bool:
         """Whether every check of every case and variant was run."""
-        return whole and chosen.whole and not self._selection((), whole)
+        return whole and chosen.whole and not self._selection(0, whole)
 
     def _add(self, name: str, seconds: dict[str, float]) -> None:
         for stage, value in seconds.items():
@@ -294,11 +307,8 @@ class Suite:
         """Take away what an earlier run of an adapter left: it must not pass for this one's."""
         reports = self.selection.places.reports
         logs = reports / "logs"
-        for file in (
-            reports / f"{name}.jsonl",
-            logs / f"{name}.log",
-            *logs.glob(f"{name}.gw*.log"),
-        ):
+        remove(reports / f"{name}.jsonl")
+        for file in (logs / f"{name}.log", *logs.glob(f"{name}.gw*.log")):
             file.unlink(missing_ok=True)
 
 
@@ -325,7 +335,12 @@ class CheckItem(pytest.Item):
 
     def runtest(self) -> None:
         """Judge. A known deviation is an expected failure; a missing feature is a skip."""
-        result = self.suite.result(self.case, self.variant)
+        try:
+            self._judge(self.suite.result(self.case, self.variant))
+        finally:
+            self.suite.judged(self.case, self.variant, self.check)
+
+    def _judge(self, result: Result) -> None:
         verdicts = [v for v in result.verdicts if v.check == self.check]
         if not verdicts:
             stop = next(v for v in result.verdicts if _stops(result, v))
