@@ -11,7 +11,7 @@ from conformance.observation import Expected, Observation
 from conformance.verdict import Status, Verdict
 
 #: The number of the file format; a reader refuses any other.
-FORMAT = 2
+FORMAT = 3
 #: Into what a run's wall time is split.
 STAGES = ("import", "emitting", "observing", "judging")
 
