@@ -63,6 +63,14 @@ class Entry:
         """Whether the verdict is a deviation that contains the entry's text."""
         return verdict.status.deviates and self.observed in text(verdict)
 
+    def met_by(self, result: Result) -> bool:
+        """Whether the entry speaks of a verdict of this result that the variant supports."""
+        return any(
+            verdict.status is not Status.UNSUPPORTED
+            and self.covers(result.case, result.variant, verdict.check)
+            for verdict in result.verdicts
+        )
+
     @property
     def note(self) -> KnownNote:
         """The entry as results carry it."""
@@ -153,16 +161,7 @@ def idle(entries: Sequence[Entry], results: Sequence[Result]) -> tuple[Entry, ..
     A case that is gone, a check that no longer applies, or a variant that does not support the case
     leaves such an entry behind.
     """
-    return tuple(
-        entry
-        for entry in entries
-        if not any(
-            entry.covers(result.case, result.variant, verdict.check)
-            and verdict.status is not Status.UNSUPPORTED
-            for result in results
-            for verdict in result.verdicts
-        )
-    )
+    return tuple(entry for entry in entries if not any(entry.met_by(result) for result in results))
 
 
 def read(file: Path, *, unfinished: bool = False) -> tuple[Entry, ...]:

@@ -3,7 +3,7 @@ smoke selection."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,10 +12,9 @@ from conformance.adapter import Adapter, Variant, find_adapter
 from conformance.case import Case
 from conformance.errors import AdapterError, ConformanceError, nearest
 from conformance.implementation import Described, adapt
-from conformance.known import Entry, idle, read
+from conformance.known import Entry, read
 from conformance.load import load_folder
 from conformance.places import Places, find_places
-from conformance.results import Result
 from conformance.shards import Pair, Shard
 
 
@@ -102,18 +101,19 @@ def _smoke(adapter: Adapter, cases: Sequence[Case]) -> frozenset[Pair]:
 
 
 def unused(
-    known: Sequence[Entry], results: Sequence[Result], cases: Sequence[Case], places: Places
+    known: Sequence[Entry], covered: Collection[int], cases: Sequence[Case], places: Places
 ) -> tuple[Entry, ...]:
     """The known deviations that explain nothing in a whole run of these cases.
 
-    Those of the suite's own cases are left out where others were run in their place.
+    `covered` are the places in their list of those that speak of a result. Those of the suite's own
+    cases are left out where others were run in their place.
     """
     try:
         own = load_folder(find_places(adapters=places.adapters).cases)
     except ConformanceError:  # an installation without cases of its own
         own = ()
     absent = {case.id for case in own} - {case.id for case in cases}
-    found = idle(known, results)
+    found = [entry for place, entry in enumerate(known) if place not in covered]
     return tuple(entry for entry in found if not any(entry.speaks_of(c) for c in absent))
 
 

@@ -1,8 +1,8 @@
 """A run as a pytest session: an item for every case, variant and check.
 
 All checks of a case on a variant are judged from one observation, made when the first of its items
-runs. Each finished result is spooled to a file; the process that the user started merges them into
-`<reports>/<adapter>.jsonl` at the end, the same with and without pytest-xdist.
+runs. Each finished result is encoded and spooled; the process that the user started puts the results
+together in `<reports>/<adapter>.jsonl` at the end, the same with and without pytest-xdist.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from _pytest._code.code import ReprFileLocation, TerminalRepr
 from _pytest._io import TerminalWriter
@@ -25,13 +26,13 @@ from conformance import __version__, recorded
 from conformance.adapter import Variant
 from conformance.case import Case
 from conformance.errors import BrokenAdapterError
-from conformance.known import Entry, Standing, Weighed, weigh, weighed
-from conformance.results import SMOKE, STAGES, Header, Result, cases_hash, make_footer, write
+from conformance.known import Entry, Standing, Weighed, weigh
+from conformance.results import SMOKE, STAGES, Header, Result, bind, cases_hash, remove
 from conformance.runner import ERROR, Runner, checks_of
 from conformance.selection import Chosen, Selection, unused
 from conformance.shards import PATTERN, Pair, jobs, split
 from conformance.spool import Spool
-from conformance.summary import AdapterRun, print_summary
+from conformance.summary import AdapterRun, Tally, print_summary
 from conformance.verdict import Status, Verdict
 
 #: Exit status of a run in which an adapter could not be started.
@@ -69,6 +70,7 @@ class Suite:
         self._checks: dict[tuple[str, str], set[str]] = {}
         self._numbers: dict[tuple[str, str], int] = {}
         self._results: dict[tuple[str, str], Result] = {}
+        self._left: dict[tuple[str, str], set[str]] = {}
         self._pairs: dict[str, list[tuple[Case, Variant]]] = {}
 
     # -- start ---------------------------------------------------------------------------------
@@ -204,10 +206,20 @@ class Suite:
             verdicts = tuple(v for v in found.verdicts if v.check in asked or _stops(found, v))
             found = replace(found, verdicts=verdicts)
             assert self.spool is not None
-            self.spool.put(variant.adapter, self._numbers[pair], found)
+            tally = Tally.of(found, self.known(variant))
+            self.spool.put(variant.adapter, self._numbers[pair], found, msgspec.json.encode(tally))
             # Arrays are on disk now; what items need are the verdicts.
             self._results[pair] = replace(found, observation=None, expected=None)
         return self._results[pair]
+
+    def judged(self, case: Case, variant: Variant, check: str) -> None:
+        """Forget the result of a case on a variant when its last item has run."""
+        pair = (case.id, variant.id)
+        left = self._left.setdefault(pair, set(self._checks[pair]))
+        left.discard(check)
+        if not left:
+            self._results.pop(pair, None)
+            del self._left[pair]
 
     def asked(self, case: Case, variant: Variant, check: str) -> bool:
         """Whether a check of a case on a variant has an item in this run."""
@@ -244,6 +256,8 @@ class Suite:
             output = self.config.workeroutput  # type: ignore[attr-defined]
             output["conformance_seconds"] = self.seconds
             output["conformance_selected"] = {n: sorted(p) for n, p in self.selected.items()}
+            if self.spool is not None:
+                self.spool.close()
             return
         if self.spool is None:
             return
@@ -269,14 +283,16 @@ class Suite:
         places, cases = self.selection.places, self.selection.cases
         selected = self.selected.get(name, set())
         file = places.reports / f"{self._stem(name)}.jsonl"
-        results = self.spool.results(name)
         run = AdapterRun(name, tuple(v.id for v in chosen.variants), file)
         if name in self.broken:
             return replace(run, broken=str(self.broken[name]))
-        if not results and not selected:
+        results = self.spool.results(name)
+        for note in results.notes:
+            run.add(msgspec.json.decode(note, type=Tally))
+        if not run.results and not selected:
             return run
-        pairs = selected or {(result.case, result.variant) for result in results}
-        whole = len(pairs) == len(cases) * len(chosen.variants)
+        whole = (len(selected) or run.results) == len(cases) * len(chosen.variants)
+        ran = {case for case, _ in selected} or run.cases
         header = Header(
             suite=__version__,
             adapter=name,
@@ -285,37 +301,31 @@ class Suite:
             accuracy={v.id: v.model.accuracy for v in chosen.variants if v.model.accuracy},
             versions=self.versions[name],
             cases=cases_hash(cases),
-            selection=self._selection(pairs, whole),
+            selection=self._selection(len(ran), whole),
             shard=str(self.shard or ""),
             selected=len(selected),
             started=self.started,
             implementation=own.function if (own := chosen.adapter.implementation) else "",
         )
-        write(file, header, results, make_footer(results, self.seconds[name]))
-        return replace(
-            run,
-            results=results,
-            weighed={(r.case, r.variant): weighed(chosen.known, r) for r in results},
-            # Whether an entry explains nothing is for the merged shards to say.
-            idle=unused(chosen.known, results, cases, places)
-            if self._full(whole, chosen) and not self.shard
-            else (),
-        )
+        bind(file, header, results, replace(run.footer, seconds=self.seconds[name]))
+        # Of a shard, whether an entry explains nothing is for the merge to say.
+        if self._full(whole, chosen) and not self.shard:
+            run.idle = unused(chosen.known, run.covered, cases, places)
+        return run
 
-    def _selection(self, pairs: Iterable[Pair], whole: bool) -> str:
+    def _selection(self, ran: int, whole: bool) -> str:
         options = self.config.option
         words = [SMOKE] if options.smoke else []
         words += [f"-k {options.keyword}"] if options.keyword else []
         words += ["-m " + options.markexpr] if options.markexpr else []
         words += ["--last-failed"] if getattr(options, "lf", False) else []
         if not whole:
-            count = len({case for case, _ in pairs})
-            words.append(f"{count} of {len(self.selection.cases)} cases")
+            words.append(f"{ran} of {len(self.selection.cases)} cases")
         return ", ".join(words)
 
     def _full(self, whole: bool, chosen: Chosen) -> bool:
         """Whether every check of every case and variant was run."""
-        return whole and chosen.whole and not self._selection((), whole)
+        return whole and chosen.whole and not self._selection(0, whole)
 
     def _add(self, name: str, seconds: dict[str, float]) -> None:
         for stage, value in seconds.items():
@@ -334,11 +344,14 @@ class Suite:
         """
         reports = self.selection.places.reports
         logs, stem = reports / "logs", self._stem(name)
-        files = [reports / f"{stem}.jsonl", logs / f"{stem}.log", *logs.glob(f"{stem}.gw*.log")]
+        lines = [reports / f"{stem}.jsonl"]
+        texts = [logs / f"{stem}.log", *logs.glob(f"{stem}.gw*.log")]
         if not self.shard:
-            files += reports.glob(f"{name}{PATTERN}.jsonl")
-            files += logs.glob(f"{name}{PATTERN}.log")
-        for file in files:
+            lines += reports.glob(f"{name}{PATTERN}.jsonl")
+            texts += logs.glob(f"{name}{PATTERN}.log")
+        for file in lines:
+            remove(file)
+        for file in texts:
             file.unlink(missing_ok=True)
 
     def _stem(self, name: str) -> str:
@@ -374,7 +387,12 @@ class CheckItem(pytest.Item):
 
     def runtest(self) -> None:
         """Judge. A known deviation is an expected failure; a missing feature is a skip."""
-        result = self.suite.result(self.case, self.variant)
+        try:
+            self._judge(self.suite.result(self.case, self.variant))
+        finally:
+            self.suite.judged(self.case, self.variant, self.check)
+
+    def _judge(self, result: Result) -> None:
         verdicts = [v for v in result.verdicts if v.check == self.check]
         if not verdicts:
             stop = next(v for v in result.verdicts if _stops(result, v))

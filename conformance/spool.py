@@ -1,20 +1,24 @@
-"""Results on their way to the results file: a JSON file each, from whichever process ran it."""
+"""Results on their way to the results files, from whichever process ran them."""
 
 from __future__ import annotations
 
-import json
+import os
 import shutil
 import tempfile
 from pathlib import Path
 
-from conformance.results import Result, result_from_dict, result_to_dict
+from conformance.results import Bound, Result, Sheaf, encode
 
 
 class Spool:
-    """A folder for one run. The number of a result is its place in the results file."""
+    """A folder for one run: for each adapter, what each process wrote.
+
+    The number of a result is its place in the results file.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._sheaves: dict[str, Sheaf] = {}
 
     @classmethod
     def make(cls, reports: Path) -> Spool:
@@ -22,19 +26,23 @@ class Spool:
         reports.mkdir(parents=True, exist_ok=True)
         return cls(Path(tempfile.mkdtemp(dir=reports, prefix=".spool-")))
 
-    def put(self, adapter: str, number: int, result: Result) -> None:
-        """Keep a result."""
-        file = self.folder / adapter / f"{number:06}.json"
-        file.parent.mkdir(exist_ok=True)
-        temporary = file.with_suffix(".part")
-        temporary.write_text(json.dumps(result_to_dict(result), allow_nan=False), "utf-8")
-        temporary.replace(file)
+    def put(self, adapter: str, number: int, result: Result, note: bytes) -> None:
+        """Keep a result, encoded as it will stand in the file. `note` is JSON, kept with it."""
+        if adapter not in self._sheaves:
+            self._sheaves[adapter] = Sheaf(self.folder / adapter / str(os.getpid()))
+        self._sheaves[adapter].put(number, encode(result), note)
 
-    def results(self, adapter: str) -> tuple[Result, ...]:
-        """The results of an adapter, by number."""
-        files = sorted((self.folder / adapter).glob("*.json"))
-        return tuple(result_from_dict(json.loads(file.read_text("utf-8"))) for file in files)
+    def results(self, adapter: str) -> Bound:
+        """What all processes have put here for an adapter."""
+        found = sorted((self.folder / adapter).glob("*.index"))
+        return Bound.of(file.with_suffix("") for file in found)
+
+    def close(self) -> None:
+        """Close the files of this process."""
+        for sheaf in self._sheaves.values():
+            sheaf.close()
 
     def remove(self) -> None:
         """Delete the folder."""
+        self.close()
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from conformance.known import Entry, Standing, Weighed
-from conformance.results import Result
+from conformance.known import Entry, Standing, Weighed, weighed
+from conformance.results import Footer, Result
 from conformance.verdict import Status
 
 #: How many unexpected verdicts are printed; all of them are in the results file.
@@ -33,23 +33,90 @@ _STYLES = {
 
 
 @dataclass(frozen=True)
+class Unexpected:
+    """A verdict that nobody expected; `reason` says what is unexpected about a known deviation."""
+
+    check: str
+    status: Status
+    message: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What the end of a run has to know of one result.
+
+    `statuses` counts its verdicts, `counted` does so with known deviations apart. `covered` are the
+    places of the known deviations that speak of it, in their list.
+    """
+
+    case: str
+    variant: str
+    program: str
+    statuses: Mapping[Status, int]
+    counted: Mapping[str, int]
+    unexpected: tuple[Unexpected, ...]
+    covered: tuple[int, ...]
+
+    @classmethod
+    def of(cls, result: Result, entries: Sequence[Entry]) -> Tally:
+        """The tally of a result, weighed with the known deviations of its adapter."""
+        found = weighed(entries, result)
+        return cls(
+            result.case,
+            result.variant,
+            result.program,
+            dict(Counter(verdict.status for verdict in result.verdicts)),
+            dict(Counter(_column(item) for item in found)),
+            tuple(
+                Unexpected(
+                    item.verdict.check, item.verdict.status, item.verdict.message, item.reason
+                )
+                for item in found
+                if item.standing is Standing.UNEXPECTED
+            ),
+            tuple(place for place, entry in enumerate(entries) if entry.met_by(result)),
+        )
+
+
+@dataclass
 class AdapterRun:
-    """What became of an adapter: `broken` is why it did not start, or empty."""
+    """What became of an adapter, result by result: `broken` is why it did not start, or empty.
+
+    `unexpected` holds the first of them, `more` is how many there are beyond.
+    """
 
     name: str
     variants: tuple[str, ...]
     file: Path
-    results: tuple[Result, ...] = ()
-    weighed: Mapping[tuple[str, str], tuple[Weighed, ...]] = field(default_factory=dict)
     idle: tuple[Entry, ...] = ()
     broken: str = ""
+    results: int = 0
+    cases: set[str] = field(default_factory=set)
+    statuses: Counter[Status] = field(default_factory=Counter)
+    counts: dict[str, Counter[str]] = field(default_factory=dict)
+    unexpected: list[tuple[Tally, Unexpected]] = field(default_factory=list)
+    more: int = 0
+    covered: set[int] = field(default_factory=set)
 
-    def unexpected(self) -> Iterator[tuple[Result, Weighed]]:
-        """Every unexpected verdict, in the order of the results."""
-        for result in self.results:
-            for item in self.weighed[result.case, result.variant]:
-                if item.standing is Standing.UNEXPECTED:
-                    yield result, item
+    def add(self, tally: Tally) -> None:
+        """Take in a result."""
+        self.results += 1
+        self.cases.add(tally.case)
+        self.statuses.update(tally.statuses)
+        self.counts.setdefault(tally.variant, Counter()).update(tally.counted)
+        self.covered.update(tally.covered)
+        for found in tally.unexpected:
+            if len(self.unexpected) < LISTED:
+                self.unexpected.append((tally, found))
+            else:
+                self.more += 1
+
+    @property
+    def footer(self) -> Footer:
+        """The footer of its results, without seconds."""
+        statuses = {status: self.statuses[status] for status in Status if self.statuses[status]}
+        return Footer(self.results, statuses)
 
 
 def print_summary(runs: Sequence[AdapterRun], reporter: TerminalReporter) -> None:
@@ -75,14 +142,15 @@ def summary(runs: Sequence[AdapterRun]) -> list[Table | Text]:
     parts: list[Table | Text] = []
     if any(run.results for run in runs):
         parts.append(table(runs))
-    unexpected = [(run, *found) for run in runs for found in run.unexpected()]
-    if unexpected:
-        parts.append(Text(f"unexpected verdicts: {len(unexpected)}", style="bold red"))
-    for run, result, item in unexpected[:LISTED]:
-        parts.append(_line(run, result, item))
-    if len(unexpected) > LISTED:
+    listed = [(run, *found) for run in runs for found in run.unexpected]
+    number = sum(len(run.unexpected) + run.more for run in runs)
+    if number:
+        parts.append(Text(f"unexpected verdicts: {number}", style="bold red"))
+    for run, tally, found in listed[:LISTED]:
+        parts.append(_line(run, tally, found))
+    if number > LISTED:
         files = ", ".join(str(run.file) for run in runs if run.results)
-        parts.append(Text(f"... and {len(unexpected) - LISTED} more: {files}"))
+        parts.append(Text(f"... and {number - LISTED} more: {files}"))
     for run in runs:
         for entry in run.idle:
             line = f"{entry.where}: explains nothing in this run; take it out ({entry.reason})"
@@ -98,11 +166,7 @@ def table(runs: Sequence[AdapterRun]) -> Table:
     counts: dict[str, Counter[str]] = {}
     for run in runs:
         for variant in run.variants if run.results else ():
-            counts[variant] = Counter()
-        for (_, variant), items in run.weighed.items():
-            for item in items:
-                known = item.standing is Standing.KNOWN
-                counts[variant][_KNOWN if known else item.verdict.status.value] += 1
+            counts[variant] = run.counts.get(variant, Counter())
     columns = [Status.PASS.value, _KNOWN]
     columns += [s.value for s in Status if s is not Status.PASS]
     columns = [name for name in columns if any(found[name] for found in counts.values())]
@@ -122,12 +186,15 @@ def _style(name: str) -> str:
     return "cyan" if name == _KNOWN else _STYLES.get(Status(name), "")
 
 
-def _line(run: AdapterRun, result: Result, item: Weighed) -> Text:
-    verdict = item.verdict
-    reason = f" [{item.reason}]" if item.reason else ""
-    text = Text(f"{result.case}[{result.variant}] {verdict.check}\n", style="bold")
-    text.append(f"  {verdict.status}: {verdict.message}{reason}\n", style="default not bold")
-    if result.program:
-        text.append(f"  {run.file.parent / result.program}\n", style="not bold dim")
+def _column(item: Weighed) -> str:
+    return _KNOWN if item.standing is Standing.KNOWN else item.verdict.status.value
+
+
+def _line(run: AdapterRun, tally: Tally, found: Unexpected) -> Text:
+    reason = f" [{found.reason}]" if found.reason else ""
+    text = Text(f"{tally.case}[{tally.variant}] {found.check}\n", style="bold")
+    text.append(f"  {found.status}: {found.message}{reason}\n", style="default not bold")
+    if tally.program:
+        text.append(f"  {run.file.parent / tally.program}\n", style="not bold dim")
     text.rstrip()
     return text

@@ -13,15 +13,18 @@ from conformance.case import Case, Tolerance
 GROWTH = 10.0
 
 
-def bound(expected: NDArray[np.float64], tolerance: Tolerance) -> NDArray[np.float64]:
+def bound(
+    expected: NDArray[np.float64], tolerance: Tolerance, peak: float = 0.0
+) -> NDArray[np.float64]:
     """Element by element, the greatest distance from `expected` that is tolerated.
 
     `atol` is meant for arrays of magnitude 1: it grows with the largest element, because a small
-    element of an array with large ones is what their sum has left over.
+    element of an array with large ones is what their sum has left over. `peak` is the magnitude of
+    that element where `expected` may lack it.
     """
     sizes = np.abs(expected)
     finite = sizes[np.isfinite(sizes)]
-    magnitude = max(1.0, float(np.max(finite, initial=0.0)))
+    magnitude = max(1.0, peak, float(np.max(finite, initial=0.0)))
     return np.asarray(tolerance.atol * magnitude + tolerance.rtol * sizes)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from safetensors.numpy import load_file
 
 from conformance.case import Literal
 from conformance.errors import MissingFooterError, ResultsError
@@ -30,14 +32,18 @@ from conformance.observation import (
 from conformance.results import (
     KnownNote,
     Result,
+    beside,
     cases_hash,
+    codec,
+    files,
     make_footer,
+    parts,
     read,
-    result_from_dict,
-    result_to_dict,
     schema,
     write,
 )
+from conformance.results.arrays import stored, write_arrays
+from conformance.results.sheaf import Bound, Sheaf
 from conformance.verdict import Level, Status, Verdict
 from tests import report_samples as samples
 
@@ -114,28 +120,52 @@ def full() -> Result:
     )
 
 
-def write_full(path: Path) -> None:
-    listed = [full(), samples.result("sample/two")]
+def as_kept(result: Result) -> Result:
+    """A result without what neither a comparison nor a report reads."""
+
+    def run(found: Run) -> Run:
+        drew = found.draws is not None or bool(found.generators)
+        return replace(
+            found,
+            draws=() if drew else None,
+            generators={},
+            held=None,
+            alive=None,
+            good_run_after_error=None,
+        )
+
+    seen = result.observation
+    assert seen is not None
+    kept = Observation(run(seen.plain), run(seen.recomputed), {}, seen.unobserved, seen.seconds)
+    return replace(result, observation=kept)
+
+
+def write_all(path: Path, *listed: Result) -> None:
     file = samples.results("sample", listed)
     write(path, file.header, listed, file.footer)
+
+
+def write_full(path: Path) -> None:
+    write_all(path, full(), samples.result("sample/two"))
+
+
+def back(path: Path, result: Result) -> Result:
+    """A result, written and read."""
+    write_all(path, result)
+    return read(path).results[0]
 
 
 def test_everything_comes_back(tmp_path):
     path = tmp_path / "reports" / "sample.jsonl"
     write_full(path)
     found = read(path)
-    assert same(found.results[0], full())
-    assert same(found.results[1], samples.result("sample/two"))
+    assert same(found.results[0], as_kept(full()))
+    assert same(found.results[1], as_kept(samples.result("sample/two")))
     written = samples.results("sample", found.results)
     assert found.header == written.header
     assert found.footer == written.footer
     assert found.footer.statuses == {Status.PASS: 2, Status.FAIL: 1}
     assert found.path == path
-
-
-def test_one_result_comes_back():
-    values = json.loads(json.dumps(result_to_dict(full()), allow_nan=False))
-    assert same(result_from_dict(values), full())
 
 
 DTYPES = st.one_of(
@@ -163,22 +193,33 @@ TREES = st.recursive(
 
 
 @settings(max_examples=150, deadline=None)
-@given(ARRAYS, TREES)
-def test_any_array_and_tree_come_back(array, tree):
-    given_run = Run(outputs=tree, gradients={"x": array}, state={"s": array.T})
-    result = replace(full(), observation=Observation(given_run, given_run))
-    back = result_from_dict(json.loads(json.dumps(result_to_dict(result), allow_nan=False)))
-    assert back.observation is not None
-    run = back.observation.recomputed
-    native = array.astype(array.dtype.newbyteorder("="))
-    assert same(run.gradients["x"], native)
-    assert same(run.state["s"], np.array(native.T, order="C"))
-    assert same(_native(run.outputs), _native(tree))
+@given(ARRAYS, ARRAYS, TREES, st.lists(st.floats()), st.booleans())
+def test_any_array_and_tree_come_back(array, other, tree, losses, equal):
+    run = Run(
+        outputs=tree,
+        losses=tuple(losses),
+        gradients={"x": array, "y": None},
+        again={"x": other},
+        state={"s": array.T},
+    )
+    plain = run if equal else Run(outputs=other.ndim, state={"s": other}, gradients={"x": None})
+    result = replace(full(), observation=Observation(plain, run))
+    with tempfile.TemporaryDirectory() as folder:
+        seen = back(Path(folder) / "sample.jsonl", result).observation
+    assert seen is not None
+    for found, wanted in ((seen.recomputed, run), (seen.plain, plain)):
+        assert same(found, _native(wanted))
 
 
 def _native(tree):
+    """A value as it comes back: with arrays in the byte order of the machine, in C order."""
+    if isinstance(tree, Run):
+        parts = {f.name: _native(getattr(tree, f.name)) for f in dataclasses.fields(tree)}
+        return Run(**parts)
     if isinstance(tree, Leaf):
-        return Leaf(tree.array.astype(tree.array.dtype.newbyteorder("=")), tree.dtype)
+        return Leaf(_native(tree.array), tree.dtype)
+    if isinstance(tree, np.ndarray):
+        return np.array(tree, tree.dtype.newbyteorder("="), order="C")
     if isinstance(tree, dict):
         return {k: _native(v) for k, v in tree.items()}
     if isinstance(tree, tuple | list):
@@ -186,23 +227,134 @@ def _native(tree):
     return tree
 
 
-def test_arrays_are_read_only():
-    back = result_from_dict(result_to_dict(full()))
-    assert back.observation is not None
+def test_arrays_are_read_only(tmp_path):
+    found = back(tmp_path / "sample.jsonl", full()).observation
+    assert found is not None
     with pytest.raises(ValueError, match="read-only"):
-        back.observation.plain.parameters["w"][...] = 0
+        found.plain.parameters["w"][...] = 0
 
 
-def test_objects_are_not_stored():
-    run = Run(gradients={"x": np.array([object()])})
-    with pytest.raises(ResultsError, match="dtype object cannot be stored"):
-        result_to_dict(replace(full(), observation=Observation(run, run)))
+@pytest.mark.parametrize("dtype", [object, "datetime64[s]", "U3", np.longdouble])
+def test_objects_are_not_stored(tmp_path, dtype):
+    run = Run(gradients={"x": np.zeros(2, dtype)})
+    with pytest.raises(ResultsError, match="cannot be stored"):
+        write_all(tmp_path / "s.jsonl", replace(full(), observation=Observation(run, run)))
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_an_output_that_is_no_tree_is_not_stored():
+def test_an_output_that_is_no_tree_is_not_stored(tmp_path):
     run = Run(outputs=object())  # type: ignore[arg-type]
     with pytest.raises(ResultsError, match="output of type object"):
-        result_to_dict(replace(full(), observation=Observation(run, run)))
+        write_all(tmp_path / "s.jsonl", replace(full(), observation=Observation(run, run)))
+
+
+def test_words_that_utf_8_does_not_have_are_written_in_others(tmp_path):
+    verdict = replace(samples.PASS, message="a path \udcff of bytes")
+    found = back(tmp_path / "s.jsonl", replace(full(), verdicts=(verdict,)))
+    assert found.verdicts[0].message == "a path \\udcff of bytes"
+
+
+def test_equal_arrays_are_stored_once_and_read_as_one(tmp_path):
+    path = tmp_path / "sample.jsonl"
+    write_all(path, samples.result("sample/one"), samples.result("sample/two"))
+    assert len(load_file(beside(path))) == 2  # float32 as observed, float64 as expected
+    one, two = read(path).results
+    assert one.expected is two.expected
+    assert one.observation is not None
+    assert two.observation is not None
+    assert one.observation.plain.gradients["x"] is two.observation.recomputed.gradients["x"]
+
+
+def test_a_second_writing_is_the_same_to_the_byte(tmp_path):
+    first, second = tmp_path / "sample.jsonl", tmp_path / "again" / "sample.jsonl"
+    large = np.arange(10_000.0).reshape(100, 100)
+    recomputed = samples.run({"x": large + 1e-9})
+    result = samples.result("sample/two", recomputed, plain=samples.run({"x": large}))
+    write_all(first, full(), result)
+    found = read(first)
+    write(second, found.header, found.results, found.footer)
+    assert second.read_bytes() == first.read_bytes()
+    assert beside(second).read_bytes() == beside(first).read_bytes()
+
+
+# -- parts of large arrays ---------------------------------------------------------------------------
+
+
+def test_a_large_array_is_kept_in_part_with_what_was_measured_over_all_of_it(tmp_path):
+    plain = np.linspace(-3.0, 2.0, 128 * 512).reshape(128, 512)
+    recomputed, expected = plain.copy(), plain.copy()
+    recomputed[77, 76] += 0.25
+    expected[0, 5] += 0.5
+    result = samples.result(
+        "sample/one",
+        Run(gradients={"x": recomputed}, outputs={"y": [Leaf(recomputed, "float64")]}),
+        plain=Run(gradients={"x": plain}, outputs={"y": [Leaf(plain, "float64")]}),
+        expects=samples.expected({"x": expected}),
+    )
+    found = back(tmp_path / "s.jsonl", result)
+    assert found.observation is not None
+    assert found.expected is not None
+    kept = found.observation.recomputed.gradients["x"]
+    assert isinstance(kept, parts.Part)
+    assert kept.size < 1.1 * parts.KEPT
+    assert (kept == recomputed.ravel()[parts.positions(recomputed.size)]).all()
+    assert (kept.whole, kept.peak) == ((128, 512), 3.0)
+    assert (kept.from_plain, kept.from_expected) == (0.25, 0.5)
+    output = found.observation.recomputed.outputs["y"][0].array
+    assert (output.from_plain, output.from_expected) == (0.25, None)
+    wanted = found.expected.gradients["x"]
+    assert isinstance(wanted, parts.Part)
+    assert wanted.from_expected == 0.0
+    assert (tmp_path / "s.safetensors").stat().st_size < plain.nbytes / 10
+
+
+@pytest.mark.parametrize("shape", [(64, 65), (128, 512), (1024, 64), (8, 32, 32), (4097,)])
+def test_a_part_leaves_out_no_row_and_no_column(shape):
+    size = int(np.prod(shape))
+    kept = parts.positions(size)
+    assert kept[:4].tolist() == [0, 1, 2, 3]
+    assert len(set(kept.tolist())) == len(kept) <= 1.1 * parts.KEPT
+    for axis, place in enumerate(np.unravel_index(kept, shape)):
+        if shape[axis] < parts.KEPT:
+            assert set(place.tolist()) == set(range(shape[axis]))
+
+
+def test_differences_of_what_is_not_finite():
+    nan, inf = float("nan"), float("inf")
+    large = np.zeros(5000)
+    odd = large.copy()
+    odd[7] = nan
+    assert parts.difference(odd, large) == inf
+    assert parts.difference(odd, odd) == 0.0
+    assert parts.magnitude(odd) == 0.0
+    assert parts.difference(large, large[1:]) is None
+
+
+# -- several processes -------------------------------------------------------------------------------
+
+
+def test_results_of_several_processes_are_put_together_by_number(tmp_path):
+    listed = [samples.result("sample/one", case=f"sample/{n}") for n in range(5)]
+    stems = [tmp_path / "a", tmp_path / "b", tmp_path / "c"]
+    sheaves = [Sheaf(stem) for stem in stems]
+    for number in (3, 0, 4, 2, 1):
+        sheaves[number % 2].put(number, codec.encode(listed[number]), b"%d" % number)
+    # A process that died while it wrote, and one result that another process ran again.
+    sheaves[2].put(3, codec.encode(replace(listed[3], program="again.py")), b"3")
+    for sheaf in sheaves:
+        sheaf.close()
+    with (tmp_path / "a.index").open("ab") as file:
+        file.write(b"[7,[0,")
+    bound = Bound.of(stems)
+    assert list(bound.notes) == [b"0", b"1", b"2", b"3", b"4"]
+    file = samples.results("sample", listed)
+    path = tmp_path / "sample.jsonl"
+    files.bind(path, file.header, bound, file.footer)
+    found = read(path)
+    assert [r.case for r in found.results] == [f"sample/{n}" for n in range(5)]
+    assert found.results[3].program == "again.py"
+    assert path.read_text().count('"type":"expected"') == 1
+    assert len(load_file(beside(path))) == 2
 
 
 # -- damage ------------------------------------------------------------------------------------------
@@ -242,75 +394,200 @@ def refused(path: Path, number: int, match: str) -> None:
 
 
 def test_another_format_is_refused(tmp_path):
-    path = damaged(tmp_path, 1, lambda v: v.update(format=1))
-    refused(path, 1, "format 1, but this suite reads format 2")
+    path = damaged(tmp_path, 1, lambda v: v.update(format=2))
+    refused(path, 1, "format 2, but this suite reads format 3")
+
+
+def test_a_header_of_another_format_needs_no_field_of_this_one(tmp_path):
+    path = tmp_path / "old.jsonl"
+    path.write_text('{"type":"header","format":2,"suite":"0.0.9","adapter":"torch"}\n')
+    refused(path, 1, "format 2, but this suite reads format 3\n.*version 0.0.9 of the suite")
 
 
 def test_an_unknown_field_is_refused(tmp_path):
-    refused(damaged(tmp_path, 2, lambda v: v.update(more=1)), 2, "more: Extra inputs")
+    refused(damaged(tmp_path, 3, lambda v: v.update(more=1)), 3, "unknown field `more`")
+    refused(damaged(tmp_path, 1, lambda v: v.update(more=1)), 1, "unknown field `more`")
 
 
 def test_an_unknown_status_is_refused(tmp_path):
-    path = damaged(tmp_path, 2, lambda v: v["verdicts"][0].update(status="good"))
-    refused(path, 2, "verdicts.0.status")
+    path = damaged(tmp_path, 3, lambda v: v["verdicts"][0].update(status="good"))
+    refused(path, 3, r"verdicts\[0\]\.status")
 
 
 def test_a_number_as_text_is_refused(tmp_path):
-    path = damaged(tmp_path, 2, lambda v: v["observation"]["plain"].update(retained="8"))
-    refused(path, 2, "retained")
+    path = damaged(tmp_path, 3, lambda v: v["recomputed"].update(retained="8"))
+    refused(path, 3, "retained")
+
+
+def test_an_endless_nesting_is_refused(tmp_path):
+    path = tmp_path / "sample.jsonl"
+    write_full(path)
+    lines = path.read_bytes().split(b"\n")
+    deep = b'["tuple",[' * 50_000 + b"]]" * 50_000
+    lines[2] = b'{"type":"result","case":"c","variant":"sample/one","verdicts":[],"recomputed":'
+    lines[2] += b'{"outputs":' + deep + b"}}"
+    path.write_bytes(b"\n".join(lines))
+    refused(path, 3, "nested too deeply")
+
+
+@pytest.mark.parametrize("number", ["1" * 5000, "1e999"])
+def test_a_number_of_too_many_digits_is_refused(tmp_path, number):
+    path = damaged(tmp_path, 3, lambda v: v.update(seconds=123.25))
+    path.write_text(path.read_text().replace("123.25", number))
+    refused(path, 3, "digits|range")
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "match"),
+    ("change", "match"),
     [
-        ("data", "AAAA", "has 3 bytes, not 8"),
-        ("data", "!", "data"),
-        ("shape", [2], "has 8 bytes, not 16"),
-        ("shape", [-1], "shape"),
-        ("shape", [0, 10**30], "bytes, not 0"),
-        ("dtype", "object", "dtype"),
-        ("dtype", "float128", "dtype"),
+        (lambda v: v["plain"]["gradients"].update(x="0" * 16), "no array 0000000000000000 in"),
+        (lambda v: v["plain"]["gradients"].update(x="../../etc"), "gradients"),
+        (lambda v: v["plain"]["gradients"].update(x=7), "gradients"),
+        (lambda v: v.update(expected="0" * 16), "no expectation 0000000000000000"),
+        (lambda v: v.pop("recomputed"), "a plain run without a recomputed one"),
+        (lambda v: _part(v, [128, 512]), r"has shape \(\), but of an array of shape \(128, 512\)"),
+        (lambda v: _part(v, [2, 2]), r"of an array of shape \(2, 2\), no part is kept"),
+        (lambda v: _part(v, [10**30]), "no part is kept"),
+        (lambda v: _complex(v, "complex128"), "no pairs for complex128"),
+        (lambda v: _complex(v, "complex256"), "parameters"),
     ],
 )
-def test_an_array_that_does_not_add_up_is_refused(tmp_path, field, value, match):
-    def change(values):
-        values["observation"]["plain"]["parameters"]["w"][field] = value
-
-    refused(damaged(tmp_path, 2, change), 2, match)
+def test_an_array_that_does_not_add_up_is_refused(tmp_path, change, match):
+    refused(damaged(tmp_path, 3, change), 3, match)
 
 
-def test_an_impossible_empty_array_is_refused(tmp_path):
-    def change(values):
-        values["observation"]["plain"]["gradients"]["y"]["shape"] = [0, 10**30]
+def _part(values, shape):
+    found = values["plain"]["parameters"]
+    values["plain"]["parameters"] = {"w": [found["w"], shape, 1.0, None, None]}
 
-    refused(damaged(tmp_path, 2, change), 2, "cannot have shape")
+
+def _complex(values, dtype):
+    values["plain"]["parameters"]["w"] += f":{dtype}"
+
+
+def test_an_expectation_twice_is_refused(tmp_path):
+    path = tmp_path / "sample.jsonl"
+    write_full(path)
+    lines = path.read_bytes().split(b"\n")
+    lines.insert(2, lines[1])
+    path.write_bytes(b"\n".join(lines))
+    refused(path, 3, "a second expectation")
+
+
+# -- damage to the arrays ----------------------------------------------------------------------------
+
+
+def refused_arrays(path: Path, match: str) -> None:
+    with pytest.raises(ResultsError, match=match) as caught:
+        read(path)
+    assert caught.value.where == str(beside(path))
+    assert caught.value.hint
+
+
+def test_missing_arrays_are_refused(tmp_path):
+    path = tmp_path / "sample.jsonl"
+    write_full(path)
+    beside(path).unlink()
+    refused_arrays(path, "arrays of these results cannot be read: No such file")
+
+
+def test_arrays_of_another_run_are_refused(tmp_path):
+    path, other = tmp_path / "sample.jsonl", tmp_path / "other.jsonl"
+    write_full(path)
+    write_all(other, samples.result("sample/one"))
+    beside(other).replace(beside(path))
+    refused_arrays(path, "of another run")
+
+
+def test_arrays_cut_off_anywhere_are_refused(tmp_path):
+    path = tmp_path / "sample.jsonl"
+    write_full(path)
+    whole = beside(path).read_bytes()
+    for cut in (0, 1, 7, 8, 9, 100, len(whole) // 2, len(whole) - 1):
+        beside(path).write_bytes(whole[:cut])
+        refused_arrays(path, "not a whole safetensors file")
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_any_damage_to_the_arrays_is_refused_or_harmless(data):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "sample.jsonl"
+        write_full(path)
+        before = read(path).results
+        content = bytearray(beside(path).read_bytes())
+        place = data.draw(st.integers(0, len(content) - 1))
+        content[place] = data.draw(st.integers(0, 255))
+        beside(path).write_bytes(content)
+        try:
+            after = read(path).results
+        except ResultsError as error:
+            told = bool(error.where and error.hint)
+        else:
+            told = all(same(a, b) for a, b in zip(after, before, strict=True))
+        assert told
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b'{"a":{"dtype":"BF16","shape":[1],"data_offsets":[0,2]}}',
+        b'{"a":{"dtype":"F32","shape":[3],"data_offsets":[0,2]}}',
+        b'{"a":{"dtype":"U8","shape":[%s],"data_offsets":[0,2]}}' % b",".join([b"1"] * 69 + [b"2"]),
+        b'{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,99999999999]}}',
+        b'{"a\\ud800":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}',
+        b"[]",
+        b'["' * 20_000,
+    ],
+)
+def test_hostile_arrays_are_refused(tmp_path, header):
+    path = tmp_path / "sample.jsonl"
+    write_full(path)
+    padded = header.ljust(-(-len(header) // 8) * 8)
+    beside(path).write_bytes(len(padded).to_bytes(8, "little") + padded + b"ab")
+    refused_arrays(path, "not a whole safetensors file|of another run")
+
+
+@pytest.mark.parametrize(
+    "other", [np.float32([[1, 2, 3], [4, 5, 7]]), np.ones((3, 2)), np.ones(2, int)]
+)
+def test_an_array_that_is_not_its_name_is_refused(tmp_path, other):
+    path = tmp_path / "sample.jsonl"
+    write_all(path, samples.result("sample/one"))
+    held = dict(load_file(beside(path)))
+    name = stored(samples.GRADIENT.astype(np.float32))[0]
+    write_arrays(beside(path), held | {name: other})
+    refused(
+        path, 3, "not the one that was written: it has other elements, another shape or another"
+    )
 
 
 def test_a_variant_that_the_header_does_not_name_is_refused(tmp_path):
-    path = damaged(tmp_path, 3, lambda v: v.update(variant="sample/three"))
-    refused(path, 3, "variant 'sample/three' is not in the header")
+    path = damaged(tmp_path, 5, lambda v: v.update(variant="sample/three"))
+    refused(path, 5, "variant 'sample/three' is not in the header")
 
 
 def test_one_result_twice_is_refused(tmp_path):
-    path = damaged(tmp_path, 3, lambda v: v.update(variant="sample/one"))
+    path = damaged(tmp_path, 5, lambda v: v.update(variant="sample/one"))
     with pytest.raises(ResultsError, match="stands there twice"):
         read(path)
 
 
 def test_a_footer_that_counts_otherwise_is_refused(tmp_path):
-    refused(damaged(tmp_path, 4, lambda v: v.update(results=3)), 4, "3 results, the file has 2")
-    path = damaged(tmp_path, 4, lambda v: v["statuses"].update({"pass": 3, "fail": 0}))
-    refused(path, 4, "counts per status")
+    refused(damaged(tmp_path, 6, lambda v: v.update(results=3)), 6, "3 results, the file has 2")
+    path = damaged(tmp_path, 6, lambda v: v["statuses"].update({"pass": 3, "fail": 0}))
+    refused(path, 6, "counts per status")
 
 
 def test_lines_out_of_order_are_refused(tmp_path):
     path = tmp_path / "sample.jsonl"
     write_full(path)
-    header, one, two, footer = path.read_text("utf-8").rstrip("\n").split("\n")
+    header, said, one, _, two, footer = path.read_text("utf-8").rstrip("\n").split("\n")
     for lines, number, match in (
         ([one, header, footer], 1, "first line is not a header"),
         ([header, header, footer], 2, "second header"),
-        ([header, one, two, footer, one], 5, "after the footer"),
+        ([header, one, said, two, footer], 2, "no expectation .* above"),
+        ([header, said, one, footer, one], 5, "after the footer"),
         ([header, "{}", footer], 2, "type"),
         ([header, "not JSON", footer], 2, "JSON"),
     ):
@@ -326,22 +603,34 @@ def test_no_file_is_refused(tmp_path):
 def test_a_failed_write_leaves_what_was_there(tmp_path):
     path = tmp_path / "sample.jsonl"
     write_full(path)
-    before = path.read_bytes()
+    before = path.read_bytes(), beside(path).read_bytes()
 
     def break_off():
-        yield full()
+        yield samples.result("sample/two")
         raise KeyboardInterrupt
 
     file = samples.results("sample", [full()])
     with pytest.raises(KeyboardInterrupt):
         write(path, file.header, break_off(), file.footer)
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]
+    assert (path.read_bytes(), beside(path).read_bytes()) == before
+    assert sorted(tmp_path.iterdir()) == [path, beside(path)]
 
 
-def test_something_else_is_not_a_result():
-    with pytest.raises(ResultsError, match="not a result"):
-        result_from_dict({"case": "sample/block"})
+@pytest.mark.parametrize("again", [True, False])
+def test_where_one_file_cannot_get_its_name_neither_does(tmp_path, again):
+    path = tmp_path / "sample.jsonl"
+    if again:
+        write_full(path)
+        before = beside(path).read_bytes()
+        path.unlink()
+    path.mkdir()  # a folder in the way of the lines
+    with pytest.raises(OSError, match="directory"):
+        write_all(path, samples.result("sample/two"))
+    assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
+    if again:
+        assert beside(path).read_bytes() == before
+    else:
+        assert not beside(path).exists()
 
 
 # -- schema ------------------------------------------------------------------------------------------
@@ -355,7 +644,9 @@ def test_schema_accepts_real_lines_and_nothing_else(tmp_path):
     for line in path.read_text("utf-8").rstrip("\n").split("\n"):
         values = json.loads(line)
         validator.validate(values)
-        for key in values:
+        for key in {"type", "case", "variant", "verdicts", "cases", "arrays", "results"} & set(
+            values
+        ):
             less = {k: v for k, v in values.items() if k != key}
             assert not validator.is_valid(less), f"{key} is missing in {values['type']}"
         assert not validator.is_valid({**values, "more": 1})

@@ -23,14 +23,13 @@ from conformance.cli.options import (
 from conformance.errors import AdapterError, ComparisonError, ConformanceError
 from conformance.implementation import adapt, describe
 from conformance.known import read as read_known
-from conformance.known import weighed
 from conformance.load import load_folder
 from conformance.merge import merge as merge_shards
 from conformance.places import Places, find_places
-from conformance.results import read, write
+from conformance.results import read, remove, write
 from conformance.selection import unused
 from conformance.shards import PATTERN
-from conformance.summary import AdapterRun, print_parts
+from conformance.summary import AdapterRun, Tally, print_parts
 
 
 def merge(
@@ -83,13 +82,13 @@ def merge(
             errors.append(str(error))
             continue
         for file in () if keep else group:
-            file.unlink()
+            remove(file)
     print_parts(runs, Console(highlight=False))
     for message in errors:
         typer.echo(f"error: {message}", err=True)
     if errors:
         raise typer.Exit(2)
-    raise typer.Exit(1 if any(run.idle or any(run.unexpected()) for run in runs) else 0)
+    raise typer.Exit(1 if any(run.idle or run.unexpected for run in runs) else 0)
 
 
 def _chosen(
@@ -127,14 +126,10 @@ def _merged(
     found = merge_shards(shards, cases)
     file = places.reports / f"{adapter.name}.jsonl"
     write(file, found.header, found.results, found.footer)
-    # Arrays are on disk now.
-    results = tuple(replace(r, observation=None, expected=None) for r in found.results)
+    run = AdapterRun(adapter.name, found.header.variants, file)
+    for result in found.results:
+        run.add(Tally.of(result, known))
     every = found.header.variants == tuple(variant.id for variant in adapter.variants)
-    return AdapterRun(
-        adapter.name,
-        found.header.variants,
-        file,
-        results=results,
-        weighed={(r.case, r.variant): weighed(known, r) for r in results},
-        idle=unused(known, results, cases, places) if every and not found.header.selection else (),
-    )
+    if every and not found.header.selection:
+        run.idle = unused(known, run.covered, cases, places)
+    return run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,16 @@ from conformance.compare.grouping import absence, majority, partition, settle
 from conformance.compare.model import EXPECTATION, CrossStatus, CrossVerdict, Group
 from conformance.observation import Expected, Leaf, Run, Tree
 from conformance.results import Result
+from conformance.results.parts import (
+    HEAD,
+    Part,
+    apart,
+    kept,
+    magnitude,
+    positions,
+    shape_of,
+    wide,
+)
 from conformance.tolerance import bound
 
 #: What is known of the random numbers of a case.
@@ -165,50 +176,80 @@ def tensors(tree: Tree, path: str = "") -> Iterator[tuple[str, Numbers]]:
 
 def close(a: Value, b: Value, tolerance: Tolerance) -> bool:
     """Whether two values agree; symmetric, and NaN agrees with NaN."""
+    if a is b:
+        return True
     if a is None or b is None or isinstance(a, Missing) or isinstance(b, Missing):
         return type(a) is type(b)
-    if a.shape != b.shape:
+    if shape_of(a) != shape_of(b):
         return False
-    first, second = _wide(a), _wide(b)
+    a, b = paired(a, b)
+    peak = 0.0
+    if isinstance(a, Part):
+        peak = max(magnitude(a), magnitude(b))
+        if _surely_apart(a, b) > float(bound(np.array([peak]), tolerance)[0]):
+            return False
+    first, second = wide(a), wide(b)
+    if np.array_equal(first, second):
+        return True
     scale = np.maximum(np.abs(first), np.abs(second))
     with np.errstate(invalid="ignore"):
-        near = np.abs(first - second) <= bound(scale, tolerance)
+        near = np.abs(first - second) <= bound(scale, tolerance, peak)
     finite = np.isfinite(first) & np.isfinite(second)
     same = (first == second) | (np.isnan(first) & np.isnan(second))
     return bool(np.all(np.where(finite, near, same)))
+
+
+def _surely_apart(a: Numbers, b: Numbers) -> float:
+    """What two arrays differ by at least somewhere, if only parts of them are at hand.
+
+    Where one lies 3 from the expectation and the other 1, they lie 2 from each other.
+    """
+    first, second = _from_expected(a), _from_expected(b)
+    if first is None or second is None or first == second:
+        return 0.0
+    return abs(first - second)
+
+
+def _from_expected(array: Numbers) -> float | None:
+    return array.from_expected if isinstance(array, Part) else None
 
 
 def worst(a: Value, b: Value) -> str:
     """How `a` differs from `b`, in words: the largest difference and where it is."""
     if a is None or b is None or isinstance(a, Missing) or isinstance(b, Missing):
         return f"{_kind(a)} against {_kind(b)}"
-    if a.shape != b.shape:
-        return f"shape {a.shape} against {b.shape}"
-    first, second, apart = _wide(a), _wide(b), _apart(a, b)
-    index = np.unravel_index(int(np.argmax(apart)), apart.shape)
-    place = f" at [{', '.join(str(i) for i in index)}]" if index else ""
-    if np.isinf(apart[index]):
-        return f"{first[index]:.6g} against {second[index]:.6g}{place}"
-    return f"max difference {apart[index]:.3g}{place}"
+    if shape_of(a) != shape_of(b):
+        return f"shape {shape_of(a)} against {shape_of(b)}"
+    a, b = paired(a, b)
+    first, second, differences = wide(a), wide(b), apart(a, b)
+    index = np.unravel_index(int(np.argmax(differences)), differences.shape)
+    least = _surely_apart(a, b)
+    if least > differences[index]:
+        return f"max difference {least:.3g}"
+    place: tuple[Any, ...] = index
+    if isinstance(a, Part):
+        flat = positions(math.prod(a.whole))[index[0]]
+        place = np.unravel_index(int(flat), a.whole)
+    at = f" at [{', '.join(str(i) for i in place)}]" if place else ""
+    if np.isinf(differences[index]):
+        return f"{first[index]:.6g} against {second[index]:.6g}{at}"
+    return f"max difference {differences[index]:.3g}{at}"
 
 
 def largest_difference(a: Value, b: Value) -> float | None:
     """The largest absolute difference of two arrays; `None` where there are no two of one shape."""
     if a is None or b is None or isinstance(a, Missing) or isinstance(b, Missing):
         return None
-    return float(_apart(a, b).max(initial=0.0)) if a.shape == b.shape else None
+    if shape_of(a) != shape_of(b):
+        return None
+    return 0.0 if a is b else float(apart(*paired(a, b)).max(initial=0.0))
 
 
-def _apart(a: Numbers, b: Numbers) -> NDArray[np.float64]:
-    """Absolute differences; 0 where both are the same infinity or NaN, infinite where one is."""
-    first, second = _wide(a), _wide(b)
-    with np.errstate(invalid="ignore"):
-        apart = np.abs(first - second)
-    same = (first == second) | (np.isnan(first) & np.isnan(second))
-    found: NDArray[np.float64] = np.where(
-        same, 0.0, np.where(np.isnan(apart), np.inf, apart)
-    ).astype(np.float64)
-    return found
+def paired(a: Numbers, b: Numbers) -> tuple[Numbers, Numbers]:
+    """Two arrays of one shape as they can be compared: parts of both where one is a part."""
+    if isinstance(a, Part) or isinstance(b, Part):
+        return kept(a), kept(b)
+    return a, b
 
 
 def summary(value: Value) -> str:
@@ -217,27 +258,25 @@ def summary(value: Value) -> str:
         return "missing"
     if value is None:
         return "None"
-    flat = value.ravel()
-    shown = ", ".join(f"{x:.6g}" for x in flat[:4])
-    more = ", …" if flat.size > 4 else ""
-    return f"shape {value.shape}: {shown}{more}" if value.shape else f"{flat[0]:.6g}"
+    shape = shape_of(value)
+    shown = ", ".join(f"{x:.6g}" for x in value.ravel()[:HEAD])
+    more = ", …" if math.prod(shape) > HEAD else ""
+    return f"shape {shape}: {shown}{more}" if shape else shown
 
 
 def _kind(value: Value) -> str:
     if isinstance(value, Missing) or value is None:
         return summary(value)
-    return f"an array of shape {value.shape}"
+    return f"an array of shape {shape_of(value)}"
 
 
-def _wide(array: Numbers) -> NDArray[np.inexact[Any]]:
-    wide: NDArray[np.inexact[Any]] = array.astype(
-        np.complex128 if array.dtype.kind == "c" else np.float64
-    )
-    return wide
+def any_flows(value: Numbers) -> bool:
+    """Whether an array has an element that is not zero."""
+    return bool(np.any(value)) or magnitude(value) > 0
 
 
 def _nothing_flows(value: Value) -> Value:
     """Where no gradient is expected, `None`, nothing and zeros are spellings of one answer."""
-    if isinstance(value, Missing) or (value is not None and not np.any(value)):
+    if isinstance(value, Missing) or (value is not None and not any_flows(value)):
         return None
     return value

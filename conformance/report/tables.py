@@ -10,6 +10,7 @@ from conformance.compare import drop_of, drop_range, region_count
 from conformance.compare.numeric import (
     Missing,
     Value,
+    any_flows,
     close,
     largest_difference,
     summary,
@@ -17,6 +18,7 @@ from conformance.compare.numeric import (
 )
 from conformance.observation import Allowed, Expected, Phase, Run
 from conformance.results import Result
+from conformance.results.parts import Part
 
 
 @dataclass(frozen=True)
@@ -160,10 +162,14 @@ def _value_cell(
     more = f"recomputed: {summary(observed)}\nplain: {summary(plain)}"
     if known and of_its_own:
         more += f"\nexpected: {summary(expected)}"
-    from_plain = largest_difference(observed, plain)
+    part = observed if isinstance(observed, Part) else None
+    from_plain = part.from_plain if part is not None else largest_difference(observed, plain)
     if from_plain is not None:
         more += f"\nlargest difference from plain: {from_plain:.1e}"
-    apart = largest_difference(observed, against)
+    if part is not None:
+        apart = part.from_expected if known else part.from_plain
+    else:
+        apart = largest_difference(observed, against)
     if apart is not None:
         text = "0" if apart == 0 else f"{apart:.1e}"
     elif observed is None or isinstance(observed, Missing):
@@ -171,12 +177,12 @@ def _value_cell(
     else:
         text = "shape" if against is not None and not isinstance(against, Missing) else "≠ None"
     # Where nothing flows, zeros are as good an answer as none.
-    nothing = against is None and (observed is None or not bool(_any(observed)))
+    nothing = against is None and not _flows(observed)
     return Cell(text, more, not nothing and not close(observed, against, tolerance))
 
 
-def _any(value: Value) -> bool:
-    return value is not None and not isinstance(value, Missing) and bool(value.any())
+def _flows(value: Value) -> bool:
+    return value is not None and not isinstance(value, Missing) and any_flows(value)
 
 
 def _allowed(result: Result, region: str, statement: str, phase: Phase) -> Allowed | None:

@@ -1,6 +1,8 @@
-"""Results of one adapter: values, and the JSON-lines file that carries them without pickle."""
+"""Results of one adapter: values, and the files that carry them: JSON lines, and arrays beside them."""
 
-from conformance.results.files import read, result_from_dict, result_to_dict, write
+from conformance.results.arrays import beside
+from conformance.results.codec import Encoded, encode
+from conformance.results.files import bind, read, remove, write
 from conformance.results.hashing import cases_hash
 from conformance.results.lines import schema
 from conformance.results.model import (
@@ -14,21 +16,27 @@ from conformance.results.model import (
     Results,
     make_footer,
 )
+from conformance.results.sheaf import Bound, Sheaf
 
 __all__ = [
     "FORMAT",
     "SMOKE",
     "STAGES",
+    "Bound",
+    "Encoded",
     "Footer",
     "Header",
     "KnownNote",
     "Result",
     "Results",
+    "Sheaf",
+    "beside",
+    "bind",
     "cases_hash",
+    "encode",
     "make_footer",
     "read",
-    "result_from_dict",
-    "result_to_dict",
+    "remove",
     "schema",
     "write",
 ]

@@ -1,388 +1,445 @@
-"""From values to the models of lines, and back."""
+"""From results to lines and arrays, and back. What neither a comparison nor a report reads is left out:
+the numbers drawn, held bytes and live tensors, the words for how each check was observed (verdicts
+have them)."""
 
 from __future__ import annotations
 
-import base64
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
+from msgspec import UNSET
 
 from conformance.errors import ResultsError
 from conformance.observation import (
     Allowed,
     Array,
-    Draw,
     ErrorSeen,
     Execution,
     Expected,
     ExpectedMemory,
     Leaf,
     Observation,
-    Phase,
     Run,
     Tree,
 )
 from conformance.results import lines as m
+from conformance.results.arrays import digest, stored
 from conformance.results.model import Footer, Header, KnownNote, Result
+from conformance.results.parts import LARGE, Part, kept, made, positions
 from conformance.verdict import Verdict
 
-_STORED_KINDS = "biufc"
+T = TypeVar("T")
+_ENCODER = msgspec.json.Encoder()
+_EXPECTED = b'{"type":"expected",'
+_NO_RUN = Run()
+_NOTHING: Mapping[str, Array | None] = {}
 
 
-# -- numbers and trees -----------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Encoded:
+    """A result as it is written.
+
+    `expected` is the key and the line of its expectation, which stands before the first result that
+    refers to it; `arrays` are those that both lines name.
+    """
+
+    line: bytes
+    expected: tuple[str, bytes] | None
+    arrays: Mapping[str, Array]
 
 
-def array_to_model(array: Array) -> m.ArrayModel:
-    """An array of bools or numbers. Raises `ResultsError` for any other dtype."""
-    array = np.asarray(array)
-    if array.dtype.kind not in _STORED_KINDS or array.dtype.name not in np.sctypeDict:
-        raise ResultsError(f"an array of dtype {array.dtype} cannot be stored", hint="widen it")
-    data = array.astype(array.dtype.newbyteorder("<")).tobytes()
-    return m.ArrayModel(
-        dtype=array.dtype.name,
-        shape=list(array.shape),
-        data=base64.b64encode(data).decode("ascii"),
+def encode(result: Result) -> Encoded:
+    """A result as lines and arrays. Raises `ResultsError` for an array or an output that cannot be
+    stored."""
+    names = _Names()
+    expected, observation = result.expected, result.observation
+    recomputed = plain = said = None
+    if observation is not None:
+        recomputed = _run_line(names, observation.recomputed, observation.plain, expected)
+        plain = _less(_run_line(names, observation.plain), recomputed)
+    if expected is not None:
+        said = _expected_line(names, expected)
+    line = m.ResultLine(
+        case=result.case,
+        variant=result.variant,
+        verdicts=[_as(m.VerdictLine, v) for v in result.verdicts],
+        known=[_as(m.KnownLine, note) for note in result.known],
+        program=result.program,
+        expected=said[0] if said else None,
+        recomputed=recomputed,
+        plain=plain,
+        unobserved=dict(observation.unobserved) if observation else {},
+        seconds=round(observation.seconds, 6) if observation else 0.0,
     )
+    return Encoded(to_json(line), said, names.arrays)
 
 
-def array_from_model(model: m.ArrayModel) -> Array:
-    """The array, read-only. Raises `ResultsError` where data and shape disagree."""
-    dtype = np.dtype(model.dtype).newbyteorder("<")
+def header_line(header: Header, arrays: str) -> bytes:
+    """A header as its line; `arrays` is the hash of all names of arrays."""
+    return to_json(_as(m.HeaderLine, header, arrays=arrays))
+
+
+def footer_line(footer: Footer) -> bytes:
+    """A footer as its line."""
+    return to_json(_as(m.FooterLine, footer))
+
+
+def to_json(value: Any) -> bytes:
+    """JSON on one line. Half of a surrogate pair, which UTF-8 has no bytes for, is written `\\ud800`."""
     try:
-        data = base64.b64decode(model.data, validate=True)
-    except ValueError as error:
-        raise ResultsError(f"an array's data is not base64: {error}") from error
-    wanted = math.prod(model.shape) * dtype.itemsize
-    if len(data) != wanted:
-        shape = tuple(model.shape)
-        raise ResultsError(
-            f"an array of {model.dtype} and shape {shape} has {len(data)} bytes, not {wanted}"
+        return _ENCODER.encode(value)
+    except UnicodeEncodeError:
+        return _ENCODER.encode(_printable(msgspec.to_builtins(value)))
+
+
+def _printable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode("utf-8")
+    if isinstance(value, list | tuple):
+        return [_printable(part) for part in value]
+    if isinstance(value, dict):
+        return {_printable(key): _printable(part) for key, part in value.items()}
+    return value
+
+
+def _as(line: type[Any], value: Any, **more: Any) -> Any:
+    """A dataclass as the line that has its fields."""
+    return line(**{f.name: getattr(value, f.name) for f in fields(value)}, **more)
+
+
+def _from(cls: type[T], line: Any) -> T:
+    """The dataclass of a line that has its fields."""
+    names = (f.name for f in fields(cls))  # type: ignore[arg-type]
+    return cls(**{name: getattr(line, name) for name in names})
+
+
+# -- to lines --------------------------------------------------------------------------------------
+
+
+class _Names:
+    """Names for arrays, and the arrays to be stored under them."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, Array] = {}
+
+    def array(
+        self, array: Array, plain: Array | None = None, expected: Array | None = None
+    ) -> m.ArrayLine:
+        """How a line speaks of an array; `plain` and `expected` stand in its place there."""
+        found = kept(np.asanyarray(array), plain, expected)
+        name, elements = stored(found)
+        self.arrays[name.partition(":")[0]] = elements
+        if not isinstance(found, Part):
+            return name
+        return m.PartLine(
+            name,
+            list(found.whole),
+            found.peak,
+            _maybe_number(found.from_plain),
+            _maybe_number(found.from_expected),
         )
-    try:
-        found = np.frombuffer(data, dtype).reshape(model.shape)
-    except (ValueError, OverflowError) as error:
-        raise ResultsError(f"an array cannot have shape {model.shape}: {error}") from error
-    native = found.astype(dtype.newbyteorder("="), copy=False)
-    native.flags.writeable = False
-    return native
+
+    def maybe(
+        self,
+        arrays: Mapping[str, Array | None],
+        plain: Mapping[str, Array | None] = _NOTHING,
+        expected: Mapping[str, Array | None] | None = _NOTHING,
+    ) -> m.MaybeArrays:
+        """Arrays by name, some of which may be `None`."""
+        wanted = expected or _NOTHING
+        return {
+            k: None if a is None else self.array(a, plain.get(k), wanted.get(k))
+            for k, a in arrays.items()
+        }
+
+    def tree(self, tree: Tree, plain: Tree = None, expected: Tree = None) -> m.TreeLine:
+        """An output tree. The other two stand in its place in their runs, and may differ in form."""
+        if isinstance(tree, Leaf):
+            others = (o.array if isinstance(o, Leaf) else None for o in (plain, expected))
+            return m.TensorLine(self.array(tree.array, *others), tree.dtype)
+        if tree is None or isinstance(tree, bool | str):
+            return tree
+        if isinstance(tree, int):
+            return int(tree)
+        if isinstance(tree, float):
+            return m.FloatLine(_number(tree))
+        if isinstance(tree, dict):
+            a, b = (other if isinstance(other, dict) else {} for other in (plain, expected))
+            return m.DictLine({str(k): self.tree(v, a.get(k), b.get(k)) for k, v in tree.items()})
+        if isinstance(tree, tuple | list):
+            sides = [
+                other if isinstance(other, tuple | list) and len(other) == len(tree) else None
+                for other in (plain, expected)
+            ]
+            filled = [side if side is not None else [None] * len(tree) for side in sides]
+            parts = [self.tree(*three) for three in zip(tree, *filled, strict=True)]
+            return m.TupleLine(parts) if isinstance(tree, tuple) else m.ListLine(parts)
+        raise ResultsError(f"an output of type {type(tree).__name__} cannot be stored")
 
 
-def _float_to_model(value: float) -> m.Float:
+def _number(value: float) -> m.Float:
     if math.isfinite(value):
         return float(value)
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-def _float_from_model(value: m.Float) -> float:
-    return float(value)
+def _maybe_number(value: float | None) -> m.Float | None:
+    return None if value is None else _number(value)
 
 
-def tree_to_model(tree: Tree) -> Any:
-    """An output tree, its containers and floats tagged."""
-    if isinstance(tree, Leaf):
-        return m.TensorModel(tensor=array_to_model(tree.array), dtype=tree.dtype)
-    if tree is None or isinstance(tree, bool | str):
-        return tree
-    if isinstance(tree, int):
-        return int(tree)
-    if isinstance(tree, float):
-        return m.FloatModel(float=_float_to_model(tree))
-    if isinstance(tree, tuple):
-        return m.TupleModel(tuple=[tree_to_model(part) for part in tree])
-    if isinstance(tree, list):
-        return m.ListModel(list=[tree_to_model(part) for part in tree])
-    if isinstance(tree, dict):
-        return m.DictModel(mapping={str(k): tree_to_model(part) for k, part in tree.items()})
-    raise ResultsError(f"an output of type {type(tree).__name__} cannot be stored")
+def _run_line(
+    names: _Names, run: Run, plain: Run = _NO_RUN, expected: Expected | None = None
+) -> m.RunLine:
+    def arrays(field: str) -> Any:
+        wanted = getattr(expected, field, None)
+        return names.maybe(getattr(run, field), getattr(plain, field), wanted)
 
-
-def tree_from_model(model: Any) -> Tree:
-    """The tree that `tree_to_model` was given."""
-    match model:
-        case m.TensorModel():
-            return Leaf(array_from_model(model.tensor), model.dtype)
-        case m.FloatModel():
-            return _float_from_model(model.float)
-        case m.TupleModel():
-            return tuple(tree_from_model(part) for part in model.tuple)
-        case m.ListModel():
-            return [tree_from_model(part) for part in model.list]
-        case m.DictModel():
-            return {key: tree_from_model(part) for key, part in model.mapping.items()}
-        case None | bool() | int() | str():
-            return model
-    raise ResultsError(f"not an output tree: {model!r}")
-
-
-def _arrays_to_model(arrays: Mapping[str, Array]) -> dict[str, m.ArrayModel]:
-    return {name: array_to_model(array) for name, array in arrays.items()}
-
-
-def _arrays_from_model(models: Mapping[str, m.ArrayModel]) -> dict[str, Array]:
-    return {name: array_from_model(model) for name, model in models.items()}
-
-
-def _maybe_to_model(arrays: Mapping[str, Array | None]) -> dict[str, m.ArrayModel | None]:
-    return {k: None if a is None else array_to_model(a) for k, a in arrays.items()}
-
-
-def _maybe_from_model(models: Mapping[str, m.ArrayModel | None]) -> dict[str, Array | None]:
-    return {k: None if a is None else array_from_model(a) for k, a in models.items()}
-
-
-def _losses_to_model(losses: Iterable[float]) -> list[m.Float]:
-    return [_float_to_model(loss) for loss in losses]
-
-
-def _losses_from_model(losses: Iterable[m.Float]) -> tuple[float, ...]:
-    return tuple(_float_from_model(loss) for loss in losses)
-
-
-# -- observations ----------------------------------------------------------------------------------
-
-
-def _run_to_model(run: Run) -> m.RunModel:
-    executions = run.executions
-    return m.RunModel(
-        outputs=tree_to_model(run.outputs),
-        losses=_losses_to_model(run.losses),
-        gradients=_maybe_to_model(run.gradients),
-        again=_maybe_to_model(run.again),
-        parameters=_arrays_to_model(run.parameters),
-        state=_arrays_to_model(run.state),
+    return m.RunLine(
+        outputs=names.tree(run.outputs, plain.outputs, expected.outputs if expected else None),
+        losses=[_number(loss) for loss in run.losses],
+        gradients=arrays("gradients"),
+        again=arrays("again"),
+        parameters=arrays("parameters"),
+        state=arrays("state"),
         executions=None
-        if executions is None
-        else [
-            m.ExecutionModel(region=e.region, statement=e.statement, phase=e.phase, count=e.count)
-            for e in executions
-        ],
-        draws=None
-        if run.draws is None
-        else [
-            m.DrawModel(
-                region=d.region, statement=d.statement, phase=d.phase, array=array_to_model(d.array)
-            )
-            for d in run.draws
-        ],
-        generators=_arrays_to_model(run.generators),
+        if run.executions is None
+        else [m.ExecutionLine(e.region, e.statement, e.phase, e.count) for e in run.executions],
+        drew=run.draws is not None or bool(run.generators),
         retained=run.retained,
         peak=run.peak,
-        held=None if run.held is None else list(run.held),
-        alive=None if run.alive is None else list(run.alive),
-        error=None
-        if run.error is None
-        else m.ErrorModel(
-            type=run.error.type,
-            bases=list(run.error.bases),
-            message=run.error.message,
-            phase=run.error.phase,
-        ),
-        good_run_after_error=run.good_run_after_error,
+        error=None if run.error is None else _as(m.ErrorLine, run.error),
     )
 
 
-def _run_from_model(model: m.RunModel) -> Run:
-    error = model.error
-    return Run(
-        outputs=tree_from_model(model.outputs),
-        losses=_losses_from_model(model.losses),
-        gradients=_maybe_from_model(model.gradients),
-        again=_maybe_from_model(model.again),
-        parameters=_arrays_from_model(model.parameters),
-        state=_arrays_from_model(model.state),
-        executions=None
-        if model.executions is None
-        else tuple(Execution(e.region, e.statement, e.phase, e.count) for e in model.executions),
-        draws=None
-        if model.draws is None
-        else tuple(
-            Draw(d.region, d.statement, d.phase, array_from_model(d.array)) for d in model.draws
-        ),
-        generators=_arrays_from_model(model.generators),
-        retained=model.retained,
-        peak=model.peak,
-        held=None if model.held is None else tuple(model.held),
-        alive=None if model.alive is None else tuple(model.alive),
-        error=None
-        if error is None
-        else ErrorSeen(error.type, tuple(error.bases), error.message, error.phase),
-        good_run_after_error=model.good_run_after_error,
-    )
+def _less(plain: m.RunLine, recomputed: m.RunLine) -> m.PlainLine:
+    """The plain run without what is as in the recomputed one.
+
+    A part of the recomputed run's arrays also has differences, which are nobody's but its own.
+    """
+    own = {}
+    for name in plain.__struct_fields__:
+        value = getattr(plain, name)
+        # As JSON: False is not 0 there, and 0.0 not -0.0.
+        if to_json(value) != to_json(_bare(getattr(recomputed, name))):
+            own[name] = value
+    return m.PlainLine(**own)
 
 
-def _observation_to_model(observation: Observation) -> m.ObservationModel:
-    return m.ObservationModel(
-        plain=_run_to_model(observation.plain),
-        recomputed=_run_to_model(observation.recomputed),
-        methods=dict(observation.methods),
-        unobserved=dict(observation.unobserved),
-        seconds=float(observation.seconds),
-    )
+def _bare(value: Any) -> Any:
+    """A value of a run's line with no differences at its parts of arrays."""
+    if isinstance(value, m.PartLine):
+        return m.PartLine(value.elements, value.shape, value.peak, None, None)
+    if isinstance(value, dict):
+        return {key: _bare(part) for key, part in value.items()}
+    if isinstance(value, m.TensorLine):
+        return m.TensorLine(_bare(value.array), value.dtype)
+    if isinstance(value, m.TupleLine | m.ListLine):
+        return type(value)([_bare(part) for part in value.parts])
+    if isinstance(value, m.DictLine):
+        return m.DictLine(_bare(value.parts))
+    return value
 
 
-def _observation_from_model(model: m.ObservationModel) -> Observation:
-    return Observation(
-        _run_from_model(model.plain),
-        _run_from_model(model.recomputed),
-        model.methods,
-        model.unobserved,
-        model.seconds,
-    )
+def _expected_line(names: _Names, expected: Expected) -> tuple[str, bytes]:
+    def arrays(field: str) -> Any:
+        found = getattr(expected, field)
+        # None of them is anything away from itself.
+        return None if found is None else names.maybe(found, expected=found)
 
-
-def _expected_to_model(expected: Expected) -> m.ExpectedModel:
-    memory = expected.memory
-    return m.ExpectedModel(
-        outputs=tree_to_model(expected.outputs),
-        losses=None if expected.losses is None else _losses_to_model(expected.losses),
-        gradients=None if expected.gradients is None else _maybe_to_model(expected.gradients),
-        again=None if expected.again is None else _maybe_to_model(expected.again),
-        parameters=None if expected.parameters is None else _arrays_to_model(expected.parameters),
-        state=None if expected.state is None else _arrays_to_model(expected.state),
+    line = m.ExpectedLine(
+        key="",
+        outputs=names.tree(expected.outputs, expected=expected.outputs),
+        losses=None if expected.losses is None else [_number(loss) for loss in expected.losses],
+        gradients=arrays("gradients"),
+        again=arrays("again"),
+        parameters=arrays("parameters"),
+        state=arrays("state"),
         executions=[
-            m.AllowedModel(
-                region=region,
-                statement=statement,
-                phase=phase,
-                counts=list(allowed.counts),
-                reason=allowed.reason,
-            )
-            for (region, statement, phase), allowed in expected.executions.items()
+            m.AllowedLine(*key, list(allowed.counts), allowed.reason)
+            for key, allowed in expected.executions.items()
         ],
-        memory=None
-        if memory is None
-        else m.MemoryModel(
-            plain=list(memory.plain),
-            recomputed=list(memory.recomputed),
-            drop=memory.drop,
-            unit=memory.unit,
-            peaks=list(memory.peaks),
-        ),
+        memory=None if expected.memory is None else _as(m.MemoryLine, expected.memory),
         error=expected.error,
     )
+    key = digest(to_json(line))
+    return key, to_json(msgspec.structs.replace(line, key=key))
 
 
-def _expected_from_model(model: m.ExpectedModel) -> Expected:
-    memory = model.memory
-    executions: dict[tuple[str, str, Phase], Allowed] = {
-        (e.region, e.statement, e.phase): Allowed(tuple(e.counts), e.reason)
-        for e in model.executions
-    }
-    return Expected(
-        outputs=tree_from_model(model.outputs),
-        losses=None if model.losses is None else _losses_from_model(model.losses),
-        gradients=None if model.gradients is None else _maybe_from_model(model.gradients),
-        again=None if model.again is None else _maybe_from_model(model.again),
-        parameters=None if model.parameters is None else _arrays_from_model(model.parameters),
-        state=None if model.state is None else _arrays_from_model(model.state),
-        executions=executions,
-        memory=None
-        if memory is None
-        else ExpectedMemory(
-            (memory.plain[0], memory.plain[1]),
-            (memory.recomputed[0], memory.recomputed[1]),
-            memory.drop,
-            memory.unit,
-            (memory.peaks[0], memory.peaks[1]),
-        ),
-        error=model.error,
-    )
+# -- from lines ------------------------------------------------------------------------------------
 
 
-# -- lines -----------------------------------------------------------------------------------------
+class Decoder:
+    """Results from lines. What several results have in common they share: a file of many variants
+    takes little more memory than one of a single variant.
 
+    `array` gives the array of a name, and raises `ResultsError` where there is none.
+    """
 
-def result_to_model(result: Result) -> m.ResultModel:
-    """A result as its line. Raises `ResultsError` for an array that cannot be stored."""
-    return m.ResultModel(
-        case=result.case,
-        variant=result.variant,
-        verdicts=[
-            m.VerdictModel(
-                check=v.check,
-                status=v.status,
-                level=v.level,
-                message=v.message,
-                expected=v.expected,
-                observed=v.observed,
-                method=v.method,
+    def __init__(self, array: Callable[[str], Array]) -> None:
+        self._stored = array
+        self._executions: dict[tuple[str, str, str, int], Execution] = {}
+        self._texts: dict[str, str] = {}
+        self._verdicts: dict[Verdict, Verdict] = {}
+        self._expected: dict[str, Expected] = {}
+
+    def expectation(self, line: m.ExpectedLine) -> None:
+        """Take in what later results refer to. Raises `ResultsError` for a key that is taken."""
+        if line.key in self._expected:
+            raise ResultsError(f"a second expectation {line.key}")
+        self._expected[line.key] = Expected(
+            outputs=self.tree(line.outputs),
+            losses=None if line.losses is None else self.numbers(line.losses),
+            gradients=self.maybe_none(line.gradients),
+            again=self.maybe_none(line.again),
+            parameters=self.maybe_none(line.parameters),
+            state=self.maybe_none(line.state),
+            executions={
+                (self.text(e.region), self.text(e.statement), e.phase): Allowed(
+                    tuple(e.counts), self.text(e.reason)
+                )
+                for e in line.executions
+            },
+            memory=None if line.memory is None else _from(ExpectedMemory, line.memory),
+            error=line.error,
+        )
+
+    def result(self, line: m.ResultLine) -> Result:
+        """The result of a line. Raises `ResultsError` for what does not add up."""
+        expected = None if line.expected is None else self._expected.get(line.expected)
+        if line.expected is not None and expected is None:
+            raise ResultsError(f"there is no expectation {line.expected} above")
+        return Result(
+            case=self.text(line.case),
+            variant=self.text(line.variant),
+            verdicts=tuple(self.verdict(v) for v in line.verdicts),
+            observation=self.observation(line),
+            expected=expected,
+            program=line.program,
+            known=tuple(_from(KnownNote, note) for note in line.known),
+        )
+
+    def verdict(self, line: Any) -> Verdict:
+        """The verdict of a line."""
+        found = _from(Verdict, line)
+        return self._verdicts.setdefault(found, found)
+
+    def observation(self, line: m.ResultLine) -> Observation | None:
+        """Both runs, or `None` where there are none."""
+        recomputed, plain = line.recomputed, line.plain
+        if recomputed is None:
+            if plain is not None:
+                raise ResultsError("a plain run without a recomputed one")
+            return None
+        found = self.run(recomputed)
+        own = {} if plain is None else msgspec.structs.asdict(plain)
+        given = {k: v for k, v in own.items() if v is not UNSET}
+        whole = m.RunLine(**(msgspec.structs.asdict(recomputed) | given))
+        control = found if not given else self.run(whole, found, set(given))
+        unobserved = {self.text(k): self.text(v) for k, v in line.unobserved.items()}
+        return Observation(control, found, {}, unobserved, line.seconds)
+
+    def run(self, line: m.RunLine, like: Run | None = None, own: Iterable[str] = ()) -> Run:
+        """A run; fields that are not its own are those of another."""
+        made = {
+            name: getattr(like, name)
+            if like is not None and name not in own
+            else self._field(name, getattr(line, name))
+            for name in ("outputs", "losses", "gradients", "again", "parameters", "state")
+        }
+        shared = like is not None and "executions" not in own
+        return Run(
+            **made,
+            executions=like.executions if like and shared else self.executions(line.executions),
+            draws=() if line.drew else None,
+            retained=line.retained,
+            peak=line.peak,
+            error=None
+            if line.error is None
+            else ErrorSeen(
+                line.error.type,
+                tuple(line.error.bases),
+                line.error.message,
+                line.error.phase,
+            ),
+        )
+
+    def _field(self, name: str, value: Any) -> Any:
+        if name == "outputs":
+            return self.tree(value)
+        return self.numbers(value) if name == "losses" else self.maybe(value)
+
+    def executions(self, lines: Iterable[m.ExecutionLine] | None) -> tuple[Execution, ...] | None:
+        """Executions, equal ones as one object."""
+        if lines is None:
+            return None
+        found = []
+        for e in lines:
+            key = (e.region, e.statement, e.phase, e.count)
+            if key not in self._executions:
+                self._executions[key] = Execution(
+                    self.text(e.region), self.text(e.statement), e.phase, e.count
+                )
+            found.append(self._executions[key])
+        return tuple(found)
+
+    def text(self, text: str) -> str:
+        """A text, equal ones as one object."""
+        return self._texts.setdefault(text, text)
+
+    def numbers(self, numbers: Iterable[m.Float]) -> tuple[float, ...]:
+        """Floats, with the three that JSON has no word for."""
+        return tuple(float(number) for number in numbers)
+
+    def array(self, line: m.ArrayLine) -> Array:
+        """An array or a part of one, read-only."""
+        if isinstance(line, str):
+            return self._stored(line)
+        whole = tuple(line.shape)
+        size = math.prod(whole)
+        if not LARGE < size < 2**40:
+            raise ResultsError(f"of an array of shape {whole}, no part is kept")
+        elements = self._stored(line.elements)
+        if elements.shape != positions(size).shape:
+            raise ResultsError(
+                f"array {line.elements} has shape {elements.shape}, but of an array of shape {whole} "
+                f"{positions(size).size} elements are kept"
             )
-            for v in result.verdicts
-        ],
-        observation=None
-        if result.observation is None
-        else _observation_to_model(result.observation),
-        expected=None if result.expected is None else _expected_to_model(result.expected),
-        program=result.program,
-        known=[m.KnownModel(check=k.check, reason=k.reason, url=k.url) for k in result.known],
-    )
+        from_plain = None if line.from_plain is None else float(line.from_plain)
+        from_expected = None if line.from_expected is None else float(line.from_expected)
+        return made(elements, whole, line.peak, from_plain, from_expected)
+
+    def maybe(self, arrays: Mapping[str, m.ArrayLine | None]) -> dict[str, Array | None]:
+        """Arrays by name."""
+        return {self.text(k): None if a is None else self.array(a) for k, a in arrays.items()}
+
+    def maybe_none(self, arrays: Mapping[str, m.ArrayLine | None] | None) -> Any:
+        """Arrays by name, where there are any at all."""
+        return None if arrays is None else self.maybe(arrays)
+
+    def tree(self, tree: m.TreeLine) -> Tree:
+        """An output tree."""
+        if isinstance(tree, m.TensorLine):
+            return Leaf(self.array(tree.array), self.text(tree.dtype))
+        if isinstance(tree, m.FloatLine):
+            return float(tree.value)
+        if isinstance(tree, m.TupleLine):
+            return tuple(self.tree(part) for part in tree.parts)
+        if isinstance(tree, m.ListLine):
+            return [self.tree(part) for part in tree.parts]
+        if isinstance(tree, m.DictLine):
+            return {key: self.tree(part) for key, part in tree.parts.items()}
+        return tree
 
 
-def result_from_model(model: m.ResultModel) -> Result:
-    """The result of a line. Raises `ResultsError` for an array whose data do not fit its shape."""
-    return Result(
-        case=model.case,
-        variant=model.variant,
-        verdicts=tuple(
-            Verdict(v.check, v.status, v.level, v.message, v.expected, v.observed, v.method)
-            for v in model.verdicts
-        ),
-        observation=None
-        if model.observation is None
-        else _observation_from_model(model.observation),
-        expected=None if model.expected is None else _expected_from_model(model.expected),
-        program=model.program,
-        known=tuple(KnownNote(k.check, k.reason, k.url) for k in model.known),
-    )
-
-
-def header_to_model(header: Header) -> m.HeaderModel:
-    """A header as its line."""
-    return m.HeaderModel(
-        format=header.format,
-        suite=header.suite,
-        adapter=header.adapter,
-        variants=list(header.variants),
-        disciplines=dict(header.disciplines),
-        versions=dict(header.versions),
-        cases=header.cases,
-        selection=header.selection,
-        started=header.started,
-        implementation=header.implementation,
-        accuracy={variant: dict(found) for variant, found in header.accuracy.items()},
-        shard=header.shard,
-        selected=header.selected,
-    )
-
-
-def header_from_model(model: m.HeaderModel) -> Header:
+def header_from(line: Any) -> Header:
     """The header of a line."""
-    return Header(
-        suite=model.suite,
-        adapter=model.adapter,
-        variants=tuple(model.variants),
-        disciplines=model.disciplines,
-        versions=model.versions,
-        cases=model.cases,
-        selection=model.selection,
-        started=model.started,
-        implementation=model.implementation,
-        accuracy=model.accuracy,
-        shard=model.shard,
-        selected=model.selected,
-        format=model.format,
-    )
+    return _from(Header, line)
 
 
-def footer_to_model(footer: Footer) -> m.FooterModel:
-    """A footer as its line."""
-    return m.FooterModel(
-        results=footer.results, statuses=dict(footer.statuses), seconds=dict(footer.seconds)
-    )
-
-
-def footer_from_model(model: m.FooterModel) -> Footer:
+def footer_from(line: Any) -> Footer:
     """The footer of a line."""
-    return Footer(model.results, model.statuses, model.seconds)
+    return _from(Footer, line)

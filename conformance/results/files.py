@@ -1,111 +1,181 @@
-"""Results files: JSON lines, a header first, a line per case and variant, a footer last."""
+"""Results files: JSON lines, a header first, a line per case and variant, a footer last; and their
+arrays in a file beside them.
+"""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+import msgspec
 
 from conformance.errors import MissingFooterError, ResultsError
 from conformance.results import codec
-from conformance.results.lines import LINE, FooterModel, HeaderModel, ResultModel
+from conformance.results.arrays import ArrayFile, beside, joint_digest, write_arrays
+from conformance.results.lines import ExpectedLine, FooterLine, HeaderLine, Line, ResultLine
 from conformance.results.model import FORMAT, Footer, Header, Result, Results, make_footer
+from conformance.results.sheaf import Bound, Sheaf
 
 _RUN_AGAIN = "run the adapter again"
+_LINES = msgspec.json.Decoder(Line)
 
 
-def result_to_dict(result: Result) -> dict[str, Any]:
-    """A result as JSON values, as they stand in a file. Raises `ResultsError` for odd arrays."""
-    return codec.result_to_model(result).model_dump(mode="json")
+class _Start(msgspec.Struct):
+    """What every format says of itself in its first line."""
+
+    type: str
+    format: int = 0
+    suite: str = ""
 
 
-def result_from_dict(values: Mapping[str, Any]) -> Result:
-    """The result that `result_to_dict` was given. Raises `ResultsError` for anything else."""
-    try:
-        return codec.result_from_model(ResultModel.model_validate(values))
-    except ValidationError as error:
-        raise ResultsError(f"not a result: {_first(error)}") from error
+_START = msgspec.json.Decoder(_Start)
 
 
 def write(path: Path, header: Header, results: Iterable[Result], footer: Footer) -> None:
-    """Write a whole file or none: it gets its name when its last line is on disk."""
+    """Write lines to `path` and arrays beside it, both whole or none."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
+        sheaf = Sheaf(Path(folder) / "all")
+        try:
+            for number, result in enumerate(results):
+                sheaf.put(number, codec.encode(result))
+        finally:
+            sheaf.close()
+        bind(path, header, Bound.of([Path(folder) / "all"]), footer)
+
+
+def bind(path: Path, header: Header, results: Bound, footer: Footer) -> None:
+    """Write results that stand on disk already to `path`, and their arrays beside it.
+
+    The files get their names when all of both is on disk; neither changes where that fails.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
+        lines, arrays = Path(folder) / "lines", Path(folder) / "arrays"
+        found = results.arrays()
+        write_arrays(arrays, found)
+        with lines.open("wb") as file:
+            file.write(codec.header_line(header, joint_digest(found)) + b"\n")
+            file.writelines(results.lines())
+            file.write(codec.footer_line(footer) + b"\n")
+        for made in (lines, arrays):
+            made.chmod(0o644)
+            _to_disk(made)
+        _rename_both(lines, path, arrays, beside(path), Path(folder) / "before")
+
+
+def remove(path: Path) -> None:
+    """Take away a results file and its arrays, where they are."""
+    path.unlink(missing_ok=True)
+    beside(path).unlink(missing_ok=True)
+
+
+def _to_disk(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _rename_both(lines: Path, path: Path, arrays: Path, stored: Path, before: Path) -> None:
+    """Give both files their names, or leave those of before.
+
+    Only a crash between the two can leave arrays of one run beside lines of another; whoever reads
+    them sees it.
+    """
+    if stored.exists():
+        os.link(stored, before)
+    arrays.replace(stored)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(codec.header_to_model(header).model_dump_json() + "\n")
-            for result in results:
-                file.write(codec.result_to_model(result).model_dump_json() + "\n")
-            file.write(codec.footer_to_model(footer).model_dump_json() + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
+        lines.replace(path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        stored.unlink()
+        if before.exists():
+            before.replace(stored)
         raise
 
 
 def read(path: Path) -> Results:
-    """Read a whole file.
+    """Read a results file and its arrays, both whole.
 
     Raises `MissingFooterError` for one that was cut off, and `ResultsError`, with the line's
-    number, for one that is not there, is malformed, of another format, or disagrees with its own
-    footer.
+    number, for one that is not there, is malformed, of another format, disagrees with its own
+    footer, or has other arrays beside it than its own.
     """
     header: Header | None = None
     footer: Footer | None = None
+    decoder = codec.Decoder(_no_array)
     results: list[Result] = []
-    number, line = 0, b"\n"
+    number = 0
     try:
         with path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 where = f"{path}:{number}"
                 if footer is not None:
                     raise ResultsError("a line after the footer", where=where, hint=_RUN_AGAIN)
-                model = _line(line, where, path)
                 if header is None:
-                    header = _header(model, where)
-                elif isinstance(model, ResultModel):
-                    results.append(_result(model, where, header))
-                elif isinstance(model, FooterModel):
-                    footer = codec.footer_from_model(model)
+                    found = _header(line, where)
+                    header = codec.header_from(found)
+                    decoder = codec.Decoder(ArrayFile.read(beside(path), found.arrays).get)
+                    continue
+                model = _line(line, where)
+                if isinstance(model, ResultLine):
+                    results.append(_result(decoder, model, where, header))
+                elif isinstance(model, ExpectedLine):
+                    _expectation(decoder, model, where)
+                elif isinstance(model, FooterLine):
+                    footer = codec.footer_from(model)
                 else:
                     raise ResultsError("a second header", where=where, hint=_RUN_AGAIN)
     except OSError as error:
         raise ResultsError(f"cannot be read: {error.strerror}", where=path) from error
     if header is None or footer is None:
-        raise _cut_off(f"{path}:{number}", path)
+        raise _cut_off(f"{path}:{number}")
     _agree(path, number, results, footer)
     return Results(path, header, tuple(results), footer)
 
 
-def _line(line: bytes, where: str, path: Path) -> HeaderModel | ResultModel | FooterModel:
+def _no_array(name: str) -> Any:
+    raise ResultsError(f"array {name} before the header")
+
+
+def _line(line: bytes, where: str, decoder: msgspec.json.Decoder[Any] = _LINES) -> Any:
     try:
-        return LINE.validate_json(line)
-    except ValidationError as error:
+        return decoder.decode(line)
+    except RecursionError as error:
+        raise ResultsError("nested too deeply", where=where, hint=_RUN_AGAIN) from error
+    except ValueError as error:  # msgspec's own errors, and a number of too many digits
         if not line.endswith(b"\n"):
-            raise _cut_off(where, path) from error
-        raise ResultsError(_first(error), where=where, hint=_RUN_AGAIN) from error
+            raise _cut_off(where) from error
+        raise ResultsError(str(error), where=where, hint=_RUN_AGAIN) from error
 
 
-def _header(model: object, where: str) -> Header:
-    if not isinstance(model, HeaderModel):
+def _header(line: bytes, where: str) -> Any:
+    start = _line(line, where, _START)
+    if start.type != "header":
         raise ResultsError("the first line is not a header", where=where, hint=_RUN_AGAIN)
-    if model.format != FORMAT:
+    if start.format != FORMAT:
         raise ResultsError(
-            f"format {model.format}, but this suite reads format {FORMAT}",
+            f"format {start.format}, but this suite reads format {FORMAT}",
             where=where,
-            hint=f"it was written by version {model.suite} of the suite; {_RUN_AGAIN}",
+            hint=f"it was written by version {start.suite} of the suite; {_RUN_AGAIN}",
         )
-    return codec.header_from_model(model)
+    found = _line(line, where)
+    assert isinstance(found, HeaderLine)
+    return found
 
 
-def _result(model: ResultModel, where: str, header: Header) -> Result:
+def _expectation(decoder: codec.Decoder, model: ExpectedLine, where: str) -> None:
+    try:
+        decoder.expectation(model)
+    except ResultsError as error:
+        hint = error.hint or _RUN_AGAIN
+        message = f"expectation {model.key}: {error.message}"
+        raise ResultsError(message, where=where, hint=hint) from error
+
+
+def _result(decoder: codec.Decoder, model: ResultLine, where: str, header: Header) -> Result:
     if model.variant not in header.variants:
         raise ResultsError(
             f"variant {model.variant!r} is not in the header",
@@ -113,11 +183,11 @@ def _result(model: ResultModel, where: str, header: Header) -> Result:
             hint=f"the header names {', '.join(header.variants)}",
         )
     try:
-        return codec.result_from_model(model)
+        return decoder.result(model)
     except ResultsError as error:
-        raise ResultsError(
-            f"{model.case} on {model.variant}: {error.message}", where=where, hint=_RUN_AGAIN
-        ) from error
+        hint = error.hint or _RUN_AGAIN
+        message = f"{model.case} on {model.variant}: {error.message}"
+        raise ResultsError(message, where=where, hint=hint) from error
 
 
 def _agree(path: Path, number: int, results: list[Result], footer: Footer) -> None:
@@ -145,15 +215,10 @@ def _agree(path: Path, number: int, results: list[Result], footer: Footer) -> No
         )
 
 
-def _cut_off(where: str, path: Path) -> MissingFooterError:
+def _cut_off(where: str) -> MissingFooterError:
+    name = Path(where.rpartition(":")[0]).name
     return MissingFooterError(
         "no footer: the run that wrote this did not finish",
         where=where,
-        hint=f"{_RUN_AGAIN}, then read {path.name} once more",
+        hint=f"{_RUN_AGAIN}, then read {name} once more",
     )
-
-
-def _first(error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
-    place = ".".join(str(part) for part in first["loc"])
-    return f"{place}: {first['msg']}" if place else str(first["msg"])

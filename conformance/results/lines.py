@@ -1,233 +1,209 @@
-"""The lines of a results file as pydantic models: what may stand in the JSON, and its schema.
+"""The lines of a results file: what may stand in the JSON, and its schema.
 
-Nothing here is pickled or evaluated. Floats that JSON cannot write are the strings `NaN`,
-`Infinity` and `-Infinity`; an output tree tags its containers, so that a tuple stays a tuple.
+Nothing here is pickled or evaluated. Values that are their field's default are left out. Floats that
+JSON cannot write are the strings `NaN`, `Infinity` and `-Infinity`; an output tree tags its
+containers, so that a tuple stays a tuple. Arrays are named here and stored beside this file.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import typing
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
 
-from conformance.verdict import Level, Status
-
-
-class _Line(BaseModel):
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, json_schema_serialization_defaults_required=True
-    )
-
+from conformance.observation import ErrorSeen, ExpectedMemory, Phase
+from conformance.results.model import Footer, Header, KnownNote
+from conformance.verdict import Verdict
 
 #: A float64, losslessly: JSON has no word for the last three.
 Float = float | Literal["NaN", "Infinity", "-Infinity"]
-Count = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Meta(ge=0)]
+#: The name of an expectation or of an array: 16 hexadecimal digits of the hash of what it holds.
+Key = Annotated[str, Meta(pattern="^[0-9a-f]{16}$")]
+#: An array in the file of arrays, and its dtype where that file has no word for it.
+Name = Annotated[str, Meta(pattern="^[0-9a-f]{16}(:complex(64|128))?$")]
 
 
-class ArrayModel(_Line):
-    """An array: its elements in C order, little-endian, in base64."""
+class _Line(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """Strict: nothing may stand in a line that has no meaning."""
 
-    dtype: str = Field(
-        description="A NumPy name.",
-        pattern=r"^(bool|u?int(8|16|32|64)|float(16|32|64)|complex(64|128))$",
+
+class _Row(Struct, forbid_unknown_fields=True, array_like=True):
+    """As an array: names of fields would be longer than what they hold."""
+
+
+def _struct(cls: type[Any], tag: str | None = None, *more: tuple[str, Any]) -> type[Struct]:
+    """The line of a dataclass of ours whose fields are JSON values, field by field.
+
+    Header and footer, which have a tag, are written with all their fields.
+    """
+    hints = typing.get_type_hints(cls, include_extras=True)
+    fields: list[Any] = list(more)
+    for field in dataclasses.fields(cls):
+        default = field.default
+        if field.default_factory is not dataclasses.MISSING:
+            default = msgspec.field(default_factory=field.default_factory)
+        optional = () if default is dataclasses.MISSING else (default,)
+        fields.append((field.name, hints[field.name], *optional))
+    line = msgspec.defstruct(
+        cls.__name__, fields, bases=(_Line,), tag=tag, kw_only=True, omit_defaults=tag is None
     )
-    shape: list[Count] = Field(max_length=32)
-    data: str = Field(pattern=r"^[A-Za-z0-9+/]*={0,2}$")
+    line.__doc__ = cls.__doc__
+    return line
 
 
-class TensorModel(_Line):
-    """A tensor of an output tree; `dtype` may be `bfloat16` while its elements are float32."""
+#: The first line; `arrays` is the hash of the names of all arrays that belong to it.
+HeaderLine = _struct(Header, "header", ("arrays", Key))
+#: The last line: without it, the run did not finish.
+FooterLine = _struct(Footer, "footer")
+VerdictLine = _struct(Verdict)
+KnownLine = _struct(KnownNote)
+ErrorLine = _struct(ErrorSeen)
+MemoryLine = _struct(ExpectedMemory)
 
-    tensor: ArrayModel
+
+# -- arrays and trees ------------------------------------------------------------------------------
+
+
+class PartLine(_Row):
+    """Part of a large array: the name of its elements, the array's shape, its greatest magnitude, and
+    the largest differences of the whole of it from the plain run's array and from the expected one."""
+
+    elements: Name
+    shape: list[Count]
+    peak: float
+    from_plain: Float | None
+    from_expected: Float | None
+
+
+ArrayLine = Name | PartLine
+
+
+class TensorLine(_Row, tag="tensor"):
+    """A tensor of an output tree; its dtype may be `bfloat16` while its elements are float32."""
+
+    array: ArrayLine
     dtype: str
 
 
-class TupleModel(_Line):
+class TupleLine(_Row, tag="tuple"):
     """A tuple of an output tree."""
 
-    tuple: list[TreeModel]
+    parts: list[TreeLine]
 
 
-class ListModel(_Line):
+class ListLine(_Row, tag="list"):
     """A list of an output tree."""
 
-    list: list[TreeModel]
+    parts: list[TreeLine]
 
 
-class DictModel(_Line):
+class DictLine(_Row, tag="dict"):
     """A dict of an output tree, in order."""
 
-    mapping: dict[str, TreeModel]
+    parts: dict[str, TreeLine]
 
 
-class FloatModel(_Line):
+class FloatLine(_Row, tag="float"):
     """A Python float of an output tree; tagged, because JSON does not keep 1.0 and 1 apart."""
 
-    float: Float
+    value: Float
 
 
-TreeModel = bool | int | str | FloatModel | TensorModel | TupleModel | ListModel | DictModel | None
-PhaseModel = Literal["forward", "rerun"]
-Arrays = dict[str, ArrayModel]
-MaybeArrays = dict[str, ArrayModel | None]
+TreeLine = bool | int | str | FloatLine | TensorLine | TupleLine | ListLine | DictLine | None
+Arrays = dict[str, ArrayLine]
+MaybeArrays = dict[str, ArrayLine | None]
 
 
-class ExecutionModel(_Line):
+# -- results ---------------------------------------------------------------------------------------
+
+
+class ExecutionLine(_Row):
     """How often something ran in a phase; `statement` is empty for the region as a whole."""
 
     region: str
     statement: str
-    phase: PhaseModel
+    phase: Phase
     count: Count
 
 
-class DrawModel(_Line):
-    """What one execution of a random statement produced."""
-
-    region: str
-    statement: str
-    phase: PhaseModel
-    array: ArrayModel
-
-
-class ErrorModel(_Line):
-    """An exception as it reached the caller."""
-
-    type: str
-    bases: list[str]
-    message: str
-    phase: Literal["forward", "backward", "unknown"]
-
-
-class RunModel(_Line):
-    """One run of a program's procedure; null is what the adapter could not see."""
-
-    outputs: TreeModel
-    losses: list[Float]
-    gradients: MaybeArrays
-    again: MaybeArrays
-    parameters: Arrays
-    state: Arrays
-    executions: list[ExecutionModel] | None
-    draws: list[DrawModel] | None
-    generators: Arrays = Field(description="Numbers drawn after the run, by generator.")
-    retained: int | None = Field(description="Bytes.")
-    peak: int | None = Field(description="Bytes.")
-    held: list[int] | None = Field(description="Bytes after each of several runs.")
-    alive: list[int] | None = Field(description="Live tensors after each of several runs.")
-    error: ErrorModel | None
-    good_run_after_error: bool | None
-
-
-class ObservationModel(_Line):
-    """Both runs; how each check was observed, or why it was not."""
-
-    plain: RunModel
-    recomputed: RunModel
-    methods: dict[str, str]
-    unobserved: dict[str, str]
-    seconds: float
-
-
-class AllowedModel(_Line):
+class AllowedLine(_Row):
     """The counts that are right for a region or a statement in a phase."""
 
     region: str
     statement: str
-    phase: PhaseModel
+    phase: Phase
     counts: list[Count]
     reason: str
 
 
-class MemoryModel(_Line):
-    """Bytes that the reference counts: [least, most], the least drop, the largest activation."""
+class RunLine(_Line):
+    """The recomputed run. `drew` says that it drew random numbers; null is what was not seen."""
 
-    plain: Annotated[list[int], Field(min_length=2, max_length=2)]
-    recomputed: Annotated[list[int], Field(min_length=2, max_length=2)]
-    drop: int
-    unit: int
-    peaks: Annotated[list[int], Field(min_length=2, max_length=2)]
-
-
-class ExpectedModel(_Line):
-    """What the reference says; null values where the case draws random numbers."""
-
-    outputs: TreeModel
-    losses: list[Float] | None
-    gradients: MaybeArrays | None
-    again: MaybeArrays | None
-    parameters: Arrays | None
-    state: Arrays | None
-    executions: list[AllowedModel]
-    memory: MemoryModel | None
-    error: str | None
+    outputs: TreeLine = None
+    losses: list[Float] = []
+    gradients: MaybeArrays = {}
+    again: MaybeArrays = {}
+    parameters: Arrays = {}
+    state: Arrays = {}
+    executions: list[ExecutionLine] | None = None
+    drew: bool = False
+    retained: int | None = None
+    peak: int | None = None
+    error: ErrorLine | None = None  # type: ignore[valid-type]
 
 
-class VerdictModel(_Line):
-    """The judgement of one check."""
+class PlainLine(_Line):
+    """The plain run: what is left out is as in the recomputed run."""
 
-    check: str
-    status: Annotated[Status, Field(strict=False)]
-    level: Annotated[Level, Field(strict=False)]
-    message: str
-    expected: str
-    observed: str
-    method: str
-
-
-class KnownModel(_Line):
-    """Why a check's deviation was expected."""
-
-    check: str
-    reason: str
-    url: str
+    outputs: TreeLine | UnsetType = UNSET
+    losses: list[Float] | UnsetType = UNSET
+    gradients: MaybeArrays | UnsetType = UNSET
+    again: MaybeArrays | UnsetType = UNSET
+    parameters: Arrays | UnsetType = UNSET
+    state: Arrays | UnsetType = UNSET
+    executions: list[ExecutionLine] | UnsetType | None = UNSET
+    drew: bool | UnsetType = UNSET
+    retained: int | UnsetType | None = UNSET
+    peak: int | UnsetType | None = UNSET
+    error: ErrorLine | UnsetType | None = UNSET  # type: ignore[valid-type]
 
 
-class HeaderModel(_Line):
-    """The first line."""
+class ExpectedLine(_Line, tag="expected"):
+    """What the reference says, once for all results that refer to its key; null where the case draws
+    random numbers."""
 
-    type: Literal["header"] = "header"
-    format: int
-    suite: str
-    adapter: str
-    variants: list[str]
-    disciplines: dict[str, str]
-    versions: dict[str, str]
-    cases: str = Field(description="SHA-256 of the whole set of cases.", pattern="^[0-9a-f]{64}$")
-    selection: str
-    started: str
-    implementation: str
-    accuracy: dict[str, dict[str, float]] = {}
-    shard: str = Field(
-        default="", description="Which of how many parts of a run (2/4).", pattern=r"^(\d+/\d+)?$"
-    )
-    selected: Count = Field(default=0, description="Cases times variants in all parts together.")
+    key: Key
+    outputs: TreeLine = None
+    losses: list[Float] | None = None
+    gradients: MaybeArrays | None = None
+    again: MaybeArrays | None = None
+    parameters: Arrays | None = None
+    state: Arrays | None = None
+    executions: list[AllowedLine] = []
+    memory: MemoryLine | None = None  # type: ignore[valid-type]
+    error: str | None = None
 
 
-class ResultModel(_Line):
-    """One case on one variant."""
+class ResultLine(_Line, tag="result"):
+    """One case on one variant. Without `recomputed`, nothing could be observed."""
 
-    type: Literal["result"] = "result"
     case: str
     variant: str
-    verdicts: list[VerdictModel]
-    observation: ObservationModel | None
-    expected: ExpectedModel | None
-    program: str
-    known: list[KnownModel]
+    verdicts: list[VerdictLine]  # type: ignore[valid-type]
+    known: list[KnownLine] = []  # type: ignore[valid-type]
+    program: str = ""
+    expected: Key | None = None
+    recomputed: RunLine | None = None
+    plain: PlainLine | None = None
+    unobserved: dict[str, str] = {}
+    seconds: float = 0.0
 
 
-class FooterModel(_Line):
-    """The last line: without it, the run did not finish."""
-
-    type: Literal["footer"] = "footer"
-    results: Count
-    statuses: dict[Annotated[Status, Field(strict=False)], Count]
-    seconds: dict[str, float]
-
-
-Line = Annotated[HeaderModel | ResultModel | FooterModel, Field(discriminator="type")]
-LINE: TypeAdapter[HeaderModel | ResultModel | FooterModel] = TypeAdapter(Line)
+Line = HeaderLine | ExpectedLine | ResultLine | FooterLine
 
 
 def schema() -> dict[str, Any]:
@@ -235,5 +211,5 @@ def schema() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A line of a results file of recompute-conformance",
-        **LINE.json_schema(mode="serialization"),
+        **msgspec.json.schema(Line),
     }

@@ -11,7 +11,7 @@ from conformance.observation import Expected, Observation
 from conformance.verdict import Status, Verdict
 
 #: The number of the file format; a reader refuses any other.
-FORMAT = 2
+FORMAT = 3
 #: How the selection of a run begins that ran the smoke selection.
 SMOKE = "--smoke"
 #: Into what a run's wall time is split.

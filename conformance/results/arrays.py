@@ -1,0 +1,132 @@
+"""The arrays of a results file: each once, in a safetensors file beside it.
+
+An array is named after the hash of its dtype, shape and elements. So results of several processes can
+be put together without renaming, and whoever reads sees at once that an array is not the one that a
+line speaks of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, save_file
+
+from conformance.errors import ResultsError
+from conformance.observation import Array
+
+_KINDS = "biufc"
+#: The dtypes that safetensors has no word for in all its versions: stored as pairs of floats.
+_PAIRS: Mapping[str, str] = {"complex64": "float32", "complex128": "float64"}
+_RUN_AGAIN = "both files are written by one run: run the adapter again"
+
+
+def digest(*parts: bytes) -> str:
+    """The name of what these bytes say: 16 hexadecimal digits."""
+    found = hashlib.blake2b(digest_size=8)
+    for part in parts:
+        found.update(part)
+    return found.hexdigest()
+
+
+def beside(path: Path) -> Path:
+    """The file of arrays that belongs to a results file."""
+    return path.with_suffix(".safetensors")
+
+
+def stored(array: Array) -> tuple[str, Array]:
+    """The name of an array in a line, and the array as it is stored.
+
+    Raises `ResultsError` for anything but bools and numbers of up to 64 bits.
+    """
+    dtype = array.dtype
+    if dtype.kind not in _KINDS or dtype.name not in np.sctypeDict or dtype.itemsize > 16:
+        raise ResultsError(f"an array of dtype {dtype} cannot be stored", hint="widen it")
+    if dtype.name not in _PAIRS and dtype.itemsize > 8:
+        raise ResultsError(f"an array of dtype {dtype} cannot be stored", hint="narrow it")
+    # Not ascontiguousarray: that gives an array without dimensions one.
+    plain = np.asarray(array, dtype.newbyteorder("<"), order="C").view(np.ndarray)
+    name = _name(dtype.name, plain)
+    if dtype.name not in _PAIRS:
+        return name, plain
+    return f"{name}:{dtype.name}", plain[..., np.newaxis].view(_PAIRS[dtype.name])
+
+
+def joint_digest(names: Iterable[str]) -> str:
+    """One hash for all names of a file: what binds it to its lines."""
+    return digest(" ".join(sorted(names)).encode("utf-8", "replace"))
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Write arrays by the names that they have in the file."""
+    save_file(dict(arrays), str(path), metadata={"arrays": joint_digest(arrays)})
+
+
+class ArrayFile:
+    """The arrays of a results file, read whole; each is checked against its name when it is used."""
+
+    def __init__(self, path: Path, arrays: Mapping[str, Array]) -> None:
+        self.path, self._arrays = path, arrays
+        self._checked: dict[str, Array] = {}
+
+    @classmethod
+    def read(cls, path: Path, bound: str) -> ArrayFile:
+        """The file, if it is the one whose names hash to `bound`; raises `ResultsError`."""
+        try:
+            found = load(path.read_bytes())
+        except OSError as error:
+            raise ResultsError(
+                f"the arrays of these results cannot be read: {error.strerror}",
+                where=path,
+                hint="copy it together with the .jsonl file of the same name",
+            ) from error
+        # A dtype that NumPy does not have is a KeyError, data that are no whole shape a ValueError.
+        except (SafetensorError, KeyError, ValueError, OverflowError) as error:
+            raise ResultsError(
+                f"not a whole safetensors file of NumPy arrays: {error}",
+                where=path,
+                hint=_RUN_AGAIN,
+            ) from error
+        if joint_digest(found) != bound:
+            raise ResultsError(
+                "these are the arrays of another run than the results beside them",
+                where=path,
+                hint=_RUN_AGAIN,
+            )
+        return cls(path, found)
+
+    def get(self, name: str) -> Array:
+        """The array of a name in a line, read-only. Raises `ResultsError`, without a place."""
+        found = self._checked.get(name)
+        if found is None:
+            found = self._checked[name] = self._get(name)
+        return found
+
+    def _get(self, name: str) -> Array:
+        key, _, dtype = name.partition(":")
+        array = self._arrays.get(key)
+        if array is None:
+            raise ResultsError(f"there is no array {key} in {self.path.name}", hint=_RUN_AGAIN)
+        if dtype:
+            if array.dtype != _PAIRS[dtype] or array.shape[-1:] != (2,):
+                raise ResultsError(
+                    f"array {key} in {self.path.name} is {array.dtype.name}{array.shape}, which are "
+                    f"no pairs for {dtype}",
+                    hint=_RUN_AGAIN,
+                )
+            array = np.ascontiguousarray(array).view(dtype)[..., 0]
+        if _name(array.dtype.name, array) != key:
+            raise ResultsError(
+                f"array {key} in {self.path.name} is not the one that was written: it has other "
+                "elements, another shape or another dtype",
+                hint=_RUN_AGAIN,
+            )
+        array.flags.writeable = False
+        return array
+
+
+def _name(dtype: str, array: Array) -> str:
+    return digest(f"{dtype}{array.shape}".encode("ascii"), array.tobytes())

@@ -1,0 +1,165 @@
+"""Results as one process writes them down, one after the other, to be put together at the end.
+
+Lines and arrays are appended to files as they will stand in the results file; an index says where. Who
+puts them together copies bytes in the order of the results' numbers, and decodes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import msgspec
+import numpy as np
+
+from conformance.observation import Array
+from conformance.results.codec import Encoded
+
+
+class Span(msgspec.Struct, frozen=True, array_like=True):
+    """Bytes of a file, from the first to before the last."""
+
+    start: int
+    end: int
+
+
+class Stored(msgspec.Struct, frozen=True, array_like=True):
+    """Where an array stands, and what it is."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    start: int
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True):
+    """A result: its place in the results file, its line, and what this process had not written before.
+
+    `note` is whatever whoever put the result there wants back.
+    """
+
+    number: int
+    line: Span
+    key: str
+    expected: Span | None
+    arrays: tuple[Stored, ...]
+    note: msgspec.Raw
+
+
+class Sheaf:
+    """The results of one process: `<stem>.lines`, `<stem>.arrays` and `<stem>.index`."""
+
+    def __init__(self, stem: Path) -> None:
+        stem.parent.mkdir(parents=True, exist_ok=True)
+        self._lines = stem.with_suffix(".lines").open("ab")
+        self._arrays = stem.with_suffix(".arrays").open("ab")
+        self._index = stem.with_suffix(".index").open("ab")
+        self._written: set[str] = set()
+
+    def put(self, number: int, encoded: Encoded, note: bytes = b"null") -> None:
+        """Keep a result. `note` is JSON."""
+        key, said = encoded.expected or ("", b"")
+        fresh = bool(key) and key not in self._written
+        entry = Entry(
+            number,
+            _append(self._lines, encoded.line + b"\n"),
+            key,
+            _append(self._lines, said + b"\n") if fresh else None,
+            tuple(
+                Stored(name, array.dtype.name, array.shape, self._append_array(array))
+                for name, array in encoded.arrays.items()
+                if name not in self._written
+            ),
+            msgspec.Raw(note),
+        )
+        self._written |= {key, *encoded.arrays}
+        # The index last: what it names is there.
+        for file in (self._lines, self._arrays):
+            file.flush()
+        self._index.write(msgspec.json.encode(entry) + b"\n")
+        self._index.flush()
+
+    def close(self) -> None:
+        """Close the files."""
+        for file in (self._lines, self._arrays, self._index):
+            file.close()
+
+    def _append_array(self, array: Array) -> int:
+        return _append(self._arrays, array.tobytes()).start
+
+
+def _append(file: IO[bytes], data: bytes) -> Span:
+    start = file.tell()
+    file.write(data)
+    return Span(start, start + len(data))
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The results of several processes, by number, and where everything that they refer to stands."""
+
+    entries: tuple[tuple[Path, Entry], ...]
+    expected: Mapping[str, tuple[Path, Span]]
+    stored: Mapping[str, tuple[Path, Stored]]
+
+    @classmethod
+    def of(cls, stems: Iterable[Path]) -> Bound:
+        """What these processes have written. Of two results with one number, the later one counts."""
+        decoder = msgspec.json.Decoder(Entry)
+        found: dict[int, tuple[Path, Entry]] = {}
+        expected: dict[str, tuple[Path, Span]] = {}
+        stored: dict[str, tuple[Path, Stored]] = {}
+        for stem in stems:
+            with stem.with_suffix(".index").open("rb") as file:
+                for line in file:
+                    if not line.endswith(b"\n"):  # of a process that died while it wrote
+                        continue
+                    entry = decoder.decode(line)
+                    found[entry.number] = (stem, entry)
+                    if entry.expected is not None:
+                        expected.setdefault(entry.key, (stem, entry.expected))
+                    for place in entry.arrays:
+                        stored.setdefault(place.name, (stem, place))
+        return cls(tuple(found[number] for number in sorted(found)), expected, stored)
+
+    @property
+    def notes(self) -> Iterator[bytes]:
+        """The notes, by the results' numbers."""
+        return (bytes(entry.note) for _, entry in self.entries)
+
+    def lines(self) -> Iterator[bytes]:
+        """Lines with their ends: each expectation once, before the first result that refers to it."""
+        stems = {stem for stem, _ in (*self.entries, *self.expected.values())}
+        data = {stem: _mapped(stem.with_suffix(".lines")) for stem in stems}
+        written = {""}
+        for home, entry in self.entries:
+            if entry.key not in written:
+                written.add(entry.key)
+                stem, span = self.expected[entry.key]
+                yield data[stem][span.start : span.end]
+            yield data[home][entry.line.start : entry.line.end]
+
+    def arrays(self) -> Mapping[str, Array]:
+        """All arrays by name; their elements stay in the processes' files until they are used."""
+        stems = {stem for stem, _ in self.stored.values()}
+        data = {stem: _mapped(stem.with_suffix(".arrays")) for stem in stems}
+        return {name: _view(data[stem], place) for name, (stem, place) in self.stored.items()}
+
+
+def _view(data: bytes | mmap.mmap, place: Stored) -> Array:
+    count = math.prod(place.shape)
+    if count == 0:
+        return np.empty(place.shape, place.dtype)
+    flat: Array = np.frombuffer(data, place.dtype, count, place.start)
+    return flat.reshape(place.shape)
+
+
+def _mapped(path: Path) -> bytes | mmap.mmap:
+    with path.open("rb") as file:
+        if path.stat().st_size == 0:
+            return b""
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
