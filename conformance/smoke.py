@@ -22,7 +22,7 @@ _HEADER = """\
 # The smoke selection: what `conformance run --adapter {name} --smoke` runs, by variant.
 # Written by `conformance smoke --update --adapter {name}`, not by hand. These are the cheapest pairs of
 # case and variant, found greedily by the seconds on record, that show every reason of known.yaml,
-# catch every fault of caught.yaml (where there is one), and pass something on every variant.
+# catch every fault of caught.yaml (where there is one), and pass a gradient on every variant.
 """
 
 
