@@ -87,6 +87,7 @@ def test_merged_shards_are_the_whole(whole, shards) -> None:
     done = conformance(shards, "merge", *PLACE)
     assert done.returncode == ran.returncode == 1
     assert names(shards) == ["mini.jsonl"]
+    assert not list((shards / "reports").glob("mini.shard-*"))
     one = results.read(folder / "reports" / "mini.jsonl")
     other = results.read(shards / "reports" / "mini.jsonl")
     assert told(one) == told(other)
@@ -138,7 +139,7 @@ def test_unmerged_shards_are_no_results(shards, command) -> None:
 
 
 def test_unmerged_shards_beside_results_are_left_out_aloud(shards, whole) -> None:
-    shutil.copy(whole[0] / "reports" / "mini.jsonl", shards / "reports")
+    shutil.copytree(whole[0] / "reports", shards / "reports", dirs_exist_ok=True)
     done = conformance(shards, "report", *PLACE[:2])
     assert done.returncode == 0
     assert "left out, not merged: mini.shard-1-of-3.jsonl" in done.stderr
