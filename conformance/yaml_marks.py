@@ -172,4 +172,6 @@ def _check_keys(node: yaml.MappingNode, file: str) -> None:
 
 
 def _position(file: str, node: yaml.Node | yaml.Event, shift: int = 0) -> Position:
-    return Position(file, node.start_mark.line + 1, node.start_mark.column + 1 + shift)
+    mark = node.start_mark
+    assert mark is not None, "what is read from a text has a place in it"
+    return Position(file, mark.line + 1, mark.column + 1 + shift)
