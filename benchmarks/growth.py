@@ -4,11 +4,11 @@
     python benchmarks/growth.py cases torch/non-reentrant --sizes 10,100,1000
     python benchmarks/growth.py statements torch/non-reentrant --sizes 10,100,1000,10000
 
-`cases` generates that many small cases (a chain in a region, of different lengths and with other
+`cases` generates that many small cases (chains in a region, of different lengths and with other
 numbers each), runs them, and prints CPU seconds per case beyond what a run of one case costs, and the
-most memory that the process that judges had. `statements` generates one case of that many
-statements, in regions of a hundred, observes its program as the worker does, and prints CPU seconds per statement, beside
-those of the program run bare. A column of ratios holds each row against the first: 1 is a run that
+most memory that the process that judges had. `statements` generates one case of that many statements,
+in regions of a hundred, observes its program as the worker does, and prints CPU seconds per statement,
+beside those of the program run bare. A column holds each row against the first: 1 is a run that
 grows in proportion.
 """
 
