@@ -16,18 +16,17 @@ the programs with ruff, takes the marks out again and keeps which line is which.
 from __future__ import annotations
 
 import ast
-import io
 import re
 import subprocess
-import sys
 import tempfile
 import textwrap
-import tokenize
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+from ruff.__main__ import find_ruff_bin
 
 from conformance.adapter import Implementation, Variant
 from conformance.case import (
@@ -737,33 +736,48 @@ def finish(drafts: Mapping[str, Code]) -> dict[str, Text]:
 
 def _ruff(*arguments: str) -> None:
     line = f"--config=line-length={LINE_LENGTH}"
-    command = [sys.executable, "-m", "ruff", *arguments, "--isolated", "--no-cache", line]
+    command = [find_ruff_bin(), *arguments, "--isolated", "--no-cache", line]
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     if done.returncode:
         raise RuntimeError(f"ruff could not format an emitted program:\n{done.stderr.strip()}")
 
 
 def _unmarked(text: str, sites: Sequence[Site]) -> Text:
+    tree = ast.parse(text)  # the marks are comments: without them the lines are the same
+    statements = tuple(_statements(tree))
+    # The same words in a docstring are a case's title.
+    docstrings = {
+        number
+        for node in statements
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        for number in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
     marks: dict[int, Site] = {}
     plain = text.splitlines()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        # A mark is a comment: the same words in a docstring are a case's title.
-        found = _MARK.search(token.string) if token.type == tokenize.COMMENT else None
+    for row, line in enumerate(plain, 1):
+        found = _MARK.search(line) if row not in docstrings else None
         if found:
-            row, column = token.start
             marks[row] = sites[int(found[1])]
-            plain[row - 1] = plain[row - 1][: column + found.start()].rstrip()
-    text = "\n".join(plain) + "\n"
+            plain[row - 1] = line[: found.start()].rstrip()
     lines: dict[int, Site] = {}
-    for node in ast.walk(ast.parse(text)):
+    for node in statements:
         if isinstance(node, ast.FunctionDef):
             end = max(node.lineno, node.body[0].lineno - 1)
             for number in range(node.lineno, end + 1):
                 if number in marks and marks[number].kind == "region":
                     lines[node.lineno] = marks[number]
-        elif isinstance(node, ast.stmt) and not hasattr(node, "body"):
+        elif not hasattr(node, "body"):
             end = node.end_lineno or node.lineno
             for number in range(node.lineno, end + 1):
                 if number in marks and marks[number].kind != "region":
                     lines |= dict.fromkeys(range(node.lineno, end + 1), marks[number])
-    return Text(text, lines)
+    return Text("\n".join(plain) + "\n", lines)
+
+
+def _statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """The statements in a module, outer ones before those in them; nothing of their expressions."""
+    for block in ("body", "handlers", "orelse", "finalbody", "cases"):
+        for part in getattr(node, block, ()):
+            if isinstance(part, ast.stmt):
+                yield part
+            yield from _statements(part)

@@ -185,7 +185,7 @@ def read(file: Path, *, unfinished: bool = False) -> tuple[Entry, ...]:
 
 def _entry(node: yaml.Node, file: Path, unfinished: bool) -> Entry:
     where = f"{file}:{node.start_mark.line + 1}"
-    raw = yaml.safe_load(yaml.serialize(node))
+    raw = yaml.constructor.SafeConstructor().construct_document(node)
     try:
         model = EntryModel.model_validate(raw)
     except ValidationError as error:

@@ -95,13 +95,20 @@ def _attempt(work: Callable[[], T]) -> T | EmitFailure:
 
 
 def write_programs(
-    adapter: Adapter, pairs: Sequence[tuple[Case, Variant]], reports: Path
+    adapter: Adapter,
+    pairs: Sequence[tuple[Case, Variant]],
+    reports: Path,
+    taken: dict[Path, str] | None = None,
 ) -> Mapping[Key, Program | EmitFailure]:
-    """Write the programs of an adapter, and beside them the files that they import."""
+    """Write the programs of an adapter, and beside them the files that they import.
+
+    `taken` holds the case of each file that was written before, and is added to: no two cases have
+    one file.
+    """
+    taken = {} if taken is None else taken
     beside = {name: (adapter.folder / name).read_bytes() for name in adapter.model.beside}
     written: dict[Key, Program | EmitFailure] = {}
     made = texts(adapter, pairs)
-    taken: dict[Path, str] = {}
     for case, variant in pairs:
         key = (case.id, variant.id)
         text = made[key]

@@ -34,7 +34,7 @@ class Remaining:
         self._left = sum(planned.values())
         self._recorded, self._at_once, self._clock = recorded, at_once, clock
         self._trust = min(self._left * _TRUST, _TRUST_LIMIT) if recorded else 0.0
-        #: The clock starts when the first pair ends: before it, all programs are written.
+        #: The clock starts when the first pair ends: before it, programs are written and workers start.
         self._start: float | None = None
         self._done, self._finished = 0.0, 0
         self._said = self._estimate(0.0), clock()

@@ -11,9 +11,11 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from conformance.adapter import Adapter, Variant, find_adapter
 from conformance.capabilities import CAPABILITIES, required_by
@@ -175,7 +177,10 @@ class Runner:
         self.adapter, self.places, self.known = adapter, places, known
         self.pool = Pool(adapter, log)
         self.watch = Stopwatch()
+        #: Programs that are written and have not run yet.
         self._programs: dict[Key, Program | EmitFailure] = {}
+        #: The case that each file of a program is of.
+        self._files: dict[Path, str] = {}
 
     def start(self, variants: Sequence[Variant]) -> Mapping[str, str]:
         """Import the framework, and somebody's own recompute, and warm up. Returns versions; raises
@@ -190,7 +195,12 @@ class Runner:
         """Write the programs of these cases and variants, those that a variant can express."""
         wanted = [(c, v) for c, v in pairs if lacking(c, v) is None]
         with self.watch.stage("emitting"):
-            self._programs.update(write_programs(self.adapter, wanted, self.places.reports))
+            written = write_programs(self.adapter, wanted, self.places.reports, self._files)
+        self._programs.update(written)
+
+    def unwritten(self, case: Case, variant: Variant) -> bool:
+        """Whether a case needs a program on a variant, and has none that waits to be run."""
+        return (case.id, variant.id) not in self._programs and lacking(case, variant) is None
 
     def run(self, case: Case, variant: Variant) -> Result:
         """One case on one variant. Raises nothing: what goes wrong is a verdict."""
@@ -203,17 +213,18 @@ class Runner:
             return self._result(case, variant, (contradicted,))
         if (case.id, variant.id) not in self._programs:
             self.emit([(case, variant)])
-        program = self._programs[case.id, variant.id]
+        program = self._programs.pop((case.id, variant.id))
         if isinstance(program, EmitFailure):
             message = f"the adapter cannot write the program: {program.message}"
             verdict = _ended(Status.BROKEN, message, observed=program.traceback)
             return self._result(case, variant, (verdict,))
+        path = str(program_path(case.id, variant.id))
         with self.watch.stage("import"):
             unready = self.pool.ready(variant.name)
         with self.watch.stage("observing"):
             outcome = unready or self.pool.observe(program)
         if not isinstance(outcome, Finished):
-            return self._result(case, variant, (stopped(outcome),))
+            return self._result(case, variant, (stopped(outcome),), program=path)
         used: list[Expected] = []
 
         def expect(draws: Sequence[Draw] | None) -> Expected:
@@ -223,17 +234,27 @@ class Runner:
         with self.watch.stage("judging"):
             verdicts = verdicts_on(case, variant, expect, outcome.observation)
         expected = used[-1] if used else None
-        return self._result(case, variant, verdicts, outcome.observation, expected)
+        return self._result(case, variant, verdicts, outcome.observation, expected, path)
 
     def close(self) -> None:
         """Stop the worker process."""
         self.pool.close()
 
+    @cached_property
+    def _reference(self) -> Any:
+        """What says what is expected: the reference of the folder of adapters, or the suite's own."""
+        return _reference(self.places.adapters).load("expected")
+
+    @cached_property
+    def _threads(self) -> Any:
+        """The libraries that have threads, looked up once."""
+        return ThreadpoolController()
+
     def _contradicted(self, case: Case) -> Verdict | None:
         """The verdict on a case that quotes numbers which the reference does not come to."""
         if not case.printed_gradients and not case.printed_executions:
             return None
-        reference = _reference(self.places.adapters).load("expected")
+        reference = self._reference
         found: list[str] = reference.check_printed(case, reference.expect(case, "whole"))
         if not found:
             return None
@@ -242,11 +263,10 @@ class Runner:
         )
 
     def _expected(self, case: Case, variant: Variant, draws: Sequence[Draw] | None) -> Expected:
-        reference = _reference(self.places.adapters).load("expected")
         model = variant.model
         # The arrays are small: threads of BLAS would only wait for each other, and for the worker.
-        with threadpool_limits(1, user_api="blas"):
-            found: Expected = reference.expect(
+        with self._threads.limit(limits=1, user_api="blas"):
+            found: Expected = self._reference.expect(
                 case, model.discipline, saves=model.saves, draws=draws
             )
         return found
@@ -258,10 +278,7 @@ class Runner:
         verdicts: tuple[Verdict, ...],
         observation: Observation | None = None,
         expected: Expected | None = None,
+        program: str = "",
     ) -> Result:
-        emitted = isinstance(self._programs.get((case.id, variant.id)), Program)
-        program = str(program_path(case.id, variant.id)) if emitted else ""
         bare = Result(case.id, variant.id, verdicts, observation, expected, program)
-        return Result(
-            case.id, variant.id, verdicts, observation, expected, program, notes(self.known, bare)
-        )
+        return replace(bare, known=notes(self.known, bare))

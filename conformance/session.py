@@ -7,6 +7,7 @@ together in `<reports>/<adapter>.jsonl` at the end, the same with and without py
 
 from __future__ import annotations
 
+import itertools
 import platform
 import warnings
 from collections.abc import Container, Iterable, Iterator, Sequence
@@ -35,6 +36,8 @@ from conformance.spool import Spool
 from conformance.summary import AdapterRun, Tally, print_summary
 from conformance.verdict import Status, Verdict
 
+#: How many programs are written together, first and at most.
+_FIRST_BATCH, _LARGEST_BATCH = 4, 64
 #: Exit status of a run in which an adapter could not be started.
 BROKEN_ADAPTER = 3
 
@@ -67,11 +70,18 @@ class Suite:
         #: Of each adapter, what was selected before this shard of it was taken.
         self.selected: dict[str, set[Pair]] = {}
         self.runners = {c.adapter.name: self._runner(c) for c in selection.chosen}
+        self._by_file: dict[Path, list[Case]] = {}
+        for file, cases in itertools.groupby(selection.cases, lambda case: case.where.file):
+            self._by_file.setdefault(Path(file).resolve(), []).extend(cases)
         self._checks: dict[tuple[str, str], set[str]] = {}
         self._numbers: dict[tuple[str, str], int] = {}
         self._results: dict[tuple[str, str], Result] = {}
         self._left: dict[tuple[str, str], set[str]] = {}
         self._pairs: dict[str, list[tuple[Case, Variant]]] = {}
+        #: Where a pair stands in the list of its adapter.
+        self._places: dict[tuple[str, str], int] = {}
+        #: By adapter: for how many pairs programs are written next.
+        self._batches: dict[str, int] = {}
 
     # -- start ---------------------------------------------------------------------------------
 
@@ -130,9 +140,7 @@ class Suite:
     def items(self, file: CaseFile) -> Iterator[CheckItem]:
         """The items of a file: by case, then variant, then check."""
         broken = self.broken if self.given is None else self.given["conformance_broken"]
-        for case in self.selection.cases:
-            if Path(case.where.file).resolve() != file.path.resolve():
-                continue
+        for case in self._by_file.get(file.path.resolve(), ()):
             for chosen in self.selection.chosen:
                 if chosen.adapter.name in broken:
                     continue
@@ -189,6 +197,7 @@ class Suite:
                 if pair not in self._numbers:
                     self._numbers[pair] = len(self._numbers)
                     listed = self._pairs.setdefault(item.variant.adapter, [])
+                    self._places[pair] = len(listed)
                     listed.append((item.case, item.variant))
 
     # -- running -------------------------------------------------------------------------------
@@ -198,9 +207,9 @@ class Suite:
         pair = (case.id, variant.id)
         if pair not in self._results:
             runner = self.runners[variant.adapter]
-            pending = self._pairs.pop(variant.adapter, None)
-            if pending is not None:  # the first of this adapter: write all programs at once
-                runner.emit(pending)
+            if runner.unwritten(case, variant):
+                batch = self._batch(variant.adapter, pair)
+                runner.emit([one for one in batch if runner.unwritten(*one)])
             found = runner.run(case, variant)
             asked = self._checks[pair]
             verdicts = tuple(v for v in found.verdicts if v.check in asked or _stops(found, v))
@@ -220,6 +229,14 @@ class Suite:
         if not left:
             self._results.pop(pair, None)
             del self._left[pair]
+
+    def _batch(self, adapter: str, pair: tuple[str, str]) -> Sequence[tuple[Case, Variant]]:
+        """A pair and those that come after it, whose programs are formatted together: a few at first,
+        so that the first verdict does not wait for all programs."""
+        listed, place = self._pairs[adapter], self._places[pair]
+        size = self._batches.get(adapter, _FIRST_BATCH)
+        self._batches[adapter] = min(2 * size, _LARGEST_BATCH)
+        return listed[place : place + size]
 
     def asked(self, case: Case, variant: Variant, check: str) -> bool:
         """Whether a check of a case on a variant has an item in this run."""

@@ -24,7 +24,11 @@ _MERGE = "tag:yaml.org,2002:merge"
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
-class _Loader(yaml.SafeLoader):
+#: libyaml reads ten times as fast; PyYAML may have been built without it.
+_Safe: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_Safe):  # type: ignore[misc]
     """The safe loader; a scalar that cannot be made (the 99th of May) is an error with its place."""
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
@@ -78,6 +82,7 @@ class Marked:
 def load(text: str, file: str) -> Marked:
     """A YAML text with positions. Raises `CaseError` for what is not YAML, or names a key twice."""
     try:
+        _measure_depth(text, file)
         loader = _Loader(text)
         try:
             node = loader.get_single_node()
@@ -96,6 +101,18 @@ def load(text: str, file: str) -> Marked:
     except RecursionError as error:
         raise CaseError("values are nested too deep", where=file) from error
     return Marked(value, node, file)
+
+
+def _measure_depth(text: str, file: str) -> None:
+    """Refuse what is nested too deep before nodes are made of it, which goes as deep in C's stack."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_Safe):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise _too_much("levels", MAX_DEPTH, _position(file, event))
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
 
 
 def _measure(node: yaml.Node, file: str, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
@@ -124,13 +141,17 @@ def _measure(node: yaml.Node, file: str, known: dict[int, tuple[int, int]]) -> t
     depth = 1 + max((depth for _, depth in inner), default=0)
     for found, most, what in ((number, MAX_VALUES, "values"), (depth, MAX_DEPTH, "levels")):
         if found > most:
-            raise CaseError(
-                f"found more than {most} {what}, expected at most that many",
-                where=_position(file, node),
-                hint="an alias counts as often as it is used",
-            )
+            raise _too_much(what, most, _position(file, node))
     known[id(node)] = (number, depth)
     return known[id(node)]
+
+
+def _too_much(what: str, most: int, where: Position) -> CaseError:
+    return CaseError(
+        f"found more than {most} {what}, expected at most that many",
+        where=where,
+        hint="an alias counts as often as it is used",
+    )
 
 
 def _check_keys(node: yaml.MappingNode, file: str) -> None:
@@ -150,5 +171,7 @@ def _check_keys(node: yaml.MappingNode, file: str) -> None:
         seen.add(key.value)
 
 
-def _position(file: str, node: yaml.Node, shift: int = 0) -> Position:
-    return Position(file, node.start_mark.line + 1, node.start_mark.column + 1 + shift)
+def _position(file: str, node: yaml.Node | yaml.Event, shift: int = 0) -> Position:
+    mark = node.start_mark
+    assert mark is not None, "what is read from a text has a place in it"
+    return Position(file, mark.line + 1, mark.column + 1 + shift)

@@ -10,7 +10,8 @@ import functools
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +51,21 @@ class World:
     mask_alone: bool
     whole_merged: bool
     through: bool = False
+    #: What `words` has found, by statement.
+    _words: dict[Any, frozenset[str]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
-    def words(self, flow: Any, step: Any, active: Iterable[int] | None = None) -> frozenset[str]:
+    def words(self, flow: Any, step: Any) -> frozenset[str]:
         """What the gradients of a statement read: argument names, `out`, `mask`."""
+        found = self._words.get(step)
+        if found is None:
+            found = self._words[step] = self._read(flow, step)
+        return found
+
+    def _read(self, flow: Any, step: Any) -> frozenset[str]:
         op = step.statement.op
-        names = list(flow.differentiable(step, self.active if active is None else active))
+        names = flow.differentiable(step, self.active)
         if not names:
             return frozenset()
         if op in self.saves:
@@ -65,7 +76,7 @@ class World:
             found |= options[min(self.choice.get(op, 0), len(options) - 1)]
         return frozenset(found)
 
-    @property
+    @cached_property
     def region(self) -> frozenset[str]:
         """What the variant says of regions as a whole: the words of `REGION_SAVES`."""
         return frozenset(self.saves.get("region", "").replace(",", " ").split())

@@ -41,12 +41,14 @@ def expect(
     """
     if case.error is not None:
         return Expected(None, None, None, None, None, None, {}, None, case.error.type)
-    first, results = _values(case, draws)
+    first, results, known = _values(case, draws)
     results = dict(results)
-    executions = discipline_.executions(case, first, discipline, saves)
-    bytes_ = None
-    if case.procedure.kind != "inference":
-        bytes_ = memory.expected(case, first, discipline, saves)
+    key = (discipline, *sorted(saves.items()))
+    if key not in known:
+        executions = discipline_.executions(case, first, discipline, saves)
+        inference = case.procedure.kind == "inference"
+        known[key] = executions, None if inference else memory.expected(case, first, saves)
+    executions, bytes_ = known[key]
     if draws is None and case.uses(RANDOM):
         results = dict.fromkeys(results)
     elif _draws_anew(case):
@@ -65,17 +67,20 @@ def _draws_anew(case: Case) -> bool:
     return False
 
 
-#: What the last case without draws gave: the variants of an adapter ask for it one after the other.
-_last: dict[str, tuple[Case, tuple[Any, dict[str, Any]]]] = {}
+#: Executions and bytes, by discipline and what the variant saves.
+Counted = dict[tuple[Any, ...], tuple[Any, Any]]
+#: What the last case without draws gave: the variants of an adapter ask for it one after the other,
+#: and several of them for the same counts.
+_last: dict[str, tuple[Case, tuple[Any, dict[str, Any], Counted]]] = {}
 
 
-def _values(case: Case, draws: Sequence[Draw] | None) -> tuple[Any, dict[str, Any]]:
-    """The flow of the first forward pass, and what the procedure gives."""
+def _values(case: Case, draws: Sequence[Draw] | None) -> tuple[Any, dict[str, Any], Counted]:
+    """The flow of the first forward pass, what the procedure gives, and what was counted of it."""
     with tape.quiet():
         if draws is not None:
-            return _evaluated(case, flow.Draws(draws))
+            return *_evaluated(case, flow.Draws(draws)), {}
         if "last" not in _last or _last["last"][0] is not case:
-            _last["last"] = (case, _evaluated(case, None))
+            _last["last"] = (case, (*_evaluated(case, None), {}))
         return _last["last"][1]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +46,12 @@ class Made:
     dtype: str
     step: Step | None
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         """Bytes at its own dtype."""
         return self.size * int(tape.itemsize(self.dtype))
 
-    @property
+    @cached_property
     def floating(self) -> bool:
         """Whether a gradient can flow through it."""
         return bool(tape.is_float(self.dtype))
@@ -136,17 +137,20 @@ class Flow:
         """The tensors that depend differentiably on the named ones."""
         found = {self.leaves[name] for name in names}
         for step in self.steps():
-            if any(self.differentiable(step, found)):
+            if self.differentiable(step, found):
                 found |= {n for n in step.results if self.tensors[n].floating}
         return frozenset(found)
 
-    def differentiable(self, step: Step, active: Iterable[int]) -> Iterator[str]:
+    def differentiable(self, step: Step, active: Iterable[int]) -> list[str]:
         """The arguments of a statement that a gradient flows to."""
         chosen = active if isinstance(active, set | frozenset) else frozenset(active)
+        found: list[str] = []
         for name in OPERATIONS[step.statement.op].needs:
-            numbers = step.arguments.get(name, ())
-            if any(n in chosen and self.tensors[n].floating for n in numbers):
-                yield name
+            for number in step.arguments.get(name, ()):
+                if number in chosen and self.tensors[number].floating:
+                    found.append(name)
+                    break
+        return found
 
     def reached(self, active: frozenset[int], ends: Iterable[int]) -> frozenset[Step]:
         """The statements that a gradient passes on its way from `ends` to what is active."""
@@ -155,7 +159,7 @@ class Flow:
         for step in reversed(list(self.steps())):
             if wanted.isdisjoint(step.results):
                 continue
-            names = list(self.differentiable(step, active))
+            names = self.differentiable(step, active)
             if names:
                 found.add(step)
                 wanted |= {n for name in names for n in step.arguments[name] if n in active}

@@ -27,19 +27,26 @@ class Ledger:
 
     def __init__(self, flow: Any, *, views: bool, wide: bool) -> None:
         self.flow, self.views, self.wide = flow, views, wide
+        self._roots: dict[int, int] = {}
         self.free = {self.root(n) for n in (*flow.leaves.values(), *flow.outputs)}
 
     def root(self, number: int) -> int:
         """The tensor whose memory a tensor is."""
-        while self.views:
+        if not self.views:
+            return number
+        if number not in self._roots:
+            self._roots[number] = self._root(number)
+        return self._roots[number]
+
+    def _root(self, number: int) -> int:
+        while True:
             step = self.flow.tensors[number].step
             if step is None or step.statement.op not in flow_.VIEWS:
-                break
-            source = step.arguments["x"][0]
+                return number
+            source: int = step.arguments["x"][0]
             if self.flow.tensors[source].dtype != self.flow.tensors[number].dtype:
-                break
+                return number
             number = source
-        return number
 
     def add(self, kept: Kept, numbers: Iterable[int]) -> None:
         """Keep tensors."""
@@ -75,7 +82,7 @@ class Ledger:
         return int(out.size) * (4 if self.wide else 1)
 
 
-def expected(case: Case, flow: Any, discipline: str, saves: Mapping[str, str]) -> ExpectedMemory:
+def expected(case: Case, flow: Any, saves: Mapping[str, str]) -> ExpectedMemory:
     """Bytes beyond inputs, parameters, state, outputs and loss, at the tensors' own dtypes."""
     plain: list[int] = []
     recomputed: list[int] = []

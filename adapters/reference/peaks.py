@@ -33,6 +33,7 @@ class Backward:
             flow.tensors[n].nbytes for n in set(flow.outputs) if flow.tensors[n].step is not None
         )
         self.peak = 0
+        self._saved: dict[Any, dict[object, int]] = {}
 
     def run(self, *, recompute: bool) -> int:
         """The peak, with every region recomputed or run plainly."""
@@ -62,6 +63,12 @@ class Backward:
 
     def saved(self, item: Any) -> dict[object, int]:
         """What a statement's gradients read, or what a region keeps of what is around it."""
+        found = self._saved.get(item)
+        if found is None:
+            found = self._saved[item] = self._read(item)
+        return found
+
+    def _read(self, item: Any) -> dict[object, int]:
         found: dict[object, int] = {}
         if not isinstance(item, Call):
             if item in self.alive:

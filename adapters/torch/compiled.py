@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -17,7 +19,6 @@ from conformance.worker.observer import Observer as Base
 
 graphs: Any = load_file(Path(__file__).parent / "graphs.py", "conformance_adapter_torch_graphs")
 
-VARIANTS = ("compiled-aot-eager", "compiled-inductor", "memory-budget")
 #: One for the process: what is compiled is noted from the first observer on.
 GRAPHS = graphs.Graphs()
 
@@ -36,6 +37,7 @@ class Compiled(Base if TYPE_CHECKING else object):
         "retained memory": "live storages that compiled graphs have put out",
         "release": "live storages that compiled graphs have put out",
     }
+    together = False
 
     def __init__(self, variant: str) -> None:
         super().__init__(variant)
@@ -78,21 +80,15 @@ class Compiled(Base if TYPE_CHECKING else object):
             raise RuntimeError(f"no statement of {program.case} is in a graph that has run")
         return replace(run, executions=graphs.executions(program, path, seen, calls))
 
-    def retained(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any]
-    ) -> int | None:
-        return Base.retained(self, program, module, forward)
-
-    def leftovers(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any]
-    ) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
-        return Base.leftovers(self, program, module, forward)
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        yield  # graphs are noted for as long as a program is observed
 
     def held(self) -> int | None:
-        return sum(GRAPHS.alive())
+        return int(GRAPHS.live.nbytes)
 
     def alive(self) -> int | None:
-        return len(GRAPHS.alive())
+        return len(GRAPHS.live)
 
     def reset_peak(self) -> None:
         pass
@@ -101,4 +97,10 @@ class Compiled(Base if TYPE_CHECKING else object):
         return None
 
     def nbytes(self, value: object) -> int:
-        return GRAPHS.nbytes(value) if isinstance(value, torch.Tensor) else 0
+        return GRAPHS.live.size(value) if isinstance(value, torch.Tensor) else 0
+
+
+@cache
+def observer(eager: type[Base]) -> type[Base]:
+    """The observer of programs that `torch.compile` compiles, over that of eager ones."""
+    return type("CompiledObserver", (Compiled, eager), {})

@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from typing import Literal as OneOf
 from unittest import mock
@@ -20,12 +21,15 @@ from unittest import mock
 import torch
 from torch._dynamo import bytecode_transformation
 from torch._dynamo.backends import common
-from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._pytree import tree_leaves
 
+from conformance.adapter import load_file
 from conformance.observation import Execution, Phase
 from conformance.operations import OPERATIONS, RANDOM
 from conformance.program import Program, Site
+
+storages: Any = load_file(
+    Path(__file__).parent / "storages.py", "conformance_adapter_torch_storages"
+)
 
 Kind = OneOf["forward", "backward", "inference"]
 COMPILERS: Mapping[str, Kind] = {
@@ -72,7 +76,7 @@ class Graphs:
     """All graphs that AOTAutograd hands to compilers, and the storages that they put out."""
 
     compiled: list[Graph] = field(default_factory=list)
-    known: dict[int, tuple[StorageWeakRef, int]] = field(default_factory=dict)
+    live: Any = field(default_factory=storages.Storages)
 
     @contextmanager
     def watched(self) -> Iterator[Graphs]:
@@ -100,7 +104,7 @@ class Graphs:
                 graph.runs += 1
                 given = {_storage(value) for value in arguments if isinstance(value, torch.Tensor)}
                 results = call(arguments)
-                self._know(results, given)
+                self.live.know(results, given)
                 return results
 
             run._boxed_call = True  # type: ignore[attr-defined]
@@ -115,33 +119,12 @@ class Graphs:
         # it takes the code of another program that has a function of the same code, and its file
         bytecode_transformation._cached_cleaned_instructions.cache_clear()
         self.compiled.clear()
-        self.known.clear()
+        self.live.forget()
 
     def restart(self) -> None:
         """Begin to count from nothing."""
         for graph in self.compiled:
             graph.runs = 0
-
-    # -- memory --------------------------------------------------------------------------------
-
-    def _know(self, results: Any, given: set[int]) -> None:
-        for value in tree_leaves(results):
-            if isinstance(value, torch.Tensor) and _storage(value) not in given:
-                storage = value.untyped_storage()
-                reference = StorageWeakRef(storage)
-                self.known[reference.cdata] = (reference, storage.nbytes())
-
-    def alive(self) -> list[int]:
-        """Bytes of each storage that a graph has put out and that is still alive."""
-        gone = [key for key, (reference, _) in self.known.items() if reference.expired()]
-        for key in gone:
-            del self.known[key]
-        return [size for _, size in self.known.values()]
-
-    def nbytes(self, tensor: torch.Tensor) -> int:
-        """Bytes of a tensor that a graph has put out; 0 of any other."""
-        _, size = self.known.get(_storage(tensor), (None, 0))
-        return size
 
 
 def _storage(tensor: torch.Tensor) -> int:

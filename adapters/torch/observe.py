@@ -7,14 +7,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
 
 from conformance.adapter import load_file
@@ -25,23 +22,27 @@ from conformance.worker.observer import Observer as Base
 from conformance.worker.threads import entering
 from conformance.worker.trace import Trace
 
-compiled: Any = load_file(
-    Path(__file__).parent / "compiled.py", "conformance_adapter_torch_compiled"
-)
+_here = Path(__file__).parent
+storages: Any = load_file(_here / "storages.py", "conformance_adapter_torch_storages")
+
+
+#: The variants whose programs `torch.compile` compiles.
+COMPILED = ("compiled-aot-eager", "compiled-inductor", "memory-budget")
 
 
 class Dispatched(TorchDispatchMode):
-    """Notes every operation that reaches a kernel, with the line of the program it comes from.
+    """Notes every operation that reaches a kernel, with the line of the program it comes from, and
+    knows the storages that it puts out.
 
     Operations of the gradient itself come from no line of the program. An operation that early stop
     aborts before its kernel is never dispatched.
     """
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, live: Any) -> None:
         super().__init__()
-        self.trace = trace
+        self.trace, self.live = trace, live
         #: (statement, phase, number of that execution of the statement) -> operations
-        self.seen: dict[tuple[Site, Phase, int], list[str]] = defaultdict(list)
+        self.seen: dict[tuple[Site, Phase, int], list[Any]] = defaultdict(list)
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
@@ -50,8 +51,10 @@ class Dispatched(TorchDispatchMode):
         # checkpoint's own hooks detach what they unpack, on whatever line that happens
         if site is not None and func is not torch.ops.aten.detach.default:
             phase = self.trace.phase
-            self.seen[site, phase, self.trace.begun[site, phase]].append(str(func))
-        return func(*args, **(kwargs or {}))
+            self.seen[site, phase, self.trace.begun[site, phase]].append(func)
+        result = func(*args, **(kwargs or {}))
+        self.live.know(result)
+        return result
 
     def statements(self) -> Counter[tuple[Site, Phase]]:
         """Executions of each statement: those that dispatched all that its first forward did."""
@@ -66,49 +69,19 @@ class Dispatched(TorchDispatchMode):
         return found
 
 
-class LiveStorages(TorchDispatchMode):
-    """Knows every storage that an operation has put out and that is still alive.
+class Stored(TorchDispatchMode):
+    """Knows every storage that an operation puts out."""
 
-    Between two operations storages are only freed, so that the most bytes alive after any of them
-    is the peak, but for what a kernel takes for itself and gives back.
-    """
-
-    def __init__(self) -> None:
+    def __init__(self, live: Any) -> None:
         super().__init__()
-        self.known: dict[int, tuple[StorageWeakRef, int]] = {}
-        self.total = 0  # bytes of what is known, freed since or not
-        self.highest = 0
+        self.live = live
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
         result = func(*args, **(kwargs or {}))
-        for value in tree_leaves(result):
-            if isinstance(value, torch.Tensor):
-                storage = value.untyped_storage()
-                reference = StorageWeakRef(storage)
-                _, before = self.known.get(reference.cdata, (None, 0))
-                self.known[reference.cdata] = (reference, storage.nbytes())
-                self.total += storage.nbytes() - before
-        if self.total > self.highest:
-            self.highest = max(self.highest, self.nbytes())
+        self.live.know(result)
         return result
-
-    def nbytes(self) -> int:
-        """Bytes of all storages that are alive."""
-        self._forget()
-        return self.total
-
-    def count(self) -> int:
-        """How many storages are alive."""
-        self._forget()
-        return len(self.known)
-
-    def _forget(self) -> None:
-        expired = torch.UntypedStorage._expired  # as StorageWeakRef.expired does, for each of many
-        gone = [key for key in self.known if expired(key)]
-        for key in gone:
-            self.total -= self.known.pop(key)[1]
 
 
 class Observer(Base):
@@ -122,12 +95,20 @@ class Observer(Base):
         "release": "TorchDispatchMode, live storages",
     }
 
+    together = True
+    rehearsals = 0  # an eager kernel keeps nothing from run to run
+
     def __new__(cls, variant: str) -> Observer:
-        return super().__new__(CompiledObserver if variant in compiled.VARIANTS else cls)
+        if variant not in COMPILED:
+            return super().__new__(cls)
+        # Imported where it is needed: Dynamo takes as long as PyTorch itself.
+        module = load_file(_here / "compiled.py", "conformance_adapter_torch_compiled")
+        kind: type[Observer] = module.observer(cls)
+        return super().__new__(kind)
 
     def __init__(self, variant: str) -> None:
         super().__init__(variant)
-        self._live: LiveStorages | None = None
+        self._live: Any = None
 
     def warm_up(self) -> None:
         torch.set_num_threads(1)
@@ -160,17 +141,17 @@ class Observer(Base):
         return torch.rand(4, generator=generator).numpy()
 
     def held(self) -> int | None:
-        return None if self._live is None else self._live.nbytes()
+        return None if self._live is None else int(self._live.nbytes)
 
     def reset_peak(self) -> None:
         if self._live is not None:
-            self._live.highest = self._live.nbytes()
+            self._live.highest = self._live.nbytes
 
     def peak(self) -> int | None:
-        return None if self._live is None else self._live.highest
+        return None if self._live is None else int(self._live.highest)
 
     def alive(self) -> int | None:
-        return None if self._live is None else self._live.count()
+        return None if self._live is None else len(self._live)
 
     def unobserved(self, program: Program) -> Mapping[str, str]:
         if program.procedure != "functional":
@@ -182,32 +163,22 @@ class Observer(Base):
 
     @contextmanager
     def counting(self, trace: Trace) -> Iterator[Callable[[], Counts]]:
-        with Dispatched(trace) as mode, entering(lambda: mode):
-            yield mode.statements
-
-    def retained(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any]
-    ) -> int | None:
         gc.collect()
-        with self.watching():
-            return super().retained(program, module, forward)
-
-    def leftovers(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any]
-    ) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
-        with self.watching():
-            return super().leftovers(program, module, forward)
+        self._live = storages.Storages()
+        try:
+            with Dispatched(trace, self._live) as mode, entering(lambda: mode):
+                yield mode.statements
+        finally:
+            self._live = None
 
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Know the storages that operations inside the `with` put out."""
-        live = self._live = LiveStorages()
+        gc.collect()
+        live = self._live = storages.Storages()
+        mode = Stored(live)
         try:
-            with live, entering(lambda: live):
+            with mode, entering(lambda: mode):
                 yield
         finally:
             self._live = None
-
-
-class CompiledObserver(compiled.Compiled, Observer):  # type: ignore[misc, name-defined]
-    """Observes programs that `torch.compile` compiles."""

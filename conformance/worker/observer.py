@@ -48,6 +48,13 @@ class Observer(ABC):
     #: What follows a program's lines while executions are counted.
     tracing: type[Trace] = Trace
 
+    #: Whether `held`, `peak` and `alive` tell of a program inside `counting`, too, so that one run is
+    #: read for both.
+    together = False
+
+    #: Runs that `retained` makes before the one that it reads, to fill the framework's caches.
+    rehearsals = 1
+
     def __init__(self, variant: str) -> None:
         self.variant = variant
         self._good: Run | None = None
@@ -153,12 +160,20 @@ class Observer(ABC):
         unobserved: Mapping[str, str],
     ) -> Run:
         """`run` with what the passes after the first see of the program, run again for each."""
-        if "executions" not in unobserved:
-            run = self.count(program, module, forward, run)
-        if "retained memory" not in unobserved and program.procedure in BACKWARD_PROCEDURES:
-            self.highest = None
-            kept = self.retained(program, module, forward)
-            run = replace(run, retained=kept, peak=self.highest)
+        counted = "executions" not in unobserved
+        kept = "retained memory" not in unobserved and program.procedure in BACKWARD_PROCEDURES
+        # What tells the draws copies them, and would be seen among the program's own tensors.
+        if counted and kept and self.together and not program.random:
+            meter = Meter(self)
+            run = self.count(program, module, forward, run, meter)
+            run = replace(run, retained=meter.retained, peak=meter.highest)
+        else:
+            if counted:
+                run = self.count(program, module, forward, run)
+            if kept:
+                self.highest = None
+                retained = self.retained(program, module, forward)
+                run = replace(run, retained=retained, peak=self.highest)
         if program.release and "release" not in unobserved:
             held, alive = self.leftovers(program, module, forward)
             run = replace(run, held=held, alive=alive)
@@ -212,10 +227,23 @@ class Observer(ABC):
             return False
         return self._good is not None and computes_alike(run, self._good)
 
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """What has to be on while `held`, `peak` and `alive` are to tell of a program."""
+        yield
+
     def count(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run
+        self,
+        program: Program,
+        module: ModuleType,
+        forward: Callable[..., Any],
+        run: Run,
+        meter: Meter | None = None,
     ) -> Run:
-        """`run` with executions and draws, by following the program's lines."""
+        """`run` with executions and draws, by following the program's lines.
+
+        A `meter` reads memory in the same run; it is given only where `together` says so.
+        """
         draws: list[Draw] = []
 
         def drawn(site: Site, phase: Phase, names: Mapping[str, Any]) -> None:
@@ -223,9 +251,13 @@ class Observer(ABC):
             if leaf is not None:
                 draws.append(Draw(site.region, site.label, phase, np.array(leaf.array)))
 
-        trace = self.tracing(program, on_statement=drawn)
+        follow = drawn if program.random else None
+        read = None if meter is None else meter.on_phase
+        trace = self.tracing(program, on_statement=follow, on_phase=read)
         with trace.active(), self.counting(trace) as statements:
             module.run(forward)
+            if meter is not None:
+                meter.finish()
             self.settle()
         found = executions(trace.entered, statements())
         return replace(run, executions=found, draws=tuple(draws) if program.random else None)
@@ -244,39 +276,18 @@ class Observer(ABC):
     ) -> int | None:
         """Bytes held when the first backward pass starts, beyond inputs, parameters and outputs.
 
-        The baseline is read when the forward pass starts, when the inputs are there already; what
-        the frame of `run` holds then (outputs, loss) is subtracted. Runs twice and keeps the second
-        result: the first warms caches up. Leaves the peak since the baseline in `highest`.
+        The program runs `rehearsals` times before the run that is read. Leaves the peak since the
+        baseline in `highest`. `Meter` says what is read when.
         """
-        found: int | None = None
-        for _ in range(2):
-            before: list[int | None] = []
-            readings: list[int | None] = []
-
-            def on_phase(
-                label: str,
-                frame: FrameType,
-                before: list[int | None] = before,
-                readings: list[int | None] = readings,
-            ) -> None:
-                if label == "forward" and not before:
+        with self.watching():
+            for _ in range(self.rehearsals + 1):
+                meter = Meter(self)
+                with Trace(program, on_phase=meter.on_phase).active():
+                    module.run(forward)
+                    meter.finish()
                     self.settle()
-                    before += [self.held(), self.frame_bytes(frame)]
-                    self.reset_peak()
-                elif label == "backward" and not readings:
-                    self.settle()
-                    readings += [self.held(), self.frame_bytes(frame)]
-
-            with Trace(program, on_phase=on_phase).active():
-                module.run(forward)
-                highest = self.peak()
-                self.settle()
-            if len(before) != 2 or len(readings) != 2 or None in before or None in readings:
-                return None
-            self.highest = None if highest is None else highest - before[0]  # type: ignore[operator]
-            grown = [after - at for after, at in zip(readings, before, strict=True)]  # type: ignore[operator]
-            found = grown[0] - grown[1]
-        return found
+        self.highest = meter.highest
+        return meter.retained
 
     def leftovers(
         self, program: Program, module: ModuleType, forward: Callable[..., Any]
@@ -287,17 +298,18 @@ class Observer(ABC):
         """
         held: list[int | None] = []
         alive: list[int | None] = []
-        self.settle()
-        gc.disable()
-        try:
-            for _ in range(program.release):
-                module.run(forward)
-                self.wait()
-                held.append(self.held())
-                alive.append(self.alive())
-        finally:
-            gc.enable()
-            gc.collect()
+        with self.watching():
+            self.settle()
+            gc.disable()
+            try:
+                for _ in range(program.release):
+                    module.run(forward)
+                    self.wait()
+                    held.append(self.held())
+                    alive.append(self.alive())
+            finally:
+                gc.enable()
+                gc.collect()
         return (
             None if None in held else tuple(n for n in held if n is not None),
             None if None in alive else tuple(n for n in alive if n is not None),
@@ -346,6 +358,57 @@ class Observer(ABC):
     def _array(self, value: Any) -> Array:
         leaf = self.leaf(value)
         return np.array(value if leaf is None else leaf.array)
+
+
+class Meter:
+    """Reads what is held when the first forward pass of a run starts and when the first backward pass
+    does.
+
+    The inputs are there at the first reading, and belong to the baseline. What the variables of `run`
+    hold (inputs, outputs, loss) is subtracted from both. `retained` and `highest`, the peak beyond
+    the baseline, are bytes, and `None` where the run was not read at both moments or the observer
+    cannot tell.
+    """
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        #: Bytes held, and those of them that the variables of `run` hold.
+        self._before: tuple[int | None, int] | None = None
+        self._after: tuple[int | None, int] | None = None
+        self._peak: int | None = None
+
+    def on_phase(self, label: str, frame: FrameType) -> None:
+        """For `Trace`: called when a line starts a phase."""
+        if label == "forward" and self._before is None:
+            self._before = self._read(frame)
+            self._observer.reset_peak()
+        elif label == "backward" and self._after is None:
+            self._after = self._read(frame)
+
+    def finish(self) -> None:
+        """To be called when the run is over."""
+        self._peak = self._observer.peak()
+
+    @property
+    def retained(self) -> int | None:
+        """Bytes held when backward starts, beyond the baseline and the variables of `run`."""
+        if self._before is None or self._after is None:
+            return None
+        (before, mine), (after, mine_after) = self._before, self._after
+        if before is None or after is None:
+            return None
+        return after - before - (mine_after - mine)
+
+    @property
+    def highest(self) -> int | None:
+        """The most bytes held at any time since the baseline, beyond it."""
+        if self.retained is None or self._before is None or self._before[0] is None:
+            return None
+        return None if self._peak is None else self._peak - self._before[0]
+
+    def _read(self, frame: FrameType) -> tuple[int | None, int]:
+        self._observer.settle()
+        return self._observer.held(), self._observer.frame_bytes(frame)
 
 
 def told_apart(run: Run, other: Run) -> Run:

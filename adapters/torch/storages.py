@@ -1,0 +1,65 @@
+"""The storages of PyTorch that are alive: known from the operation that puts them out until they are
+freed.
+
+A storage's Python object lives as long as the storage (PyTorch keeps it for as long as anything in C++
+holds the memory), so that a weak reference to it tells of the moment when the memory is given back.
+Nothing has to be looked through: what an operation costs does not depend on how many are alive.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Collection
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+
+class Storages:
+    """Storages that are alive, their bytes, and the most bytes that were alive at any time.
+
+    Between two operations storages are only freed, so that the most bytes alive after any of them
+    is the peak, but for what a kernel takes for itself and gives back.
+    """
+
+    def __init__(self) -> None:
+        #: By address: the reference that tells when the storage is freed, and its bytes.
+        self._alive: dict[int, tuple[weakref.ref[Any], int]] = {}
+        self.nbytes = 0
+        self.highest = 0
+
+    def __len__(self) -> int:
+        return len(self._alive)
+
+    def know(self, values: Any, given: Collection[int] = ()) -> None:
+        """Know the storages of all tensors in what an operation has put out, but for those at the
+        addresses that were `given` to it."""
+        for value in (values,) if isinstance(values, torch.Tensor) else tree_leaves(values):
+            if isinstance(value, torch.Tensor) and not value.is_meta:
+                storage = value.untyped_storage()
+                if storage._cdata not in given:
+                    self._know(storage)
+        self.highest = max(self.highest, self.nbytes)
+
+    def size(self, tensor: torch.Tensor) -> int:
+        """Bytes of a tensor's storage if it is known; 0 of any other."""
+        _, size = self._alive.get(tensor.untyped_storage()._cdata, (None, 0))
+        return size
+
+    def forget(self) -> None:
+        """Know nothing any more."""
+        self._alive.clear()
+        self.nbytes = self.highest = 0
+
+    def _know(self, storage: Any) -> None:
+        key, size = storage._cdata, storage.nbytes()
+        reference, before = self._alive.get(key, (None, 0))
+        if size == before and reference is not None:
+            return
+        self._alive[key] = (reference or weakref.ref(storage, lambda _: self._freed(key)), size)
+        self.nbytes += size - before
+
+    def _freed(self, key: int) -> None:
+        _, size = self._alive.pop(key)
+        self.nbytes -= size
