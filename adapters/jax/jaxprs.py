@@ -49,6 +49,7 @@ MASKS = frozenset({"random_bits", "reduce_sum"})
 #: What a mask is made of last, where a rerun may need it alone.
 LAST = {"dropout": "lt", "rrelu": "max"}
 
+_PLAIN = (bool, int, str)
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 
@@ -329,8 +330,7 @@ class Walk:
 
     def _apply(self, equation: Any, operands: list[Value], place: Place | None) -> list[Value]:
         primitive, params = equation.primitive, equation.params
-        spelled = _ADDRESS.sub("", str(sorted((k, str(v)) for k, v in params.items())))
-        what = (primitive.name, spelled)
+        what = (primitive.name, *((name, _spelled(params[name])) for name in sorted(params)))
         numbers = tuple(operand.number for operand in operands)
         forms = tuple(self._operand_form(operand, place) for operand in operands)
         results = []
@@ -401,14 +401,15 @@ class Walk:
         if traceback is None:
             return None
         lines: list[int] = []
-        for entry in reversed(traceback.frames):
-            if entry.file_name != self.program.file:
+        for code, instruction in zip(*map(reversed, traceback.raw_frames()), strict=True):
+            if code.co_filename != self.program.file:
                 continue
-            site = self.program.lines.get(entry.line_num)
+            line = traceback.code_addr2line(code, instruction)
+            site = self.program.lines.get(line)
             if site is not None and site.kind == "statement":
-                own = places.starts(self.program.text)[entry.line_num]
+                own = places.starts(self.program.text)[line]
                 return Place(site, (*lines, own), frame)
-            lines.append(entry.line_num)
+            lines.append(line)
         return None
 
     # -- values --------------------------------------------------------------------------------
@@ -424,6 +425,17 @@ class Walk:
                 several = primitive.multiple_results
                 self._values[number] = results[index] if several else results
         return self._values[number]
+
+
+def _spelled(parameter: Any) -> object:
+    """A parameter of an equation, so that equal ones are equal: as text without addresses, where it is
+    none of the types that most are of."""
+    kind = type(parameter)
+    if kind is tuple:
+        return tuple(map(_spelled, parameter))
+    if parameter is None or kind in _PLAIN or isinstance(parameter, np.dtype):
+        return kind, parameter
+    return _ADDRESS.sub("", str(parameter))
 
 
 def _draws(jaxpr: Any) -> bool:
