@@ -13,19 +13,26 @@ from conformance.case import Case, Tolerance
 GROWTH = 10.0
 
 
-def bound(
-    expected: NDArray[np.float64], tolerance: Tolerance, peak: float = 0.0
-) -> NDArray[np.float64]:
+def bound(expected: NDArray[np.float64], tolerance: Tolerance) -> NDArray[np.float64]:
     """Element by element, the greatest distance from `expected` that is tolerated.
 
     `atol` is meant for arrays of magnitude 1: it grows with the largest element, because a small
-    element of an array with large ones is what their sum has left over. `peak` is the magnitude of
-    that element where `expected` may lack it.
+    element of an array with large ones is what their sum has left over.
     """
-    sizes = np.abs(expected)
-    finite = sizes[np.isfinite(sizes)]
-    magnitude = max(1.0, peak, float(np.max(finite, initial=0.0)))
-    return np.asarray(tolerance.atol * magnitude + tolerance.rtol * sizes)
+    return bounds(np.reshape(expected, (1, -1)), tolerance).reshape(np.shape(expected))
+
+
+def bounds(
+    rows: NDArray[np.float64], tolerance: Tolerance, peaks: float | NDArray[np.float64] = 0.0
+) -> NDArray[np.float64]:
+    """What `bound` says of several arrays of one size, each a row.
+
+    `peaks` are the magnitudes of their largest elements, where those may not be among the rows'.
+    """
+    sizes = np.abs(rows)
+    largest = np.max(sizes, axis=1, initial=1.0, where=np.isfinite(sizes))
+    scaled = tolerance.atol * np.maximum(largest, peaks)
+    return np.asarray(scaled[:, np.newaxis] + tolerance.rtol * sizes)
 
 
 def against_others(case: Case, accuracy: Mapping[str, float]) -> Tolerance:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest import mock
 
@@ -49,10 +49,13 @@ class Executable:
 @dataclass(frozen=True)
 class Called:
     """One call of an executable. `copies` are the buffers in what its second result holds, by address,
-    that repeat an argument or another result: (address, bytes)."""
+    that repeat an argument or another result: (address, bytes). `given` and `gave` are the leaves of its
+    arguments and of its results, where they are kept."""
 
     executable: Executable
     copies: Mapping[int, int]
+    given: tuple[Any, ...] = ()
+    gave: tuple[Any, ...] = ()
 
 
 class Executables:
@@ -61,13 +64,15 @@ class Executables:
     def __init__(self, program: Program) -> None:
         self._program = program
         self._known: list[Executable] = []
+        self._keep = False
         #: Of the last time that it was active, in order.
         self.calls: list[Called] = []
 
     @contextmanager
-    def active(self) -> Iterator[None]:
-        """Inside the `with`, the program's jitted functions run as the executables known here."""
-        self.calls = []
+    def active(self, *, keep: bool = False) -> Iterator[None]:
+        """Inside the `with`, the program's jitted functions run as the executables known here. `keep`
+        says whether their arguments and results are kept, for `taken`."""
+        self.calls, self._keep = [], keep
         original = jax.jit
 
         def jit(function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -90,8 +95,16 @@ class Executables:
             found = Executable(function.__qualname__, kind, traced.jaxpr, compiled)
             self._known.append(found)
         result = found.compiled(*arguments)
-        self.calls.append(Called(found, _copies(found.jaxpr, arguments, result)))
+        kept = (jax.tree.leaves(part) if self._keep else () for part in (arguments, result))
+        copies = _copies(found.jaxpr, arguments, result)
+        self.calls.append(Called(found, copies, *map(tuple, kept)))
         return result
+
+    def taken(self) -> list[Called]:
+        """The calls with what they were given and gave, which is kept no longer."""
+        found = self.calls
+        self.calls = [replace(called, given=(), gave=()) for called in found]
+        return found
 
 
 def _kind(arguments: tuple[Any, ...]) -> tuple[Any, ...]:

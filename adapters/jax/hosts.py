@@ -22,10 +22,21 @@ from conformance.worker.trace import Trace
 SOURCES = frozenset({"uniform_from", "numpy_uniform", "python_uniform"})
 
 
+def draws(program: Program) -> bool:
+    """Whether a program draws so."""
+    return any(site.op in SOURCES for site in program.lines.values())
+
+
 @contextmanager
 def drawing(program: Program) -> Iterator[list[Draw]]:
-    """The draws made inside the `with`, in order; under `rerun` those after backward has started."""
+    """The draws made inside the `with`, in order; under `rerun` those after backward has started.
+
+    Lines are followed, which slows all Python down, only where the program draws so.
+    """
     found: list[Draw] = []
+    if not draws(program):
+        yield found
+        return
     original = jnp.asarray
     trace = Trace(program)
 

@@ -18,7 +18,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Literal
+from jax.extend.core import Literal, Primitive
 
 from conformance.adapter import load_file
 from conformance.operations import OPERATIONS, RANDOM
@@ -32,20 +32,24 @@ IDENTITIES = frozenset({"copy", "copy_p", "reduce_precision", "optimization_barr
 #: Parameters that hold the function that a primitive calls.
 CALLED = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 RECOMPUTED = frozenset({"remat", "remat2", "checkpoint"})
-CALLS = RECOMPUTED | {
-    "jit",
-    "pjit",
-    "closed_call",
-    "core_call",
-    "custom_jvp_call",
-    "custom_vjp_call",
-    "custom_vjp_call_jaxpr",
-}
+JITTED = frozenset({"jit", "pjit"})
+CALLS = (
+    RECOMPUTED
+    | JITTED
+    | {
+        "closed_call",
+        "core_call",
+        "custom_jvp_call",
+        "custom_vjp_call",
+        "custom_vjp_call_jaxpr",
+    }
+)
 #: What of an operation with a `mask` of its own (`conformance.operations`) makes that mask.
 MASKS = frozenset({"random_bits", "reduce_sum"})
 #: What a mask is made of last, where a rerun may need it alone.
 LAST = {"dropout": "lt", "rrelu": "max"}
 
+_PLAIN = (bool, int, str)
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 
@@ -129,6 +133,34 @@ class Walk:
             self._escape(value)
         return tuple(self.events[start:])
 
+    def calls(self, calls: Sequence[Any]) -> tuple[Event, ...]:
+        """Walk what a program has called, in order, and return the equations that have a statement.
+
+        Each call has the `executable.jaxpr` that was traced, and the arrays that it was `given` and
+        that it `gave`. An array that a call before it gave is the value that it was there.
+        """
+        start = len(self.events)
+        known: dict[int, Value] = {}
+        for called in calls:
+            closed = called.executable.jaxpr
+            given = [known.get(id(array)) or self._given(array) for array in called.given]
+            constants = self._constants(closed)
+            found = self._evaluate(closed.jaxpr, constants, given, None, "", 0, 1)
+            for value in (*given, *found):
+                self._escape(value)
+            known.update(zip(map(id, called.gave), found, strict=True))
+        return tuple(self.events[start:])
+
+    def _given(self, array: Any) -> Value:
+        """An array that a program has made outside what it calls. Known as a constant are the inputs,
+        which are equal to those of a walk before, and numbers such as a cotangent of one."""
+        constant = self._constant_key(array)
+        if constant in self._numbers or np.shape(array) == ():
+            return self._constant(array)
+        number = self._number(("given", constant))
+        self._made.setdefault(number, (_Computed(lambda: array), {}, (), 0))
+        return Value(number, None, number)
+
     # -- the walk ------------------------------------------------------------------------------
 
     def _evaluate(
@@ -158,7 +190,10 @@ class Walk:
             if called is not None:
                 inner, consts = called
                 own = self._frames + 1 if name in RECOMPUTED else block
+                before = len(self._numbers)
                 results = self._evaluate(inner, consts, operands, place, names, own, times)
+                if name in JITTED:
+                    self._make_by(equation, operands, results, before)
             elif name == "scan":
                 results = self._loop(equation, operands, place, names, block, times)
             elif name == "cond":
@@ -295,8 +330,7 @@ class Walk:
 
     def _apply(self, equation: Any, operands: list[Value], place: Place | None) -> list[Value]:
         primitive, params = equation.primitive, equation.params
-        spelled = _ADDRESS.sub("", str(sorted((k, str(v)) for k, v in params.items())))
-        what = (primitive.name, spelled)
+        what = (primitive.name, *((name, _spelled(params[name])) for name in sorted(params)))
         numbers = tuple(operand.number for operand in operands)
         forms = tuple(self._operand_form(operand, place) for operand in operands)
         results = []
@@ -306,6 +340,17 @@ class Walk:
             form = self._number(("form", what, forms, index))
             results.append(Value(number, place, form))
         return results
+
+    def _make_by(
+        self, equation: Any, operands: Sequence[Value], results: Sequence[Value], before: int
+    ) -> None:
+        """Have the results of a jitted function that are new since number `before` computed by a call
+        of it: it is compiled already, and its single primitives are not."""
+        given = tuple(operand.number for operand in operands)
+        for index, result in enumerate(results):
+            made = self._made[result.number][0]
+            if result.number >= before and isinstance(made, Primitive):
+                self._made[result.number] = (equation.primitive, equation.params, given, index)
 
     def _operand_form(self, operand: Value, place: Place | None) -> object:
         """An operand as a form knows it: a scalar constant, the same place's work, or just there."""
@@ -336,10 +381,13 @@ class Walk:
         return [self._constant(constant) for constant in closed.consts]
 
     def _constant(self, constant: Any) -> Value:
-        array = np.asarray(jax.random.key_data(constant) if _is_key(constant) else constant)
-        number = self._number(("constant", str(array.dtype), array.shape, array.tobytes()))
+        number = self._number(self._constant_key(constant))
         self._made.setdefault(number, (None, constant, (), 0))
         return Value(number, None, number)
+
+    def _constant_key(self, constant: Any) -> object:
+        array = np.asarray(jax.random.key_data(constant) if _is_key(constant) else constant)
+        return "constant", str(array.dtype), array.shape, array.tobytes()
 
     def _number(self, key: object) -> int:
         return self._numbers.setdefault(key, len(self._numbers))
@@ -353,14 +401,15 @@ class Walk:
         if traceback is None:
             return None
         lines: list[int] = []
-        for entry in reversed(traceback.frames):
-            if entry.file_name != self.program.file:
+        for code, instruction in zip(*map(reversed, traceback.raw_frames()), strict=True):
+            if code.co_filename != self.program.file:
                 continue
-            site = self.program.lines.get(entry.line_num)
+            line = traceback.code_addr2line(code, instruction)
+            site = self.program.lines.get(line)
             if site is not None and site.kind == "statement":
-                own = places.starts(self.program.text)[entry.line_num]
+                own = places.starts(self.program.text)[line]
                 return Place(site, (*lines, own), frame)
-            lines.append(entry.line_num)
+            lines.append(line)
         return None
 
     # -- values --------------------------------------------------------------------------------
@@ -376,6 +425,17 @@ class Walk:
                 several = primitive.multiple_results
                 self._values[number] = results[index] if several else results
         return self._values[number]
+
+
+def _spelled(parameter: Any) -> object:
+    """A parameter of an equation, so that equal ones are equal: as text without addresses, where it is
+    none of the types that most are of."""
+    kind = type(parameter)
+    if kind is tuple:
+        return tuple(map(_spelled, parameter))
+    if parameter is None or kind in _PLAIN or isinstance(parameter, np.dtype):
+        return kind, parameter
+    return _ADDRESS.sub("", str(parameter))
 
 
 def _draws(jaxpr: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType, ModuleType
@@ -19,10 +19,10 @@ from jax.extend.core import set_current_trace, take_current_trace
 from conformance.adapter import load_file
 from conformance.observation import Array, Draw, Execution, Leaf, Observation, Phase, Run
 from conformance.program import Program, Site
+from conformance.worker.observer import Meter, told_apart
 from conformance.worker.observer import Observer as Base
-from conformance.worker.observer import told_apart
+from conformance.worker.phases import announced
 from conformance.worker.threads import entering
-from conformance.worker.trace import Trace
 
 _here = Path(__file__).parent
 jaxprs: Any = load_file(_here / "jaxprs.py", "conformance_adapter_jax_jaxprs")
@@ -32,6 +32,10 @@ hlo: Any = load_file(_here / "hlo.py", "conformance_adapter_jax_hlo")
 
 #: By region, statement and primitive.
 Held = Counter[tuple[str, str, str]]
+
+
+class _EnoughSeen(BaseException):  # which no program catches
+    """Ends a run of which nothing more is to be seen."""
 
 
 class Observer(Base):
@@ -111,7 +115,7 @@ class Observer(Base):
         return np.array(jax.random.uniform(generator, (4,)))
 
     def values(self, program: Program, module: ModuleType, forward: Callable[..., Any]) -> Run:
-        with self._executables.active():
+        with self._executables.active(keep=self._jitted):
             return super().values(program, module, forward)
 
     # -- memory --------------------------------------------------------------------------------
@@ -141,25 +145,25 @@ class Observer(Base):
     def retained(
         self, program: Program, module: ModuleType, forward: Callable[..., Any]
     ) -> int | None:
-        """As the base class says, but in one run: the values' pass has filled all caches.
+        """As the base class says, but in one run: the values' pass has filled all caches. Eagerly it
+        ends where backward would start: no peak is read.
 
         Where forward and backward are jitted apart, all that backward reads comes out of the first:
         inputs and outputs once more, in buffers of their own, which recompute has no part in.
         """
-        found: dict[str, int] = {}
+        meter = Meter(self)
 
         def on_phase(label: str, frame: FrameType) -> None:
-            if label not in found:
-                self.settle()
-                held = self.held()
-                assert held is not None
-                found[label] = held - self.frame_bytes(frame)
-                if label == "backward" and self._two_phase:
-                    found[label] -= sum(self._executables.calls[0].copies.values())
+            meter.on_phase(label, frame)
+            if label == "backward" and not self._jitted:
+                raise _EnoughSeen
 
-        with Trace(program, on_phase=on_phase).active(), self._executables.active():
-            module.run(forward)
-        return found["backward"] - found["forward"] if len(found) == 2 else None
+        phases = announced(program, module, on_phase)
+        with phases as run, self._executables.active(), suppress(_EnoughSeen):
+            run(forward)
+        if meter.retained is None or not self._two_phase:
+            return meter.retained
+        return meter.retained - sum(self._executables.calls[0].copies.values())
 
     def _peak(self) -> int:
         """Bytes at most beyond the arguments: while an executable runs it holds its temporaries and
@@ -179,10 +183,15 @@ class Observer(Base):
         walk = jaxprs.Walk(program)
         alone = walk.run(jax.make_jaxpr(lambda: _arrays(_forward(module, forward)))())
         known = walk.known = jaxprs.signatures(walk, alone)
-        with hosts.drawing(program) as drawn, entering(_same_trace):
-            closed = jax.make_jaxpr(lambda: _arrays(module.run(forward)))()
+        drawn: list[Draw] = []
+        if self._jitted and not hosts.draws(program):  # what was compiled says all
+            events = walk.calls(self._executables.taken())
+        else:
+            with hosts.drawing(program) as drawn, entering(_same_trace):
+                closed = jax.make_jaxpr(lambda: _arrays(module.run(forward)))()
+            events = walk.run(closed)
         higher = program.procedure in ("second_order", "third_order")
-        counts = jaxprs.count(walk.run(closed), known, higher=higher)
+        counts = jaxprs.count(events, known, higher=higher)
         rerun, shown = counts.rerun, list(known)
         if self._jitted:
             held = _held(program, self._executables.calls)

@@ -6,7 +6,6 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,10 @@ import tensorflow as tf
 from tensorflow.python.framework import op_callbacks
 
 from conformance.observation import Leaf
-from conformance.program import Program
+from conformance.worker.observer import Counts
 from conformance.worker.observer import Observer as Base
 from conformance.worker.threads import entering
+from conformance.worker.trace import Trace
 
 #: Address and bytes.
 Buffer = tuple[int, int]
@@ -109,6 +109,9 @@ class Observer(Base):
         "release": "op callbacks, live tensor buffers",
     }
 
+    together = True
+    rehearsals = 0  # the values' pass has filled all caches
+
     def __init__(self, variant: str) -> None:
         super().__init__(variant)
         self._live = LiveBuffers()
@@ -140,20 +143,13 @@ class Observer(Base):
     def alive(self) -> int | None:
         return self._live.count()
 
-    def retained(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any]
-    ) -> int | None:
-        with self._watching():
-            return super().retained(program, module, forward)
-
-    def leftovers(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any]
-    ) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
-        with self._watching():
-            return super().leftovers(program, module, forward)
+    @contextmanager
+    def counting(self, trace: Trace) -> Iterator[Callable[[], Counts]]:
+        with self.watching():
+            yield lambda: trace.completed
 
     @contextmanager
-    def _watching(self) -> Iterator[None]:
+    def watching(self) -> Iterator[None]:
         self.settle()
         self._live = LiveBuffers()
         with self._live.active():

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import ModuleType
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import numpy as np
 import torch
 from keras.random import SeedGenerator
-from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from conformance.adapter import load_file
 from conformance.observation import Leaf, Phase
 from conformance.program import Program, Site
 from conformance.worker.observer import Counts
@@ -23,38 +23,45 @@ from conformance.worker.observer import Observer as Base
 from conformance.worker.threads import entering
 from conformance.worker.trace import Trace
 
+#: What PyTorch's own adapter knows them by.
+storages: Any = load_file(
+    Path(__file__).parents[1] / "torch" / "storages.py", "conformance_adapter_keras_storages"
+)
+
 
 class Dispatched(TorchDispatchMode):
-    """Notes every operation that reaches a kernel, with the line of the program it comes from.
+    """Notes every operation that reaches a kernel, with the line of the program it comes from, and
+    knows the storages that it puts out.
 
     An operation that early stop aborts before its kernel is never dispatched. The global generator
     is made by the first statement that draws, and is no part of it. Where Keras calls a layer for the
     shape of its output, on the device `meta`, only what computes all the same is noted.
     """
 
-    def __init__(self, trace: Any) -> None:
+    def __init__(self, trace: Any, live: Any) -> None:
         super().__init__()
-        self.trace = trace
+        self.trace, self.live = trace, live
         self.paused = False
         #: (statement, phase, number of that execution of the statement) -> operations
-        self.seen: dict[tuple[Site, Phase, int], list[str]] = defaultdict(list)
+        self.seen: dict[tuple[Site, Phase, int], list[Any]] = defaultdict(list)
         #: (statement, number of the look at a shape) -> operations
-        self.looked: dict[tuple[Site, int], list[str]] = defaultdict(list)
+        self.looked: dict[tuple[Site, int], list[Any]] = defaultdict(list)
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
         site = None if self.paused else self.trace.current()
         result = func(*args, **(kwargs or {}))
+        self.live.know(result)
         # checkpoint's own hooks detach what they unpack, on whatever line that happens
         if site is None or func is torch.ops.aten.detach.default:
             return result
         if self.trace.inferring:
             if any(isinstance(v, torch.Tensor) and not v.is_meta for v in tree_leaves(result)):
-                self.looked[site, self.trace.looks].append(str(func))
+                self.looked[site, self.trace.looks].append(func)
         else:
             phase = self.trace.phase
-            self.seen[site, phase, self.trace.begun[site, phase]].append(str(func))
+            self.seen[site, phase, self.trace.begun[site, phase]].append(func)
         return result
 
     def statements(self) -> Counter[tuple[Site, Phase]]:
@@ -72,45 +79,19 @@ class Dispatched(TorchDispatchMode):
         return found
 
 
-class LiveStorages(TorchDispatchMode):
-    """Knows every storage that an operation has put out and that is still alive, and the most
-    bytes alive after any operation: between two, storages are only freed."""
+class Stored(TorchDispatchMode):
+    """Knows every storage that an operation puts out."""
 
-    def __init__(self) -> None:
+    def __init__(self, live: Any) -> None:
         super().__init__()
-        self.known: dict[int, tuple[StorageWeakRef, int]] = {}
-        self.total = 0  # bytes of what is known, freed since or not
-        self.highest = 0
+        self.live = live
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
         result = func(*args, **(kwargs or {}))
-        for value in tree_leaves(result):
-            if isinstance(value, torch.Tensor) and not value.is_meta:
-                storage = value.untyped_storage()
-                reference = StorageWeakRef(storage)
-                _, before = self.known.get(reference.cdata, (None, 0))
-                self.known[reference.cdata] = (reference, storage.nbytes())
-                self.total += storage.nbytes() - before
-        if self.total > self.highest:  # else nothing need be looked through
-            self.highest = max(self.highest, self.held())
+        self.live.know(result)
         return result
-
-    def held(self) -> int:
-        """Bytes of all storages that are alive."""
-        self._forget()
-        return self.total
-
-    def count(self) -> int:
-        """How many storages are alive."""
-        self._forget()
-        return len(self.known)
-
-    def _forget(self) -> None:
-        expired = torch.UntypedStorage._expired  # as StorageWeakRef.expired does, for each of many
-        for key in [key for key in self.known if expired(key)]:
-            self.total -= self.known.pop(key)[1]
 
 
 class Observer(Base):
@@ -124,9 +105,12 @@ class Observer(Base):
         "release": "TorchDispatchMode, live storages",
     }
 
+    together = True
+    rehearsals = 0  # an eager kernel keeps nothing from run to run
+
     def __init__(self, variant: str) -> None:
         super().__init__(variant)
-        self._live = LiveStorages()
+        self._live: Any = storages.Storages()
 
     def leaf(self, value: object) -> Leaf | None:
         if not isinstance(value, torch.Tensor):
@@ -159,37 +143,28 @@ class Observer(Base):
             mode.paused = False
 
         patched = mock.patch.object(SeedGenerator, "__init__", make)
-        with Dispatched(trace) as mode, entering(lambda: mode), patched:
+        live = self._live = storages.Storages()
+        with Dispatched(trace, live) as mode, entering(lambda: mode), patched:
             yield mode.statements
+        self._live = storages.Storages()
 
     def held(self) -> int | None:
-        return self._live.held()
+        return int(self._live.nbytes)
 
     def reset_peak(self) -> None:
-        self._live.highest = self._live.held()
+        self._live.highest = self._live.nbytes
 
     def peak(self) -> int | None:
-        return self._live.highest
+        return int(self._live.highest)
 
     def alive(self) -> int | None:
-        return self._live.count()
-
-    def retained(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any]
-    ) -> int | None:
-        self.settle()
-        with self._watching():
-            return super().retained(program, module, forward)
-
-    def leftovers(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any]
-    ) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
-        with self._watching():
-            return super().leftovers(program, module, forward)
+        return len(self._live)
 
     @contextmanager
-    def _watching(self) -> Iterator[None]:
-        live = self._live = LiveStorages()
-        with live, entering(lambda: live):
+    def watching(self) -> Iterator[None]:
+        self.settle()
+        live = self._live = storages.Storages()
+        mode = Stored(live)
+        with mode, entering(lambda: mode):
             yield
-        self._live = LiveStorages()
+        self._live = storages.Storages()

@@ -9,15 +9,22 @@ copy has none. So statements are found by what they read.)
 
 from __future__ import annotations
 
+import os
 import re
-import shutil
+import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import mindspore as ms
+
 from conformance.observation import Execution, Phase
+
+#: Of all passes, the compiler writes the graph after this one alone. It asks when it first writes one.
+os.environ["MS_DEV_DUMP_IR_PASSES"] = "validate"
 
 #: A value: the node's number and which of its results, or a parameter's name and 0.
 Ref = tuple[int | str, int]
@@ -325,27 +332,15 @@ def _cone(
     return (cone, read) if len(cone) <= most else None
 
 
-class Graphs:
-    """The folder into which the compiler writes. It must be named before MindSpore is imported."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    @property
-    def environment(self) -> Mapping[str, str]:
-        """What tells the compiler to write the graphs that are read here, and no others."""
-        return {
-            "MS_DEV_SAVE_GRAPHS": "1",
-            "MS_DEV_SAVE_GRAPHS_PATH": str(self.folder),
-            "MS_DEV_DUMP_IR_PASSES": "validate",
-        }
-
-    def clear(self) -> None:
-        """Forget the graphs written so far."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def read(self, file: str) -> list[str]:
-        """The graphs of a program that were compiled since the last `clear`."""
-        found = sorted(self.folder.rglob("*_validate_*.ir"))
-        texts = [path.read_text("utf-8") for path in found]
-        return [text for text in texts if f"# In file {file}:" in text]
+@contextmanager
+def written() -> Iterator[list[str]]:
+    """A list that holds, when the `with` has ended, the graphs that were compiled inside."""
+    found: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="graphs-") as folder:
+        ms.set_context(save_graphs=1, save_graphs_path=folder)
+        try:
+            yield found
+        finally:
+            ms.set_context(save_graphs=0)
+        paths = sorted(Path(folder).rglob("*_validate_*.ir"))
+        found += [path.read_text("utf-8") for path in paths]

@@ -1,7 +1,8 @@
 """How MindSpore is observed: its CPU profiler in PyNative mode, its compiler's graphs in graph mode.
 
 In PyNative mode each kernel's start lies between two events of the program's lines. In graph mode
-Python does not run the program: what the compiler makes of it is read in a process apart.
+Python does not run the program: what the compiler makes of it, it writes down while it does so, and the
+run that gives the values is the one whose graph is read and whose peak is taken.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import FrameType, ModuleType, SimpleNamespace
 from typing import Any
 
 import mindspore as ms
@@ -22,17 +23,17 @@ import numpy as np
 from mindspore import Tensor
 
 from conformance.adapter import load_file
-from conformance.observation import Leaf, Phase, Run
+from conformance.observation import Leaf, Observation, Phase, Run
 from conformance.program import Program, Site
-from conformance.worker.observer import Counts
+from conformance.worker.observer import Counts, load_program
 from conformance.worker.observer import Observer as Base
 from conformance.worker.trace import Trace
 
 _here = Path(__file__).parent
-compiled: Any = load_file(_here / "compiled.py", "conformance_adapter_mindspore_compiled")
+flows: Any = load_file(_here / "flow.py", "conformance_adapter_mindspore_flow")
+graphs: Any = load_file(_here / "graphs.py", "conformance_adapter_mindspore_graphs")
 pool: Any = load_file(_here / "pool.py", "conformance_adapter_mindspore_pool")
 profiler: Any = load_file(_here / "profiler.py", "conformance_adapter_mindspore_profiler")
-COMPILER = compiled.Compiler()
 
 
 class Lines(Trace):
@@ -100,6 +101,8 @@ class Observer(Base):
         super().__init__(variant)
         self.graph = variant == "jit" or variant.startswith("graph-")
         self._meter: Any = None
+        #: What the compiler made of each forward pass, by its name.
+        self._texts: dict[str, list[str]] = {}
         self.methods = {
             "executions": "nodes of the compiled graph, matched by what they read"
             if self.graph
@@ -161,26 +164,68 @@ class Observer(Base):
                 found["structure"] = "the gradient function hands out no dict and no None"
         return found
 
+    def observe(self, program: Program) -> Observation:
+        self._texts = {}
+        found = super().observe(program)
+        if not self._texts:
+            return found
+        # Followed when all else is done: the network runs once more, and may draw.
+        flow, inputs = flows.follow(program, load_program(program))
+
+        def counted(run: Run, path: str) -> Run:
+            if path not in self._texts:
+                return run
+            calls = max(1, len(run.losses))  # each call gives a loss; in inference there is one
+            seen = graphs.executions(self._texts[path], flow, inputs, calls)
+            return replace(run, executions=seen)
+
+        return replace(
+            found,
+            plain=counted(found.plain, "plain"),
+            recomputed=counted(found.recomputed, "recomputed"),
+        )
+
     def run(
         self, program: Program, module: ModuleType, path: str, unobserved: dict[str, str]
     ) -> Run:
         run = super().run(program, module, path, unobserved)
         if run.error is not None:
             profiler.forget_unfinished()
-        judged = self.graph and self._meter is not None and program.procedure == "backward"
-        if run.error is not None or not judged:
-            return run
-        self.highest = None
-        self.retained(program, module, getattr(module, path))
-        return replace(run, peak=self.highest)
+        return run
 
     def values(self, program: Program, module: ModuleType, forward: Callable[..., Any]) -> Run:
         """As a user runs it: PyNative mode goes on while operations are still to be done."""
         profiler.synchronous(False)
         try:
+            if self.graph:
+                return self._compiled(program, module, forward)
             return super().values(program, module, forward)
         finally:
             profiler.synchronous(True)
+
+    def _compiled(self, program: Program, module: ModuleType, forward: Callable[..., Any]) -> Run:
+        """The values of a run, with the peak and the graphs of that run: to compile it once more for
+        each would cost as much as the run."""
+        peaks: list[int] = []
+
+        def run(*arguments: Any, **options: Any) -> Any:
+            if self._meter is None or program.procedure != "backward":
+                return module.run(*arguments, **options)
+            self.settle()
+            with self._meter as memory:
+                memory.reset_peak()
+                before = memory.allocated()
+                result = module.run(*arguments, **options)
+                self.wait()
+                peaks.append(memory.peak() - before)
+            return result
+
+        with graphs.written() as texts:
+            found = super().values(program, SimpleNamespace(run=run), forward)
+        if found.error is not None:
+            return found
+        self._texts[forward.__name__] = [t for t in texts if f"# In file {program.file}:" in t]
+        return replace(found, peak=peaks[-1] if peaks else None)
 
     def retained(
         self, program: Program, module: ModuleType, forward: Callable[..., Any]
@@ -214,17 +259,11 @@ class Observer(Base):
     def count(
         self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run
     ) -> Run:
-        count = self._count_graph if self.graph else super().count
-        return count(program, module, forward, run)
+        # What a graph executes is read from it in the end.
+        return run if self.graph else super().count(program, module, forward, run)
 
     @contextmanager
     def counting(self, trace: Trace) -> Iterator[Callable[[], Counts]]:
         assert isinstance(trace, Lines)
         with profiler.recorded_kernels() as kernels:
             yield lambda: trace.statements(kernels)
-
-    def _count_graph(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run
-    ) -> Run:
-        found = COMPILER.executions(program, forward.__name__)
-        return replace(run, executions=found)

@@ -4,96 +4,65 @@ from __future__ import annotations
 
 import gc
 import weakref
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, Self
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.core.framework import full_type_pb2
-from tensorflow.python.framework import op_callbacks
+from tensorflow.core.framework import full_type_pb2, types_pb2
 
-from conformance.worker.threads import entering
+from conformance.adapter import load_file
+
+_here = Path(__file__).parent
+following: Any = load_file(_here / "following.py", "conformance_adapter_tf_following")
 
 #: Address and bytes.
 Place = tuple[int, int]
+EagerTensor = type(tf.constant(0))
+#: Numbers of dtypes whose tensors have no elements in memory that NumPy could show.
+_WITHOUT_ELEMENTS = (types_pb2.DT_RESOURCE, types_pb2.DT_STRING)
+_WITHOUT_SIZE = (*_WITHOUT_ELEMENTS, types_pb2.DT_VARIANT)
 
 
-class Following(ABC):
-    """Is told of every operation, eagerly or while a graph is made, inside `active`."""
-
-    _told = False  # of an operation, just now
-
-    @contextmanager
-    def active(self) -> Iterator[Self]:
-        """Follow operations until the `with` ends."""
-        with self._listening(), entering(self._listening):
-            yield self
-
-    @contextmanager
-    def _listening(self) -> Iterator[None]:
-        """A callback is on in one thread alone."""
-        op_callbacks.add_op_callback(self._called)
-        try:
-            yield
-        finally:
-            op_callbacks.remove_op_callback(self._called)
-
-    def _called(
-        self,
-        op_type: Any,
-        inputs: Sequence[Any],
-        attrs: Any,
-        outputs: Sequence[Any],
-        op_name: Any = None,
-        graph: Any = None,
-    ) -> None:
-        if not self._told:  # else it is an operation of `put_out` itself
-            self._told = True
-            try:
-                self.put_out(inputs, outputs)
-            finally:
-                self._told = False
-
-    @abstractmethod
-    def put_out(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """An operation has made `outputs` of `inputs`."""
-
-
-class LiveBuffers(Following):
+class LiveBuffers(following.Follower):
     """Knows every buffer that an eager operation has put out and that a tensor still holds."""
 
     def __init__(self) -> None:
-        self._live: dict[int, weakref.ref[Any]] = {}
-        self._places: dict[int, frozenset[Place]] = {}
+        #: The tensors that hold a buffer, by `id`, with the whole buffers that they hold.
+        self._live: dict[int, tuple[weakref.ref[Any], frozenset[Place]]] = {}
         #: Lists of tensors: what is in one is known when the operation is over.
         self._lists: dict[int, weakref.ref[Any]] = {}
 
-    def put_out(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        around = [place for value in inputs for place in self.places_of(value)]
+    def put_out(self, inputs: Sequence[Any], outputs: Sequence[Any], *_: Any) -> None:
+        around: list[Place] | None = None  # made where there is something to look up in it
         for value in outputs:
+            if type(value) is not EagerTensor:
+                continue
             key = id(value)
-            if value.dtype == tf.variant:
+            kind = value._datatype_enum()
+            if kind == types_pb2.DT_VARIANT:
                 self._lists[key] = weakref.ref(value, lambda _, key=key: self._forget(key))
                 continue
-            found = frozenset(_whole(place, around) for place in buffers(value))
-            if found:
-                self._places[key] = found
-                self._live[key] = weakref.ref(value, lambda _, key=key: self._forget(key))
+            place = None if kind in _WITHOUT_ELEMENTS else _elements(value)
+            if place is not None:
+                if around is None:
+                    around = [found for given in inputs for found in self.places_of(given)]
+                held = frozenset((_whole(place, around),))
+                self._live[key] = weakref.ref(value, lambda _, key=key: self._forget(key)), held
 
     def _forget(self, key: int) -> None:
         self._live.pop(key, None)
-        self._places.pop(key, None)
         self._lists.pop(key, None)
 
     def places_of(self, value: Any) -> frozenset[Place]:
         """Every whole buffer that a tensor holds."""
-        return self._places.get(id(value)) or frozenset(buffers(value))
+        known = self._live.get(id(value))
+        return frozenset(buffers(value)) if known is None else known[1]
 
     def places(self) -> set[Place]:
         """Every buffer that is held."""
-        found = {place for places in self._places.values() for place in places}
+        found = {place for _, places in self._live.values() for place in places}
         lists = [value() for value in self._lists.values()]
         return found | {place for value in lists for place in buffers(value)}
 
@@ -112,15 +81,24 @@ def buffers(value: Any) -> Iterator[Place]:
     of tensors, which is what a loop in a graph keeps for its gradient."""
     if isinstance(value, tf.Variable):
         value = value.read_value()
-    if not isinstance(value, tf.Tensor) or not hasattr(value, "_numpy"):
+    if type(value) is not EagerTensor:
         return
-    if value.dtype == tf.variant:
+    kind = value._datatype_enum()
+    if kind == types_pb2.DT_VARIANT:
         for part in _listed(value):
             yield from buffers(part)
-    elif value.dtype not in (tf.resource, tf.string):
-        elements = value._numpy()  # the tensor's own memory, not a copy
-        if isinstance(elements, np.ndarray) and elements.nbytes:
-            yield elements.__array_interface__["data"][0], elements.nbytes
+    elif kind not in _WITHOUT_ELEMENTS:
+        place = _elements(value)
+        if place is not None:
+            yield place
+
+
+def _elements(value: Any) -> Place | None:
+    """Address and bytes of an eager tensor's elements; `None` where it has none."""
+    elements = value._numpy()  # the tensor's own memory, not a copy
+    if not isinstance(elements, np.ndarray) or not elements.nbytes:
+        return None
+    return elements.__array_interface__["data"][0], elements.nbytes
 
 
 def _listed(value: Any) -> Iterator[Any]:
@@ -151,7 +129,7 @@ def tensors(value: Any) -> Iterator[Any]:
 
 def alive() -> list[Any]:
     """Every eager tensor and variable that is alive."""
-    kinds = (type(tf.constant(0)), tf.Variable)
+    kinds = (EagerTensor, tf.Variable)
     return [value for value in gc.get_objects() if isinstance(value, kinds)]
 
 
@@ -161,16 +139,16 @@ def held() -> int:
     return sum(size for _, size in places)
 
 
-class Sizes(Following):
+class Sizes(following.Follower):
     """Notes the bytes of what operations put out, in a graph or eagerly: how many in small ones."""
 
     def __init__(self, small: int) -> None:
         self.limit = small
         self.small = self.large = 0
 
-    def put_out(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+    def put_out(self, inputs: Sequence[Any], outputs: Sequence[Any], *_: Any) -> None:
         for value in outputs:
-            if value.dtype in (tf.resource, tf.variant, tf.string) or value.shape.rank is None:
+            if value.dtype.as_datatype_enum in _WITHOUT_SIZE or value.shape.rank is None:
                 continue
             size = (value.shape.num_elements() or 0) * value.dtype.size
             if size < self.limit:

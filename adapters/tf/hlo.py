@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
-from unittest import mock
 
-import tensorflow as tf
+from conformance.adapter import load_file
+
+_here = Path(__file__).parent
+profiler: Any = load_file(_here / "profiler.py", "conformance_adapter_tf_profiler")
 
 #: For an operation of a case, the types of graph nodes of which one does its work, and the
 #: instructions of such a node that do it; what else a node becomes (constants, changes of layout) is
@@ -41,68 +42,35 @@ WORK: Mapping[str, tuple[str, str]] = {
     "softmax": ("Softmax", "exponential"),
     "dropout": ("GreaterEqual", "compare"),
 }
-_LINE = re.compile(r"^\s+(?:ROOT )?%?[\w.\-]+ = .*? (?P<opcode>[a-z][a-z\-]*)\(.*$")
-_NAME = re.compile(r'op_name="(?P<name>[^"]*)"')
 
 
-def instructions(text: str) -> Counter[tuple[str, str]]:
-    """How many instructions of a module's text have an opcode and come from a graph node: by the
-    node's name and the opcode. Raises `ValueError` where the text is not a module's."""
-    if not text.startswith("HloModule"):
-        raise ValueError("the text is not an HLO module's")
+def instructions(module: Any) -> set[tuple[str, str]]:
+    """The instructions of a module that come from a graph node: the node's name, and their opcode."""
+    return {
+        (one.metadata.op_name, one.opcode)
+        for computation in module.computations
+        for one in computation.instructions
+        if one.metadata.op_name
+    }
+
+
+def ran(functions: Any) -> Counter[tuple[str, str]]:
+    """How often an instruction of a node and an opcode ran in the last run of a program's compiled
+    functions; what a fusion repeats counts once.
+
+    The executables are those that ran: the profiler tells of their modules. Raises `RuntimeError`
+    where it does not.
+    """
+    planes = profiler.Session().stop()
     found: Counter[tuple[str, str]] = Counter()
-    for line in text.splitlines():
-        one = _LINE.match(line)
-        name = _NAME.search(line)
-        if one is not None and name is not None:
-            found[name["name"], one["opcode"]] += 1
+    for function in functions.known:
+        names = [graph.name.decode() for graph in function.graphs()]
+        modules = profiler.modules(planes, names)
+        if len(modules) != 1:
+            raise RuntimeError(f"{len(modules)} executables of {', '.join(names)}")
+        for key in instructions(modules[0]):
+            found[key] += function.calls
     return found
-
-
-class Compiled:
-    """The compiled functions that a program calls: their optimised HLO, and how often each ran."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-        #: How often each text ran.
-        self.calls: list[int] = []
-
-    @contextmanager
-    def active(self, file: str) -> Iterator[Compiled]:
-        """Follow the functions that the program in a file makes, until the `with` ends."""
-        original = tf.function
-
-        def function(*given: Any, **options: Any) -> Any:
-            made = original(*given, **options)
-            if given or not options.get("jit_compile"):
-                return made
-            return lambda body: self._watched(made(body))
-
-        with mock.patch.object(tf, "function", function):
-            yield self
-
-    def _watched(self, compiled: Any) -> Any:
-        place: list[int] = []
-
-        def call(*arguments: Any) -> Any:
-            result = compiled(*arguments)
-            if not place:
-                place.append(len(self.texts))
-                text = compiled.experimental_get_compiler_ir(*arguments)(stage="optimized_hlo")
-                self.texts.append(text)
-                self.calls.append(0)
-            self.calls[place[0]] += 1
-            return result
-
-        return call
-
-    def nodes(self) -> Counter[tuple[str, str]]:
-        """How often an instruction of a node and an opcode ran; what a fusion repeats counts once."""
-        found: Counter[tuple[str, str]] = Counter()
-        for text, calls in zip(self.texts, self.calls, strict=True):
-            for key in instructions(text):
-                found[key] += calls
-        return found
 
 
 def runs(

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import FrameType
+from pathlib import Path
+from types import CodeType, FrameType
 from typing import Any
+from unittest import mock
 
 import tensorflow as tf
-from tensorflow.python.framework import op_callbacks
 
+from conformance.adapter import load_file
 from conformance.observation import Phase
-from conformance.program import Site
-from conformance.worker.threads import entering
+from conformance.program import Program, Site
 from conformance.worker.trace import Trace
+
+_here = Path(__file__).parent
+following: Any = load_file(_here / "following.py", "conformance_adapter_tf_following")
 
 #: For each operation of a case the node types of which one does its work in a graph; what else a
 #: statement adds (reads of variables, layout) may run without it.
@@ -89,99 +93,160 @@ CONTROL = frozenset({"branch_sin", "loop_sin"})
 READS = frozenset({"ReadVariableOp"})
 
 
+class Call:
+    """A call of one of the program's functions, or of a region's: what is known of its frame.
+
+    `regions` are the calls of regions around an operation of this frame, the outermost first.
+    `forward` says whether it came from the program's forward pass: a region that runs again is called
+    by the gradient instead.
+    """
+
+    __slots__ = ("at", "forward", "regions", "run")
+
+    def __init__(self, forward: bool, regions: tuple[Call, ...], is_region: bool) -> None:
+        self.forward = forward
+        self.regions: tuple[Call, ...] = (*regions, self) if is_region else regions
+        #: The statement that runs in it now, and how far in the code its last operation was.
+        self.run: Traced | None = None
+        self.at = -1
+
+
 @dataclass
 class Traced:
     """One execution of a statement, or its trace in a graph."""
 
     site: Site
     phase: Phase
-    #: The calls of regions around it (`id` of their frames), the outermost first.
-    around: tuple[int, ...]
+    #: The calls of regions around it, the outermost first.
+    around: tuple[Call, ...]
     types: list[str] = field(default_factory=list)
     nodes: list[tuple[Any, str]] = field(default_factory=list)  # graph and node name
 
 
-class Operations:
-    """Notes every operation that the program's lines make, with its line and the regions around."""
+class Operations(following.Follower):
+    """Notes every operation that the program's lines make, with its line and the regions around.
 
-    def __init__(self, trace: Trace) -> None:
-        self.trace = trace
-        self.paused = False
-        self.runs: dict[tuple[Site, Phase, int], Traced] = {}
-        self.calls: dict[int, tuple[Site, Phase]] = {}
-        self._frames: list[FrameType] = []  # kept, so that no `id` comes twice
+    Nothing follows the lines themselves: which one runs, the stack tells when an operation is made.
+    """
 
-    @contextmanager
-    def active(self) -> Iterator[Operations]:
-        """Note operations until the `with` ends."""
-        try:
-            with self._listening(), entering(self._listening):
-                yield self
-        finally:
-            self._frames.clear()
+    def __init__(self, program: Program, forward: Callable[..., Any]) -> None:
+        self.program = program
+        self.runs: list[Traced] = []
+        #: Calls of regions that made an operation.
+        self.calls: dict[Call, tuple[Site, Phase]] = {}
+        self._forward = forward.__code__
+        #: Whether backward is a graph, made together with that of forward.
+        self._two_graphs = program.variant == "forward-function"
+        #: Eagerly, what holds a graph would hold tensors.
+        self._keeps_graphs = program.variant != "eager"
+        self._sites: dict[CodeType, list[Site | None]] = {}
+        #: Calls whose frame is followed by something else; until `close`.
+        self._followed: dict[FrameType, Call] = {}
 
-    @contextmanager
-    def _listening(self) -> Iterator[None]:
-        """A callback is on in one thread alone."""
-        op_callbacks.add_op_callback(self._called)
-        try:
-            yield
-        finally:
-            op_callbacks.remove_op_callback(self._called)
-
-    def _called(
-        self,
-        op_type: Any,
-        inputs: Any,
-        attrs: Any,
-        outputs: Any,
-        op_name: Any = None,
-        graph: Any = None,
+    def put_out(
+        self, inputs: Sequence[Any], outputs: Sequence[Any], op_type: Any, op_name: Any, graph: Any
     ) -> None:
-        site, around = (None, ()) if self.paused else self._place(sys._getframe(1))
-        if site is None:
+        frame, file = sys._getframe(2), self.program.file
+        while frame is not None:
+            if frame.f_code.co_filename == file:
+                site = self._site(frame)
+                if site is not None:
+                    break
+            frame = frame.f_back  # type: ignore[assignment]
+        # Helper functions of the program belong to the statement that calls them; operations of a
+        # gradient come from the line of `run` that starts the backward pass, and so from none.
+        if frame is None or site is None or site.kind != "statement":
             return
-        phase = self.trace.phase
-        key = site, phase, self.trace.begun[site, phase]
-        run = self.runs.setdefault(key, Traced(site, phase, around))
+        call = self._call(frame, graph)
+        phase = self._phase(call, graph)
+        run, at = call.run, frame.f_lasti
+        if run is None or run.site is not site or run.phase != phase or at < call.at:
+            run = Traced(site, phase, call.regions)
+            self.runs.append(run)
+            call.run = run
+        call.at = at
         run.types.append(_text(op_type))
-        if graph is not None:
+        if graph is not None and self._keeps_graphs:
             run.nodes.append((graph, _text(op_name)))
 
-    def _place(self, frame: FrameType | None) -> tuple[Site | None, tuple[int, ...]]:
-        """The statement that runs now, and the calls of regions around it.
+    def _site(self, frame: FrameType) -> Site | None:
+        """The site of the line that a frame is at. Finding a line takes as long as its function is
+        long, and so all are found at once."""
+        code = frame.f_code
+        sites = self._sites.get(code)
+        if sites is None:
+            sites = [None] * (len(code.co_code) // 2)
+            for start, end, line in code.co_lines():
+                site = None if line is None else self.program.lines.get(line)
+                sites[start // 2 : end // 2] = [site] * (end // 2 - start // 2)
+            self._sites[code] = sites
+        return sites[frame.f_lasti // 2]
 
-        Helper functions of the program belong to the statement that calls them; operations of a
-        gradient come from the line of `run` that starts the backward pass, and so from none.
+    def _call(self, frame: FrameType, graph: Any) -> Call:
+        """What is known of a frame of the program.
+
+        The frame itself carries it, in the place of a trace function where it has none: so it is not
+        kept alive, with all that its variables hold, and none is taken for another.
         """
-        program, found, around = self.trace.program, None, []
-        while frame is not None:
-            if frame.f_code.co_filename == program.file:
-                site = program.lines.get(frame.f_lineno)
-                if found is None and site is not None:
-                    if site.kind != "statement":
-                        return None, ()
-                    found = site
-                region = program.lines.get(frame.f_code.co_firstlineno)
-                if region is not None and region.kind == "region":
-                    if id(frame) not in self.calls:
-                        self.calls[id(frame)] = region, self.trace.phase
-                        self._frames.append(frame)
-                    around.append(id(frame))
-            frame = frame.f_back
-        return found, tuple(reversed(around))
+        known = frame.f_trace
+        if known is not None and not isinstance(known, Call):
+            known = self._followed.get(frame)
+        if isinstance(known, Call):
+            return known
+        around = frame.f_back
+        while around is not None and around.f_code.co_filename != self.program.file:
+            around = around.f_back
+        outer = None if around is None else self._call(around, graph)
+        region = self.program.lines.get(frame.f_code.co_firstlineno)
+        is_region = region is not None and region.kind == "region"
+        forward = frame.f_code is self._forward or (outer is not None and outer.forward)
+        call = Call(forward, () if outer is None else outer.regions, is_region)
+        if region is not None and is_region:
+            self.calls[call] = region, self._phase(call, graph)
+        if frame.f_trace is None:
+            frame.f_trace = call  # type: ignore[assignment]
+        else:
+            self._followed[frame] = call
+        return call
+
+    def _phase(self, call: Call, graph: Any) -> Phase:
+        if self._two_graphs and graph is not None:
+            while graph is not None:
+                if getattr(graph, "name", "").startswith("__backward_"):
+                    return "rerun"
+                graph = getattr(graph, "outer_graph", None)
+            return "forward"
+        return "forward" if call.forward else "rerun"
+
+    def close(self) -> None:
+        """No more operations come: let go of frames."""
+        self._followed.clear()
+
+    @property
+    def traced(self) -> bool:
+        """Whether an operation became the node of a graph."""
+        return any(run.nodes for run in self.runs)
+
+    def without(self, path: str) -> set[Site]:
+        """The statements and regions of a forward pass whose forward no operation came from."""
+        ran = {run.site for run in self.runs if run.phase == "forward"}
+        ran |= {site for site, phase in self.calls.values() if phase == "forward"}
+        sites = {site for site in self.program.lines.values() if site.path == path}
+        return {site for site in sites - ran if site.kind != "phase"}
+
+    def entered(self) -> Counter[tuple[Site, Phase]]:
+        """How often each region was called."""
+        return Counter(self.calls.values())
 
     def eager_statements(self) -> Counter[tuple[Site, Phase]]:
         """Executions of each statement: those that ran all operations that its first one did."""
+        first: dict[Site, list[str]] = {}
         found: Counter[tuple[Site, Phase]] = Counter()
-        for (site, phase), begun in self.trace.begun.items():
-            first = self.runs.get((site, "forward", 1))
-            if first is None:  # no operation comes from it: the line itself is all there is
-                found[site, phase] = self.trace.completed[site, phase]
-                continue
-            for number in range(1, begun + 1):
-                run = self.runs.get((site, phase, number))
-                found[site, phase] += run is not None and _work(run) == _work(first)
+        for run in self.runs:
+            work = _work(run)
+            if run.phase == "forward":
+                first.setdefault(run.site, work)
+            found[run.site, run.phase] += work == first.get(run.site)
         return found
 
     def graph_executions(
@@ -198,9 +263,9 @@ class Operations:
         """
         untold: set[tuple[str, str]] = set()
         statements: Counter[tuple[Site, Phase]] = Counter()
-        calls: Counter[int] = Counter()
-        again: Counter[tuple[int, str]] = Counter()
-        for run in self.runs.values():
+        calls: Counter[Call] = Counter()
+        again: Counter[tuple[Call, str]] = Counter()
+        for run in self.runs:
             known = times(run)
             count = traces(run) if known is None else known
             if known is None:
@@ -215,9 +280,6 @@ class Operations:
             elif run.phase == "forward":
                 for call in run.around:
                     calls[call] = max(calls[call], count)
-        for (site, phase), completed in self.trace.completed.items():
-            if not any(s is site for s, _, _ in self.runs):
-                statements[site, phase] = completed  # no operation: it is done while tracing
         for site, phase in list(statements):
             if (site.region, site.label) in untold:
                 del statements[site, phase]
@@ -248,6 +310,47 @@ class Graphs(Trace):
                     self.phase = "rerun"
                 graph = getattr(graph, "outer_graph", None)
         return super()._enter(frame, event, argument)
+
+
+@contextmanager
+def backward(
+    program: Program, run: Callable[..., Any], call: Callable[[FrameType], None]
+) -> Iterator[None]:
+    """Have `call` called with the frame of `run` when the program first asks a tape for gradients."""
+    original = tf.GradientTape.gradient
+    asked = False
+
+    def gradient(tape: Any, *given: Any, **named: Any) -> Any:
+        nonlocal asked
+        frame = None if asked else _asking(sys._getframe(1), program, run)
+        if frame is not None:
+            asked = True
+            call(frame)
+        return original(tape, *given, **named)
+
+    with mock.patch.object(tf.GradientTape, "gradient", gradient):
+        yield
+
+
+def _asking(frame: FrameType, program: Program, run: Callable[..., Any]) -> FrameType | None:
+    """The frame of `run` where it is what asks, by itself or by another thread."""
+    if frame.f_code.co_filename == program.file:
+        site = program.lines.get(frame.f_lineno)
+        return (
+            frame if site is not None and (site.kind, site.label) == ("phase", "backward") else None
+        )
+    if any(one.f_code.co_filename == program.file for one in _stack(frame)):
+        return None  # TensorFlow itself asks
+    threads = sys._current_frames().values()
+    found = (one for top in threads for one in _stack(top) if one.f_code is run.__code__)
+    return next(found, None)
+
+
+def _stack(frame: FrameType | None) -> Iterator[FrameType]:
+    """A frame and those around it."""
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
 
 
 #: Gradients of sine and cosine compute each other, and a rerun may be merged with such a one.

@@ -12,7 +12,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType, ModuleType
@@ -30,7 +30,9 @@ from conformance.worker.trace import Trace, executions
 
 _here = Path(__file__).parent
 buffers: Any = load_file(_here / "buffers.py", "conformance_adapter_tf_buffers")
+compiled: Any = load_file(_here / "compiled.py", "conformance_adapter_tf_compiled")
 draws: Any = load_file(_here / "draws.py", "conformance_adapter_tf_draws")
+following: Any = load_file(_here / "following.py", "conformance_adapter_tf_following")
 hlo: Any = load_file(_here / "hlo.py", "conformance_adapter_tf_hlo")
 lines: Any = load_file(_here / "lines.py", "conformance_adapter_tf_lines")
 profiler: Any = load_file(_here / "profiler.py", "conformance_adapter_tf_profiler")
@@ -48,8 +50,7 @@ class Observer(Base):
 
     def __init__(self, variant: str) -> None:
         super().__init__(variant)
-        #: What operations put out in the pass that counted them.
-        self._sizes = buffers.Sizes(profiler.SEEN)
+        self._forget()
         self.methods = {
             "executions": _EXECUTIONS[variant],
             "randomness": "values of the program's lines",
@@ -58,7 +59,18 @@ class Observer(Base):
             "release": "live eager tensors and their buffers",
         }
 
+    def _forget(self) -> None:
+        """Drop what the passes of a run leave to each other."""
+        #: The functions that the program has compiled.
+        self._functions: Any = None
+        #: The operations that made values or their graphs, and the bytes that they put out.
+        self._operations: Any = None
+        self._sizes: Any = None
+        self._kept: int | None = None
+
     def warm_up(self) -> None:
+        with profiler.no_rewrites():
+            pass  # what it leaves behind is a configuration of its own, which functions are made for
         profiler.nodes_run(tf.function(lambda: tf.constant(1.0) + 1.0))
         value = tf.Variable(1.0)
         with tf.GradientTape() as tape:
@@ -89,38 +101,56 @@ class Observer(Base):
     def run(
         self, program: Program, module: ModuleType, path: str, unobserved: dict[str, str]
     ) -> Run:
-        run = super().run(program, module, path, unobserved)
-        if run.error is None and program.procedure == "backward":
-            run = replace(run, peak=self._highest(program, module, getattr(module, path)))
-        return run
+        try:
+            run = super().run(program, module, path, unobserved)
+            if run.error is None and program.procedure == "backward":
+                run = replace(run, peak=self._highest(program, module, getattr(module, path)))
+            return run
+        finally:
+            self._forget()
 
-    # -- executions and draws ------------------------------------------------------------------
+    # -- values, executions and draws ----------------------------------------------------------
 
     def values(self, program: Program, module: ModuleType, forward: Callable[..., Any]) -> Run:
-        if self.variant != "xla" or not program.random:
+        self._forget()
+        if self.variant == "eager":
             return super().values(program, module, forward)
-        # A compiled function draws anew each time, whatever the seeds: the draws are those of the
-        # run whose values they go with.
-        with draws.returning(program) as drawn:
-            run = super().values(program, module, forward)
-        return replace(run, draws=tuple(drawn))
+        self._functions = compiled.Functions(program.file)
+        if self.variant == "xla" and program.random:
+            # A compiled function draws anew each time, whatever the seeds: the draws are those of
+            # the run whose values they go with.
+            with draws.returning(program) as drawn:
+                run = super().values(program, module, forward)
+            return replace(run, draws=tuple(drawn))
+        with self._functions.active(), self._noting(program, forward):
+            return super().values(program, module, forward)
+
+    @contextmanager
+    def _noting(
+        self, program: Program, forward: Callable[..., Any], *others: Any
+    ) -> Iterator[None]:
+        """Note the operations that are run, or become nodes of graphs, inside the `with`.
+
+        Nothing is noted of a function that was traced before, and what was noted then stands. `others`
+        are told of the operations as well.
+        """
+        operations, sizes = lines.Operations(program, forward), buffers.Sizes(profiler.SEEN)
+        with following.following(operations, sizes, *others):
+            yield
+        operations.close()
+        if self._operations is None or operations.traced:
+            self._operations, self._sizes = operations, sizes
 
     def count(
         self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run
     ) -> Run:
-        self._sizes = buffers.Sizes(profiler.SEEN)
-        with self._sizes.active():
-            return self._count(program, module, forward, run)
-
-    def _count(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run
-    ) -> Run:
         if self.variant == "eager":
-            return super().count(program, module, forward, run)
+            return self._run_eagerly(program, module, forward, run)
         if self.variant == "xla":
             regions, statements = self._compiled(program, module, forward)
         else:
             regions, statements = self._profiled(program, module, forward)
+        statements |= self._while_tracing(program, module, forward)
         run = replace(run, executions=executions(regions, statements))
         if program.random:
             drawn = run.draws if self.variant == "xla" else self._told(program, module, forward)
@@ -137,17 +167,56 @@ class Observer(Base):
             )
         return run
 
-    @contextmanager
-    def counting(self, trace: Trace) -> Iterator[Callable[[], Counts]]:
-        operations = lines.Operations(trace)
-        with operations.active():
-            yield operations.eager_statements
+    def _run_eagerly(
+        self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run
+    ) -> Run:
+        """`run` with its executions, and where it has any, its draws; and the bytes that are kept for
+        backward, for `retained`."""
+        live = buffers.LiveBuffers()
+
+        def at_backward(frame: FrameType) -> None:
+            self._kept = self._held_beyond(frame, live)
+
+        with (
+            lines.backward(program, module.run, at_backward),
+            self._noting(program, forward, live),
+        ):
+            module.run(forward)
+        operations = self._operations
+        found = executions(operations.entered(), operations.eager_statements())
+        silent = operations.without(forward.__name__)
+        if silent or program.random:
+            # A line that makes no operation only the line trace sees, and what a line draws.
+            followed = super().count(program, module, forward, run)
+            names = {(s.region, s.label if s.kind == "statement" else "") for s in silent}
+            found = (
+                *(e for e in found if (e.region, e.statement) not in names),
+                *(e for e in followed.executions or () if (e.region, e.statement) in names),
+            )
+            run = replace(run, draws=followed.draws)
+        return replace(run, executions=found)
 
     def _trace(self, program: Program, **follow: Any) -> Trace:
         """What follows a program in which graphs are traced."""
         kind = lines.Graphs if self.variant == "forward-function" else Trace
         trace: Trace = kind(program, **follow)
         return trace
+
+    def _while_tracing(
+        self, program: Program, module: ModuleType, forward: Callable[..., Any]
+    ) -> Counts:
+        """Executions of statements that make no operation: they are done while tracing."""
+        ran = {run.site for run in self._operations.runs}
+        silent = {
+            site
+            for site in self._operations.without(forward.__name__) - ran
+            if site.kind == "statement"
+        }
+        if not silent:
+            return Counter()
+        with self._trace(program).active() as trace:
+            module.run(forward)
+        return Counter({key: n for key, n in trace.completed.items() if key[0] in silent})
 
     def _profiled(
         self, program: Program, module: ModuleType, forward: Callable[..., Any]
@@ -163,34 +232,31 @@ class Observer(Base):
 
         def on_phase(label: str, frame: FrameType) -> None:
             nonlocal session, now
-            if apart:
-                ran[now] += profiler.kernels(session.stop())
-                now = "rerun" if label == "backward" else "forward"
-                session = profiler.Session()
+            ran[now] += profiler.kernels(session.stop())
+            now = "rerun" if label == "backward" else "forward"
+            session = profiler.Session()
 
-        trace = self._trace(program, on_phase=on_phase)
-        operations = lines.Operations(trace)
+        follow = Trace(program, on_phase=on_phase).active() if apart else nullcontext()
         with profiler.no_rewrites():
             try:
-                with trace.active(), operations.active():
+                with self._functions.active(), self._noting(program, forward), follow:
                     module.run(forward)
             finally:
                 ran[now] += profiler.kernels(session.stop())
         if not apart:
             ran["rerun"] = ran["forward"]
-        found: tuple[Counts, Counts] = operations.graph_executions(lines.Kernels(ran).times)
+        times = lines.Kernels(ran).times
+        found: tuple[Counts, Counts] = self._operations.graph_executions(times)
         return found
 
     def _compiled(
         self, program: Program, module: ModuleType, forward: Callable[..., Any]
     ) -> tuple[Counts, Counts]:
         """Executions of regions and statements, by the instructions that are left."""
-        trace = Trace(program)
-        operations = lines.Operations(trace)
-        compiled = hlo.Compiled()
-        with trace.active(), operations.active(), compiled.active(program.file):
-            module.run(forward)
-        nodes = compiled.nodes()
+        if self._operations is None:  # the values are those of functions that put out draws as well
+            with self._functions.active(), self._noting(program, forward):
+                module.run(forward)
+        nodes = hlo.ran(self._functions)
 
         def traced(run: Any) -> list[tuple[str, str]]:
             return [(name, kind) for (_, name), kind in zip(run.nodes, run.types, strict=True)]
@@ -200,7 +266,7 @@ class Observer(Base):
             merged = lines.merged(run.site.op, (name for name, _ in nodes))
             return None if not count and merged else count
 
-        found: tuple[Counts, Counts] = operations.graph_executions(
+        found: tuple[Counts, Counts] = self._operations.graph_executions(
             times, lambda run: hlo.traces(traced(run), nodes)
         )
         return found
@@ -227,19 +293,29 @@ class Observer(Base):
     def retained(
         self, program: Program, module: ModuleType, forward: Callable[..., Any]
     ) -> int | None:
+        if self.variant == "eager":
+            return self._kept
         found: list[int] = []
 
         def on_phase(label: str, frame: FrameType) -> None:
             if label == "backward" and not found:
-                self.settle()
-                held = buffers.tensors(frame.f_locals)
-                mine = {place for value in held for place in live.places_of(value)}
-                found.append(sum(size for _, size in live.places() - mine))
+                found.append(self._held_beyond(frame, live))
 
         live = buffers.LiveBuffers()
-        with live.active(), Trace(program, on_phase=on_phase).active():
+        with (
+            self._functions.active(),
+            following.following(live),
+            Trace(program, on_phase=on_phase).active(),
+        ):
             module.run(forward)
         return found[0] if found else None
+
+    def _held_beyond(self, frame: FrameType, live: Any) -> int:
+        """Bytes of the buffers that are held now, without those that a frame's variables hold."""
+        self.settle()
+        held = buffers.tensors(frame.f_locals)
+        mine = {place for value in held for place in live.places_of(value)}
+        return sum(size for _, size in live.places() - mine)
 
     def _highest(
         self, program: Program, module: ModuleType, forward: Callable[..., Any]
@@ -250,20 +326,34 @@ class Observer(Base):
             return None
         sessions: list[Any] = []
 
-        def on_phase(label: str, frame: FrameType) -> None:
-            if label == "forward" and not sessions:
+        def begin() -> None:
+            if not sessions:
                 self.settle()
                 sessions.append(profiler.Session())
+
+        def on_phase(label: str, frame: FrameType) -> None:
+            if label == "forward":
+                begin()
                 # A frame that is traced holds on to what its variables no longer do.
                 sys.settrace(None)
                 threading.settrace(None)
 
+        one_graph = self.variant in ("function", "xla")
+        follow = nullcontext() if one_graph else Trace(program, on_phase=on_phase).active()
+        functions = self._functions or compiled.Functions(program.file)
         try:
-            with Trace(program, on_phase=on_phase).active():
+            with functions.active(begin if one_graph else lambda: None), follow:
                 module.run(forward)
         finally:
-            events = [event for session in sessions for event in session.stop()]
-        return int(profiler.highest(events))
+            planes = [plane for session in sessions for plane in session.stop()]
+        return int(profiler.highest(planes))
+
+    def leftovers(
+        self, program: Program, module: ModuleType, forward: Callable[..., Any]
+    ) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+        # What earlier passes keep is no leftover, and each run traces anew, as the program does.
+        self._functions = self._operations = None
+        return super().leftovers(program, module, forward)
 
     def held(self) -> int | None:
         return int(buffers.held())

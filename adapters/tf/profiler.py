@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compiler.xla.service import hlo_pb2
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 #: Rewriting by the optimizer that renames and fuses nodes, and does not decide what is computed.
 REWRITES = ("remapping", "arithmetic_optimization")
 _ALLOCATIONS = {"MemoryAllocation": 1, "MemoryDeallocation": -1}
-
-
-@dataclass(frozen=True)
-class Event:
-    """Something that the profiler saw, with the statistics beside it; `time` is in picoseconds."""
-
-    time: int
-    name: str
-    statistics: dict[str, Any]
 
 
 class Session:
@@ -34,38 +26,26 @@ class Session:
         self._folder = tempfile.TemporaryDirectory()
         tf.profiler.experimental.start(self._folder.name)
 
-    def stop(self) -> list[Event]:
-        """End it. What it saw, in order of time."""
+    def stop(self) -> list[Any]:
+        """End it. What it saw, as the planes that it wrote."""
         tf.profiler.experimental.stop()
-        found: list[Event] = []
         with self._folder as folder:
-            for file in Path(folder).rglob("*.xplane.pb"):
-                space = xplane_pb2.XSpace.FromString(file.read_bytes())
-                for plane in space.planes:
-                    found += _events(plane)
-        return sorted(found, key=lambda event: event.time)
+            return [
+                plane
+                for file in Path(folder).rglob("*.xplane.pb")
+                for plane in xplane_pb2.XSpace.FromString(file.read_bytes()).planes
+            ]
 
 
-def _events(plane: Any) -> Iterator[Event]:
-    names = {key: value.name for key, value in plane.event_metadata.items()}
-    words = {key: value.name for key, value in plane.stat_metadata.items()}
-    for line in plane.lines:
-        for event in line.events:
-            name = names[event.metadata_id]
-            statistics = {}
-            if name in _ALLOCATIONS:
-                for one in event.stats:
-                    statistics[words[one.metadata_id]] = one.int64_value or one.uint64_value
-            yield Event(line.timestamp_ns * 1000 + event.offset_ps, name, statistics)
-
-
-def kernels(events: list[Event]) -> Counter[str]:
+def kernels(planes: list[Any]) -> Counter[str]:
     """How often a kernel ran for each graph node, by the node's name."""
     found: Counter[str] = Counter()
-    for event in events:
-        node, colon, kind = event.name.rpartition(":")
-        if colon and not kind.startswith(" ") and not node.endswith(":"):
-            found[node] += 1
+    for plane in planes:
+        seen = Counter(event.metadata_id for line in plane.lines for event in line.events)
+        for key, count in seen.items():
+            node, colon, kind = plane.event_metadata[key].name.rpartition(":")
+            if colon and not kind.startswith(" ") and not node.endswith(":"):
+                found[node] += count
     return found
 
 
@@ -75,20 +55,52 @@ def nodes_run(function: Callable[[], object]) -> Counter[str]:
     try:
         function()
     finally:
-        events = session.stop()
-    return kernels(events)
+        planes = session.stop()
+    return kernels(planes)
 
 
-def sizes(events: list[Event]) -> list[int]:
+def sizes(planes: list[Any]) -> list[int]:
     """Bytes allocated (freed: negative), in order of time, of what the profiler sees.
 
     That is every block of `SEEN` bytes or more: with oneDNN, as TensorFlow comes, smaller ones go to
     an allocator that tells nothing.
     """
+    found: list[tuple[int, int]] = []  # picoseconds, and bytes
+    for plane in planes:
+        signs = {
+            key: _ALLOCATIONS[value.name]
+            for key, value in plane.event_metadata.items()
+            if value.name in _ALLOCATIONS
+        }
+        bytes_of = [
+            k for k, value in plane.stat_metadata.items() if value.name == "requested_bytes"
+        ]
+        if not signs:
+            continue
+        for line in plane.lines:
+            for event in line.events:
+                if event.metadata_id in signs:
+                    (size,) = (
+                        one.int64_value or one.uint64_value
+                        for one in event.stats
+                        if one.metadata_id in bytes_of
+                    )
+                    time = line.timestamp_ns * 1000 + event.offset_ps
+                    found.append((time, signs[event.metadata_id] * size))
+    return [size for _, size in sorted(found, key=itemgetter(0))]
+
+
+def modules(planes: list[Any], functions: Collection[str]) -> list[Any]:
+    """The optimised HLO modules of compiled functions, by the functions' names. The profiler tells of
+    every executable that there is in the process."""
+    heads = tuple(f"a_{name.lstrip('_')}__" for name in functions)
     return [
-        _ALLOCATIONS[event.name] * event.statistics["requested_bytes"]
-        for event in events
-        if event.name in _ALLOCATIONS
+        hlo_pb2.HloProto.FromString(one.bytes_value).hlo_module
+        for plane in planes
+        if plane.name == "/host:metadata"
+        for value in plane.event_metadata.values()
+        if value.name.startswith(heads)
+        for one in value.stats
     ]
 
 
@@ -96,10 +108,10 @@ def sizes(events: list[Event]) -> list[int]:
 SEEN = 256 * 1024
 
 
-def highest(events: list[Event]) -> int:
+def highest(planes: list[Any]) -> int:
     """The most bytes allocated at any time, beyond what was allocated when the session began."""
     now = most = 0
-    for size in sizes(events):
+    for size in sizes(planes):
         now += size
         most = max(most, now)
     return most

@@ -6,7 +6,15 @@ import re
 from collections.abc import Iterator
 from urllib.parse import quote
 
-from conformance.report.data import MARKS, DeviationView, Report, VariantView, counted, grouped
+from conformance.report.data import (
+    MARKS,
+    UNEXPECTED,
+    DeviationView,
+    Report,
+    VariantView,
+    counted,
+    grouped,
+)
 from conformance.report.page import SHORT, web_address
 
 #: What may stand in a URL without ending a link or a table's cell.
@@ -35,7 +43,7 @@ def _lines(report: Report) -> Iterator[str]:
     yield from _variants(report)
     yield from _deviations("Unexpected", report.unexpected)
     yield from _comparison(report)
-    others = tuple(d for d in report.deviations if d not in report.unexpected)
+    others = tuple(d for d in report.deviations if d.verdict.mark not in UNEXPECTED)
     yield from _deviations("Known deviations and warnings", others)
     yield from _matrix(report)
     yield from _runs(report)

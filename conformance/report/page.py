@@ -90,19 +90,32 @@ def render(
     What stands in the cases is packed where it would make a page of more than some megabytes.
     """
     by_id = {case.id: case for case in cases}
+    found: dict[str, dict[str, Result]] = {}
+    for file in results:
+        for result in file.results:
+            found.setdefault(result.case, {})[result.variant] = result
+    cross: dict[str, list[CrossView]] = {}
+    for verdict in report.comparison.verdicts:
+        cross.setdefault(verdict.case, []).append(verdict)
     shown = [
-        _shown(view, by_id.get(view.id), _results_of(view.id, results), report, folder, programs)
-        for view in report.cases
+        _shown(v, by_id.get(v.id), found[v.id], cross.get(v.id, ()), folder, programs)
+        for v in report.cases
     ]
     templates = environment()
     body = templates.get_template("body.html.j2")
-    bodies = [Markup(body.render(item=i, number=n, short=SHORT)) for n, i in enumerate(shown, 1)]
-    packed = sum(map(len, bodies)) > _MOST_UNPACKED
+    bodies: list[str] = []
+    packed, size = False, 0
+    for number, item in enumerate(shown, 1):
+        text = Markup(body.render(item=item, number=number, short=SHORT))
+        size += len(text)
+        if size > _MOST_UNPACKED and not packed:
+            packed, bodies = True, [pack(text) for text in bodies]
+        bodies.append(pack(text) if packed else text)
     return templates.get_template("index.html.j2").render(
         report=report,
         cases=shown,
         packed=packed,
-        bodies=[pack(text) for text in bodies] if packed else bodies,
+        bodies=bodies,
         deviations=by_reason(grouped(report.deviations)),
         marks=MARKS,
         short=SHORT,
@@ -173,15 +186,11 @@ def line(text: str, longest: int = 240) -> str:
     return joined if len(joined) <= longest else f"{joined[: longest - 1]}…"
 
 
-def _results_of(case: str, results: Sequence[Results]) -> Mapping[str, Result]:
-    return {r.variant: r for file in results for r in file.results if r.case == case}
-
-
 def _shown(
     view: CaseView,
     case: Case | None,
     results: Mapping[str, Result],
-    report: Report,
+    cross: Sequence[CrossView],
     folder: Path,
     programs: Path,
 ) -> Shown:
@@ -208,7 +217,7 @@ def _shown(
         executions=tables.executions(results, statements=False),
         statements=tables.executions(results, statements=True),
         memory=tables.memory(results),
-        cross=tuple(v for v in report.comparison.verdicts if v.case == view.id),
+        cross=tuple(cross),
         programs={adapter: tuple(items) for adapter, items in shown.items()},
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from conformance.case import Tolerance
@@ -65,6 +65,7 @@ class MemoryRow:
 
 
 NOT_SEEN = Cell("–", "not observed")
+_MISSING = Missing()
 
 
 def values(results: Mapping[str, Result], tolerance: Tolerance) -> Table:
@@ -79,19 +80,19 @@ def values(results: Mapping[str, Result], tolerance: Tolerance) -> Table:
     rows = []
     for subject in subjects:
         wanted = {v: found[subject] for v, found in expected.items() if subject in found}
-        words = dict.fromkeys(summary(value) for value in wanted.values())
-        cells = tuple(
-            _value_cell(
-                recomputed[v].get(subject, Missing()),
-                plain[v].get(subject, Missing()),
-                wanted.get(v, Missing()),
-                tolerance,
-                of_its_own=len(words) > 1,
-            )
-            for v in seen
-        )
+        words = dict.fromkeys(summary(value) for value in _different(wanted.values()))
+        # Variants that have the same arrays share them.
+        made: dict[tuple[int, ...], Cell] = {}
+        cells = []
+        for v in seen:
+            three = (recomputed[v].get(subject, _MISSING), plain[v].get(subject, _MISSING))
+            against = wanted.get(v, _MISSING)
+            key = (id(three[0]), id(three[1]), id(against))
+            if key not in made:
+                made[key] = _value_cell(*three, against, tolerance, of_its_own=len(words) > 1)
+            cells.append(made[key])
         own = "differs with the numbers drawn" if words else "what the plain run gives"
-        rows.append(Row(subject, next(iter(words)) if len(words) == 1 else own, cells))
+        rows.append(Row(subject, next(iter(words)) if len(words) == 1 else own, tuple(cells)))
     return Table(tuple(seen), tuple(rows))
 
 
@@ -142,6 +143,11 @@ def _memory_row(variant: str, result: Result) -> MemoryRow | None:
     words = f"{least / unit:.2f}" if least == most else f"{least / unit:.2f} to {most / unit:.2f}"
     wrong = any(v.check == "retained memory" and v.status.deviates for v in result.verdicts)
     return MemoryRow(variant, plain, recomputed, unit, drop.units, words, wrong)
+
+
+def _different(values: Iterable[Value]) -> Iterable[Value]:
+    """Values without those that are one and the same object as another."""
+    return {id(value): value for value in values}.values()
 
 
 def _ran(result: Result) -> bool:

@@ -1,0 +1,80 @@
+"""The functions that a program compiles: traced once, and called again as they are.
+
+A program makes its `tf.function`s anew whenever it runs. Here each is kept when it is first made, and
+the runs that follow call what was traced then: what is counted and measured is what gave the values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+import tensorflow as tf
+
+
+@dataclass
+class Function:
+    """A `tf.function` of the program, and how often it was called in the last run."""
+
+    body: Callable[..., Any]
+    compiled: Any
+    calls: int = 0
+
+    def graphs(self) -> list[Any]:
+        """What it was traced to: one graph for each kind of arguments."""
+        found: list[Any] = self.compiled._list_all_concrete_functions()
+        return found
+
+
+class Functions:
+    """Those of one forward pass (`plain` or `recomputed`) of a program, in the order of making."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self.known: list[Function] = []
+
+    @contextmanager
+    def active(self, on_call: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Inside the `with`, the functions that the program makes are those known here. `on_call` is
+        called before each call of one."""
+        made = 0
+        original = tf.function
+        if self._captured():
+            self.known = []
+        for one in self.known:
+            one.calls = 0
+
+        def function(*given: Any, **options: Any) -> Any:
+            if given:
+                return original(*given, **options)
+            return lambda body: known(body, options)
+
+        def known(body: Callable[..., Any], options: dict[str, Any]) -> Any:
+            nonlocal made
+            if body.__code__.co_filename != self._file:
+                return original(**options)(body)
+            if made == len(self.known):
+                self.known.append(Function(body, original(**options)(body)))
+            found = self.known[made]
+            assert found.body.__code__ is body.__code__, (
+                "a program makes its functions in one order"
+            )
+            made += 1
+
+            def call(*arguments: Any) -> Any:
+                on_call()
+                found.calls += 1
+                return found.compiled(*arguments)
+
+            return call
+
+        with mock.patch.object(tf, "function", function):
+            yield
+
+    def _captured(self) -> bool:
+        """Whether a graph holds on to a tensor or a variable of the run in which it was traced."""
+        graphs = [graph for one in self.known for graph in one.graphs()]
+        return any(graph.captured_inputs for graph in graphs)
