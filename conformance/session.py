@@ -26,7 +26,7 @@ from conformance import __version__
 from conformance.adapter import Variant
 from conformance.case import Case
 from conformance.errors import BrokenAdapterError, ConformanceError
-from conformance.known import Entry, Standing, Weighed, weigh
+from conformance.known import Entry, Standing, Weighed, idle, weigh
 from conformance.load import load_folder
 from conformance.places import find_places
 from conformance.results import STAGES, Header, Result, bind, cases_hash, remove
@@ -279,7 +279,7 @@ class Suite:
             words.append(f"{ran} of {len(self.selection.cases)} cases")
         return ", ".join(words)
 
-    def _idle(self, chosen: Chosen, covered: Collection[int]) -> tuple[Entry, ...]:
+    def _idle(self, chosen: Chosen, met: Collection[int]) -> tuple[Entry, ...]:
         """The known deviations that explain nothing; not those of suite's cases left at home."""
         places = self.selection.places
         try:
@@ -287,7 +287,7 @@ class Suite:
         except ConformanceError:  # an installation without cases of its own
             own = ()
         absent = {case.id for case in own} - {case.id for case in self.selection.cases}
-        found = [entry for place, entry in enumerate(chosen.known) if place not in covered]
+        found = idle(chosen.known, met)
         return tuple(entry for entry in found if not any(entry.speaks_of(c) for c in absent))
 
     def _full(self, whole: bool, chosen: Chosen) -> bool:
