@@ -208,8 +208,11 @@ Line = HeaderLine | ExpectedLine | ResultLine | FooterLine
 
 def schema() -> dict[str, Any]:
     """The JSON Schema (2020-12) of one line of a results file."""
-    return {
+    found = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A line of a results file of recompute-conformance",
         **msgspec.json.schema(Line),
     }
+    # As JSON: defaults of fields may be tuples.
+    whole: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(found))
+    return whole
