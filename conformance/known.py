@@ -8,7 +8,7 @@ explains nothing.
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -62,14 +62,6 @@ class Entry:
     def describes(self, verdict: Verdict) -> bool:
         """Whether the verdict is a deviation that contains the entry's text."""
         return verdict.status.deviates and self.observed in text(verdict)
-
-    def met_by(self, result: Result) -> bool:
-        """Whether the entry speaks of a verdict of this result that the variant supports."""
-        return any(
-            verdict.status is not Status.UNSUPPORTED
-            and self.covers(result.case, result.variant, verdict.check)
-            for verdict in result.verdicts
-        )
 
     @property
     def note(self) -> KnownNote:
@@ -155,13 +147,26 @@ def weighed(entries: Sequence[Entry], result: Result) -> tuple[Weighed, ...]:
     return tuple(found)
 
 
-def idle(entries: Sequence[Entry], results: Sequence[Result]) -> tuple[Entry, ...]:
+def covered(entries: Sequence[Entry], result: Result) -> tuple[int, ...]:
+    """The places, in the list, of the entries that speak of a verdict of this result.
+
+    Where the variant does not support the case, none does.
+    """
+    checks = {v.check for v in result.verdicts if v.status is not Status.UNSUPPORTED}
+    return tuple(
+        place
+        for place, entry in enumerate(entries)
+        if entry.check in checks and entry.covers(result.case, result.variant, entry.check)
+    )
+
+
+def idle(entries: Sequence[Entry], met: Collection[int]) -> tuple[Entry, ...]:
     """Entries that explain no verdict of a full run, and that no verdict has contradicted.
 
-    A case that is gone, a check that no longer applies, or a variant that does not support the case
-    leaves such an entry behind.
+    `met` are the places of those that are `covered` by some result. A case that is gone, a check that
+    no longer applies, or a variant that does not support the case leaves an entry behind.
     """
-    return tuple(entry for entry in entries if not any(entry.met_by(result) for result in results))
+    return tuple(entry for place, entry in enumerate(entries) if place not in met)
 
 
 def read(file: Path, *, unfinished: bool = False) -> tuple[Entry, ...]:

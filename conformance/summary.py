@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from conformance.known import Entry, Standing, Weighed, weighed
+from conformance.known import Entry, Standing, Weighed, covered, weighed
 from conformance.results import Footer, Result
 from conformance.verdict import Status
 
@@ -75,7 +75,7 @@ class Tally:
                 for item in found
                 if item.standing is Standing.UNEXPECTED
             ),
-            tuple(place for place, entry in enumerate(entries) if entry.met_by(result)),
+            covered(entries, result),
         )
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -62,6 +65,127 @@ TWO = ["s = sin(h)", "t = tanh(s)", "y = sin(t)"]
 THREE = ["s = sin(h)", "t = tanh(s)", "u = tanh(t)", "y = sin(u)"]
 
 
+def optimised_text(module: ModuleType, forward: Any) -> str:
+    """The optimised HLO of the program's function, compiled once more by TensorFlow to be printed."""
+    texts: list[str] = []
+    original = tf.function
+
+    def function(**options: Any) -> Any:
+        def made(body: Any) -> Any:
+            compiled = original(**options)(body)
+
+            def call(*arguments: Any) -> Any:
+                if not texts:
+                    ir = compiled.experimental_get_compiler_ir(*arguments)
+                    texts.append(ir(stage="optimized_hlo"))
+                return compiled(*arguments)
+
+            return call
+
+        return made
+
+    with mock.patch.object(tf, "function", function):
+        module.run(forward)
+    (text,) = texts
+    return text
+
+
+# -- what is compiled ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variant", ["function", "forward-function", "xla"])
+def test_all_passes_look_at_what_was_traced_once(
+    variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program's regions are wrapped once for each trace of its function, but for the draws."""
+    made: list[object] = []
+    observer(variant)  # its warm-up wraps a function, too
+    original = tf.recompute_grad
+
+    def recompute(function: Any) -> Any:
+        made.append(function)
+        return original(function)
+
+    monkeypatch.setattr(tf, "recompute_grad", recompute)
+    case = chain(TWO, shape="[1024, 256]")
+    seen = observed(case, variant, tmp_path).recomputed
+    assert len(made) == 1
+    assert seen.executions
+    assert seen.peak is not None
+    assert (seen.retained is not None) == (variant == "forward-function")
+
+
+def test_a_function_that_holds_a_tensor_of_its_run_is_traced_anew(tmp_path: Path) -> None:
+    compiled = ADAPTER.load("compiled")
+    file = tmp_path / "holding.py"
+    file.write_text(
+        "import tensorflow as tf\n\n\n"
+        "def run(held):\n"
+        "    @tf.function(autograph=False)\n"
+        "    def step():\n"
+        "        traced.append(None)\n"
+        "        return 2 * held\n\n"
+        "    return step()\n",
+        "utf-8",
+    )
+    names: dict[str, Any] = {"traced": []}
+    exec(compile(file.read_text("utf-8"), str(file), "exec"), names)
+    functions = compiled.Functions(str(file))
+    for number in (1.0, 3.0):
+        with functions.active():
+            assert names["run"](tf.constant(number)) == 2 * number
+    assert len(names["traced"]) == 2
+    with functions.active():  # a number is part of the graph, and none of its run's
+        assert names["run"](3.0) == 6
+    with functions.active():
+        assert names["run"](3.0) == 6
+    assert len(names["traced"]) == 3
+
+
+@pytest.mark.parametrize("name", ["regions/nested-pair", "control/loop", "basics/conv-relu-block"])
+def test_noting_operations_changes_nothing_of_a_graph(name: str, tmp_path: Path) -> None:
+    """The graphs that the values come from are those that the program makes by itself."""
+    program = emitted(published(name), "function", tmp_path)
+    module = load_program(program)
+    lines, following = ADAPTER.load("lines"), ADAPTER.load("following")
+    compiled = ADAPTER.load("compiled")
+
+    def nodes(*followers: Any) -> list[list[tuple[str, str, list[str]]]]:
+        functions = compiled.Functions(program.file)
+        noting = following.following(*followers) if followers else nullcontext()
+        with functions.active(), noting:
+            module.run(module.recomputed)
+        (function,) = functions.known
+        (one,) = function.graphs()
+        graph = one.graph.as_graph_def()
+        parts = [graph.node, *(f.node_def for f in graph.library.function)]
+        return sorted([(node.name, node.op, list(node.input)) for node in part] for part in parts)
+
+    operations = lines.Operations(program, module.recomputed)
+    assert nodes(operations) == nodes()
+    assert operations.traced
+
+
+@pytest.mark.parametrize("name", ["regions/nested-pair", "control/loop", "procedures/train"])
+def test_the_instructions_that_ran_are_those_that_tensorflow_prints(
+    name: str, tmp_path: Path
+) -> None:
+    program = emitted(published(name), "xla", tmp_path)
+    module = load_program(program)
+    functions = ADAPTER.load("compiled").Functions(program.file)
+    with functions.active():
+        module.run(module.recomputed)
+    seen = ADAPTER.load("hlo").ran(functions)
+    steps = functions.known[0].calls
+    assert steps == (5 if name == "procedures/train" else 1)
+    printed = re.findall(
+        r'^\s+(?:ROOT )?%?[\w.\-]+ = .*? ([a-z][a-z\-]*)\(.*op_name="([^"]*)"',
+        optimised_text(module, module.recomputed),
+        re.MULTILINE,
+    )
+    assert seen == dict.fromkeys({(node, opcode) for opcode, node in printed}, steps)
+
+
 # -- executions ------------------------------------------------------------------------------------
 
 
@@ -104,13 +228,9 @@ def test_optimised_instructions_are_as_many_more_than_plains_as_statements_ran_a
     """The matrix products of a rerun are counted without names of nodes; a fusion repeats none."""
     program = emitted(published(name), "xla", tmp_path)
     module = load_program(program)
-    hlo = ADAPTER.load("hlo")
 
     def opcodes(forward: Any) -> Counter[str]:
-        compiled = hlo.Compiled()
-        with compiled.active(program.file):
-            module.run(forward)
-        return Counter(re.findall(r" (dot)\(", compiled.texts[0]))
+        return Counter(re.findall(r" (dot)\(", optimised_text(module, forward)))
 
     more = opcodes(module.recomputed) - opcodes(module.plain)
     seen = counts(observer("xla").observe(program).recomputed)

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import hypothesis.extra.numpy as arrays
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from conformance.case import Tolerance
 from conformance.compare import (
     EXPECTATION,
     Comparison,
@@ -16,9 +20,12 @@ from conformance.compare import (
     compare,
     region_count,
 )
+from conformance.compare.grouping import partition
+from conformance.compare.numeric import Missing, agreeing, close
 from conformance.errors import ComparisonError
 from conformance.observation import Allowed, Draw, ErrorSeen, Execution, Leaf, Run
-from conformance.results import KnownNote
+from conformance.results import KnownNote, read, write
+from conformance.results.parts import positions
 from conformance.verdict import Level, Status, Verdict
 from tests import report_samples as samples
 from tests.report_samples import FAIL, GRADIENT, PASS, expected, result, results, run, unobserved
@@ -173,6 +180,104 @@ def test_a_group_is_close_to_all_of_itself():
     verdict = only(comparison, "gradient of x")
     assert [g.members for g in verdict.groups] == [("a/one", "b/one"), ("c/one",)]
     assert "max difference 0.096" in verdict.message
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from([None, Missing()])
+        | arrays.arrays(
+            st.sampled_from([np.float32, np.float64, np.complex64]),
+            st.sampled_from([(2,), (1, 2), (0,), ()]),
+            elements=st.sampled_from([0.0, -0.0, 1.0, 1.008, 1.016, np.nan, np.inf]),
+        ),
+        max_size=8,
+    )
+)
+def test_groups_are_those_of_comparing_everybody_with_everybody(listed):
+    values = {str(i): value for i, value in enumerate(listed)}
+    tolerance = Tolerance(0.01, 0.0)
+    assert agreeing(values, tolerance) == partition(values, lambda a, b: _near(a, b, tolerance))
+    for a in listed:
+        for b in listed:
+            assert close(a, b, tolerance) == _near(a, b, tolerance)
+
+
+def _near(a, b, tolerance) -> bool:
+    """The definition, element by element."""
+    if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
+        return type(a) is type(b)
+    if a.shape != b.shape:
+        return False
+    pairs = [(complex(x), complex(y)) for x, y in zip(a.flat, b.flat, strict=True)]
+    scales = [max(abs(x), abs(y)) for x, y in pairs if not np.isnan(x) and not np.isnan(y)]
+    peak = max((s for s in scales if np.isfinite(s)), default=0.0)
+    for x, y in pairs:
+        if np.isfinite(x) and np.isfinite(y):
+            bound = tolerance.atol * max(1.0, peak) + tolerance.rtol * max(abs(x), abs(y))
+            if abs(x - y) > bound:
+                return False
+        elif not (x == y or (np.isnan(x) and np.isnan(y))):
+            return False
+    return True
+
+
+# -- large arrays, of which files hold a part --------------------------------------------------------
+
+
+LARGE = np.linspace(-4.0, 3.0, 96 * 64).reshape(96, 64)
+
+
+def from_files(folder: Path, changes) -> Comparison:
+    """The comparison of variants whose gradients are changed as given, by way of files."""
+    found = []
+    for name, change in changes.items():
+        gradient = LARGE.copy()
+        change(gradient)
+        recomputed, plain = run({"x": gradient}), run({"x": LARGE})
+        expects = expected({"x": LARGE})
+        mine = results(name, [result(f"{name}/one", recomputed, plain=plain, expects=expects)])
+        path = folder / f"{name}.jsonl"
+        write(path, mine.header, mine.results, mine.footer)
+        found.append(read(path))
+    return compare(found, samples.cases())
+
+
+def one_element(place, by):
+    def change(array):
+        array.ravel()[place] += by
+
+    return change
+
+
+KEPT = positions(LARGE.size)
+#: An element that no file holds.
+ELSEWHERE = next(i for i in range(4, LARGE.size) if i not in KEPT)
+
+
+def test_large_arrays_agree(tmp_path):
+    found = from_files(tmp_path, {"a": one_element(0, 0.0), "b": one_element(ELSEWHERE, 1e-7)})
+    assert found.ok
+    assert only(found, "gradient of x").groups[0].value.startswith("shape (96, 64): -4, -3.99886")
+
+
+def test_a_difference_in_the_part_of_a_large_array_is_seen_and_placed(tmp_path):
+    place = int(KEPT[500])
+    found = from_files(tmp_path, {"a": one_element(0, 0.0), "b": one_element(place, 0.5)})
+    at = ", ".join(str(i) for i in np.unravel_index(place, LARGE.shape))
+    assert f"max difference 0.5 at [{at}]" in only(found, "gradient of x").message
+    assert not found.ok
+
+
+def test_a_difference_in_an_element_that_is_not_kept_is_seen_all_the_same(tmp_path):
+    found = from_files(
+        tmp_path,
+        {"a": one_element(0, 0.0), "b": one_element(ELSEWHERE, 0.5), "c": one_element(1, 0.0)},
+    )
+    verdict = only(found, "gradient of x")
+    assert [g.members for g in verdict.groups] == [("expectation", "a/one", "c/one"), ("b/one",)]
+    assert "max difference 0.5" in verdict.message
+    assert not found.ok
 
 
 def test_losses_parameters_second_gradients_and_outputs_are_compared():

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from conformance.errors import KnownError
-from conformance.known import Entry, Standing, additions, append, idle, notes, read, weigh
+from conformance.known import Entry, Standing, additions, append, covered, idle, notes, read, weigh
 from conformance.results import KnownNote, Result
 from conformance.verdict import Level, Status, Verdict
 
@@ -111,11 +111,11 @@ def test_entry_is_idle_where_nothing_is_left_of_it():
     gone = Entry(("gone/*",), ("*",), "gradient", "x", "why", "", "")
     masked = Entry(("mini/*",), ("wrong",), "value", "x", "why", "", "")
     found = result(verdict(Status.FAIL), verdict(Status.UNSUPPORTED, check="value"))
-    assert idle([ENTRY, gone, masked], [found]) == (gone, masked)
+    assert idle([ENTRY, gone, masked], covered([ENTRY, gone, masked], found)) == (gone, masked)
 
 
 def test_entry_that_a_pass_contradicts_is_not_called_idle_too():
-    assert idle([ENTRY], [result(verdict(Status.PASS))]) == ()
+    assert idle([ENTRY], covered([ENTRY], result(verdict(Status.PASS)))) == ()
 
 
 def test_notes_are_kept_with_results():

@@ -82,11 +82,14 @@ def test_order_and_verdicts_are_the_same_with_xdist(session, pytester):
     chosen = variants("right", "wrong", "crashing")
     counts = []
     seen = []
+    arrays = []
     for more in ([], ["-n", "2"]):
         done = session(*chosen, *more)
         counts.append(done.parseoutcomes())
         seen.append([(r.case, r.variant, r.verdicts) for r in read(pytester).results])
+        arrays.append((pytester.path / "reports" / "mini.safetensors").read_bytes())
     assert seen[0] == seen[1]
+    assert arrays[0] == arrays[1]
     assert [c["failed"] for c in counts] == [5, 5]
     assert [c["passed"] for c in counts] == [counts[0]["passed"]] * 2
     assert not list((pytester.path / "reports").glob(".spool-*"))
@@ -201,14 +204,16 @@ def test_entry_without_a_reason_is_refused(session, pytester):
 
 @pytest.mark.parametrize("more", [[], ["-n", "2"]])
 def test_broken_adapter_is_one_message(session, pytester, more):
-    stale = pytester.mkdir("reports") / "absent.jsonl"
-    stale.touch()
+    folder = pytester.mkdir("reports")
+    stale = [folder / "absent.jsonl", folder / "absent.safetensors"]
+    for file in stale:
+        file.touch()
     done = session(*more, adapter=str(mini.ADAPTERS / "absent"))
     assert done.ret == 3
     text = done.stdout.str() + done.stderr.str()
     assert text.count("No module named 'framework_that_nobody_has'") == 1
     assert "Traceback" not in text
-    assert not stale.exists()
+    assert not any(file.exists() for file in stale)
 
 
 def test_broken_adapter_does_not_stop_another(session, pytester):

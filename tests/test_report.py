@@ -16,13 +16,13 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from conformance.compare import compare
-from conformance.load import load_text
+from conformance.load import TOLERANCES, load_text
 from conformance.observation import Allowed, Draw, ErrorSeen, Run
 from conformance.report import build, schema, sources, tables, write_report
 from conformance.report.data import grouped, worst
 from conformance.report.markdown import escape
 from conformance.report.page import format_bytes, line, shorten, web_address
-from conformance.results import KnownNote
+from conformance.results import KnownNote, parts, read, write
 from conformance.verdict import Level, Status, Verdict
 from tests import report_samples as samples
 from tests.report_samples import FAIL, GRADIENT, PASS, result, results, run, unobserved
@@ -498,6 +498,30 @@ def test_memory_in_bytes_and_units():
     assert (two.units, two.wrong) == (0.0, True)
 
 
+def test_differences_of_a_large_array_are_those_of_the_whole_of_it(tmp_path):
+    large = np.linspace(-4.0, 3.0, 96 * 64).reshape(96, 64)
+    off = large.copy()
+    off[40, 63] += 0.25  # in no file
+    shown = []
+    for name, gradient in (("a", large), ("b", off)):
+        expects = samples.expected({"x": large})
+        found = result(
+            f"{name}/one", run({"x": gradient}), plain=run({"x": large}), expects=expects
+        )
+        file = results(name, [found], path=tmp_path / f"{name}.jsonl")
+        write(file.path, file.header, file.results, file.footer)
+        shown += [found, *read(file.path).results]
+    assert 40 * 64 + 63 not in parts.positions(large.size)
+    whole = tables.values({"a/one": shown[0], "b/one": shown[2]}, TOLERANCES["float32"])
+    kept = tables.values({"a/one": shown[1], "b/one": shown[3]}, TOLERANCES["float32"])
+    assert kept == whole
+    row = next(row for row in kept.rows if row.name == "gradient of x")
+    assert [(cell.text, cell.wrong) for cell in row.cells] == [
+        ("1.2e-07", False),
+        ("2.5e-01", True),
+    ]
+
+
 # -- sources -----------------------------------------------------------------------------------------
 
 
@@ -515,6 +539,21 @@ def test_highlighting_changes_no_letter(text):
     for found in (sources.python(text), sources.yaml(text)):
         shown = html.unescape(re.sub(r"</?(?:b|i|q|u|em)>", "", found))
         assert shown.strip("\n") == text.strip("\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"""Title <b>.\n\nCase a/b.\n"""\n\nimport numpy as np\n\n\ndef f(x):\n    return x[0]\n',
+        "@wrap\ndef f(\n    a, b=1.5\n):\n    '''Doc.\n\n    More.'''\n    return not a\n",
+        'x = "\\"\\"\\""  # """\ny = \'"""\'\nz = """one line"""  # it is\n',
+        "from a import (\n    b,\n    c as d,\n)\nasync def g(): await b",
+        "",
+    ],
+)
+def test_lines_are_highlighted_as_the_whole_program_is(text):
+    whole = sources._html(sources._PYTHON.get_tokens(text)).strip("\n")
+    assert sources.python(text) == whole
 
 
 def test_a_case_is_cut_from_its_file(tmp_path):

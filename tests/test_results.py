@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import tempfile
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from conformance.observation import (
     Run,
 )
 from conformance.results import (
+    Footer,
     KnownNote,
     Result,
     beside,
@@ -631,6 +633,31 @@ def test_where_one_file_cannot_get_its_name_neither_does(tmp_path, again):
         assert beside(path).read_bytes() == before
     else:
         assert not beside(path).exists()
+
+
+def test_memory_does_not_grow_with_the_number_of_results(tmp_path):
+    sheaf = Sheaf(tmp_path / "all")
+    path = tmp_path / "sample.jsonl"
+    header = samples.results("sample", [full()]).header
+
+    def results():
+        for number in range(1500):
+            run = samples.run({"x": np.full((2, 3), number)})
+            verdict = replace(samples.PASS, message=f"{number}: {'m' * 8000}")
+            yield samples.result("sample/one", run, case=f"c/{number}", verdicts=[verdict])
+
+    def work():
+        for number, result in enumerate(results()):
+            sheaf.put(number, codec.encode(result))
+        sheaf.close()
+        files.bind(path, header, Bound.of([tmp_path / "all"]), Footer(1500, {Status.PASS: 1500}))
+
+    tracemalloc.start()
+    work()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert path.stat().st_size > 10_000_000
+    assert peak < 4_000_000
 
 
 # -- schema ------------------------------------------------------------------------------------------

@@ -153,7 +153,12 @@ class Walk:
 
     def _given(self, array: Any) -> Value:
         """An array that a program has made outside what it calls. Known as a constant are the inputs,
-        which are equal to those of a walk before, and numbers such as a cotangent of one."""
+        which are equal to those of a walk before, and numbers such as a cotangent of one; a reference
+        is known by itself."""
+        if not isinstance(array, jax.Array):
+            number = self._number(("reference", id(array)))
+            self._made.setdefault(number, (_Computed(lambda: array), {}, (), 0))
+            return Value(number, None, number)
         constant = self._constant_key(array)
         if constant in self._numbers or np.shape(array) == ():
             return self._constant(array)

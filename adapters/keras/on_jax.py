@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import ceil
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 from unittest import mock
 
@@ -25,7 +26,9 @@ from jax._src.core import EvalTrace
 from conformance.observation import Array, Draw, Execution, Leaf, Observation, Phase, Run
 from conformance.operations import OPERATIONS, RANDOM
 from conformance.program import Program, Site
+from conformance.worker.observer import Meter
 from conformance.worker.observer import Observer as Base
+from conformance.worker.phases import announced
 
 RERUN = "rematted_computation"
 #: Operations that draw, here, with NumPy or Python: JAX is given keys alone.
@@ -89,10 +92,13 @@ def dispatched(program: Program, function: Callable[[], object]) -> list[Equatio
 
 def statement(program: Program, traceback: Any) -> Site | None:
     """The site of the outermost line of the program on the way to an equation that is a statement's."""
-    for frame in reversed(traceback.frames if traceback is not None else ()):
-        site = program.lines.get(frame.line_num) if frame.file_name == program.file else None
-        if site is not None and site.kind == "statement":
-            return site
+    if traceback is None:
+        return None
+    for code, instruction in zip(*map(reversed, traceback.raw_frames()), strict=True):
+        if code.co_filename == program.file:
+            site = program.lines.get(traceback.code_addr2line(code, instruction))
+            if site is not None and site.kind == "statement":
+                return site
     return None
 
 
@@ -133,6 +139,10 @@ class Known:
             for part, mask in enumerate(self._parts):
                 self.masks[mask] = part, equation.array
             self._parts.clear()
+
+
+class _EnoughSeen(BaseException):  # which no program catches
+    """Ends a run of which nothing more is to be seen."""
 
 
 class Observer(Base):
@@ -198,6 +208,22 @@ class Observer(Base):
         return int(
             (jax.random.key_data(value) if _is_key(value) else value).unsafe_buffer_pointer()
         )
+
+    def retained(
+        self, program: Program, module: ModuleType, forward: Callable[..., Any]
+    ) -> int | None:
+        """As the base class says, but in one run, which ends where backward would start: the values'
+        pass has filled all caches, and no peak is read."""
+        meter = Meter(self)
+
+        def on_phase(label: str, frame: FrameType) -> None:
+            meter.on_phase(label, frame)
+            if label == "backward":
+                raise _EnoughSeen
+
+        with announced(program, module, on_phase) as run, suppress(_EnoughSeen):
+            run(forward)
+        return meter.retained
 
     # -- executions ----------------------------------------------------------------------------
 

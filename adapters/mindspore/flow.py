@@ -35,12 +35,17 @@ class Flow(Trace):
         self.starts: dict[int, tuple[str, int]] = {}  # tensors that the program starts from
         self._tensors: list[Tensor] = []  # kept, so that no `id` comes twice
         self._numbers: dict[int, int] = {}
-        self._frames: list[FrameType] = []
+        self._frames: dict[FrameType, int] = {}
         self._begun: dict[Site, tuple[tuple[int, ...], tuple[tuple[str, int], ...]]] = {}
         self._assignments = {
             node.lineno: node
             for node in ast.walk(ast.parse(program.text))
             if isinstance(node, ast.Assign)
+        }
+        self._targets = {
+            id(program.lines[line]): node.targets[0]
+            for line, node in sorted(self._assignments.items(), reverse=True)
+            if line in program.lines
         }
 
     def number(self, tensor: Tensor) -> int:
@@ -99,19 +104,14 @@ class Flow(Trace):
             if frame.f_code.co_filename == self.program.file:
                 site = self.program.lines.get(frame.f_code.co_firstlineno)
                 if site is not None and site.kind == "region":
-                    if frame not in self._frames:
-                        self._frames.append(frame)
-                    yield site.region, self._frames.index(frame)
+                    yield site.region, self._frames.setdefault(frame, len(self._frames))
             frame = frame.f_back
 
     def _done(self, site: Site, phase: str, names: Mapping[str, Any]) -> None:
         reads, regions = self._begun[site]
         if site.region and site.region not in (name for name, _ in regions):
             regions = (*regions, (site.region, -1 - len(self.steps)))  # an operation, and no cell
-        line = next(
-            n for n, s in self.program.lines.items() if s is site and n in self._assignments
-        )
-        target = self._assignments[line].targets[0]
+        target = self._targets[id(site)]
         parts = target.elts if isinstance(target, ast.Tuple) else [target]
         values = [names.get(part.id) for part in parts if isinstance(part, ast.Name)]
         gives = tuple(self.number(v) for v in values if isinstance(v, Tensor))

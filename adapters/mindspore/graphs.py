@@ -218,12 +218,12 @@ def _counted(nodes: dict[int, Node], flow: Any) -> Counter[Key]:
     for (name, _), (forward, again) in busiest.items():
         found[name, "", "forward"] += forward
         found[name, "", "rerun"] += again
-    for name in {name for name, _ in busiest}:
-        own = [
-            n for (r, label, phase), n in found.items() if r == name and label and phase == "rerun"
-        ]
-        if own:
-            found[name, "", "rerun"] = max(own)
+    own: dict[str, int] = {}
+    for (region, label, phase), count in found.items():
+        if label and phase == "rerun":
+            own[region] = max(own.get(region, 0), count)
+    for name in {name for name, _ in busiest} & own.keys():
+        found[name, "", "rerun"] = own[name]
     return found
 
 
@@ -239,10 +239,9 @@ def matched(nodes: dict[int, Node], flow: Any) -> list[tuple[Any, int | str | No
         for ref in node.reads:
             readers[ref[0]].append(number)
     values: dict[int, Ref] = dict(flow.starts)
-    known_values: set[Ref] = set()
-    cones: dict[
-        int, frozenset[int]
-    ] = {}  # all nodes of a statement by the one that gives its value
+    known_values: set[Ref] = set(values.values())
+    # All nodes of a statement by the one that gives its value.
+    cones: dict[int, frozenset[int]] = {}
     found: list[tuple[Any, int | str | None]] = []
     for step in flow.steps:
         read = step.reads[:1] if step.site.op in READING_FIRST else step.reads
@@ -253,10 +252,11 @@ def matched(nodes: dict[int, Node], flow: Any) -> list[tuple[Any, int | str | No
             value = HANDED_ON
             values |= dict.fromkeys(step.gives, values[step.reads[0]])
         elif known:
-            known_values.update(values.values())
             value = _find(forward, readers, step.site.op, sources, known_values, cones)
             if isinstance(value, int):
-                values |= {number: (value, i) for i, number in enumerate(step.gives)}
+                given: dict[int, Ref] = {number: (value, i) for i, number in enumerate(step.gives)}
+                values |= given
+                known_values.update(given.values())
             elif step.site.op in IDLE:
                 value = HANDED_ON
                 values |= dict.fromkeys(step.gives, values[step.reads[0]])
@@ -280,7 +280,9 @@ def _find(
 ) -> int | None:
     """The node that computes an operation from its sources, with its helpers; noted in `cones`."""
     longest = max(form.total() for form in FORMS[op])
-    near = _near(readers, sources, longest) if sources else sorted(nodes)
+    # What reads all sources is found from the one that is read least.
+    start = min(sources, key=lambda ref: len(readers.get(ref[0], ())), default=None)
+    near = sorted(nodes) if start is None else _near(readers, start, longest)
     for form in FORMS[op]:
         for number in near:
             if nodes[number].operation not in form or number in cones:
@@ -294,8 +296,7 @@ def _find(
     for number in near:  # the same operation on the same values is computed once
         if number not in cones:
             continue
-        others = {ref for ref in known if ref[0] != number}
-        same = _cone(nodes, number, others, longest)
+        same = _cone(nodes, number, known, longest)
         if same is None or same[1] != sources:
             continue
         if Counter(nodes[n].operation for n in cones[number]) in FORMS[op]:
@@ -303,10 +304,10 @@ def _find(
     return None
 
 
-def _near(readers: Mapping[int | str, list[int]], sources: Iterable[Ref], steps: int) -> list[int]:
-    """The nodes that are reached from values in so many steps, in order."""
+def _near(readers: Mapping[int | str, list[int]], source: Ref, steps: int) -> list[int]:
+    """The nodes that are reached from a value in so many steps, in order."""
     found: set[int] = set()
-    edge: set[int | str] = {ref[0] for ref in sources}
+    edge: set[int | str] = {source[0]}
     for _ in range(steps):
         edge = {number for name in edge for number in readers.get(name, ())} - found
         found |= {number for number in edge if isinstance(number, int)}

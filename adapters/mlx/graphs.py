@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -118,7 +118,7 @@ class Evaluations:
         evaluated = Graph.of(list(arrays(trees))).names.keys()
         graph = Graph.of([made.probe for made in self.waiting])
         results = [graph.before(probe) for probe in graph.asked]
-        others = {primitive for found in results for primitive in found}
+        others = frozenset(primitive for found in results for primitive in found)
         seen: set[str] = set()
         left: list[Made] = []
         for made, result in zip(self.waiting, results, strict=True):
@@ -133,25 +133,24 @@ class Evaluations:
         self.waiting = left
 
 
-def _primitives(graph: Graph, op: str, result: str, others: Iterable[str]) -> set[str]:
+def _primitives(graph: Graph, op: str, result: str, others: Set[str]) -> set[str]:
     """The primitives of a statement any of which tells that it ran: the one that makes its result, what
     that shows in another form, and what makes its mask."""
     found = {result}
     if graph.names[result] in VIEWS:
-        found |= set(graph.before(result)) - set(others)
+        found |= {p for p in graph.before(result) if p not in others}
     needs = OPERATIONS[op].needs.values()
     if op in RANDOM or any("mask" in words for sets in needs for words in sets):
         found |= {p for p in _own(graph, result, others) if graph.names[p] in MASKS}
     return {p for p in found if p == result or graph.names[p] not in ENTRIES}
 
 
-def _own(graph: Graph, result: str, others: Iterable[str]) -> set[str]:
+def _own(graph: Graph, result: str, others: Set[str]) -> set[str]:
     """The primitives of one statement: back from its result to what others made, or drew."""
     own, todo = {result}, [result]
-    ends = {*others} - own
     while todo:
         for primitive in graph.before(todo.pop()):
-            if primitive in own or primitive in ends or graph.names[primitive] in ENTRIES:
+            if primitive in own or primitive in others or graph.names[primitive] in ENTRIES:
                 continue
             own.add(primitive)
             if graph.names[primitive] != "RandomBits":  # before it lie the keys of earlier draws

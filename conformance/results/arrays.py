@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError
@@ -18,7 +19,14 @@ from safetensors.numpy import load, save_file
 from conformance.errors import ResultsError
 from conformance.observation import Array
 
-_KINDS = "biufc"
+#: The names of the dtypes that are stored, little-endian.
+_NAMES: Mapping[np.dtype[Any], str] = {
+    np.dtype(name).newbyteorder("<"): name
+    for name in (
+        *("bool", "float16", "float32", "float64", "complex64", "complex128"),
+        *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+    )
+}
 #: The dtypes that safetensors has no word for in all its versions: stored as pairs of floats.
 _PAIRS: Mapping[str, str] = {"complex64": "float32", "complex128": "float64"}
 _RUN_AGAIN = "both files are written by one run: run the adapter again"
@@ -42,17 +50,16 @@ def stored(array: Array) -> tuple[str, Array]:
 
     Raises `ResultsError` for anything but bools and numbers of up to 64 bits.
     """
-    dtype = array.dtype
-    if dtype.kind not in _KINDS or dtype.name not in np.sctypeDict or dtype.itemsize > 16:
-        raise ResultsError(f"an array of dtype {dtype} cannot be stored", hint="widen it")
-    if dtype.name not in _PAIRS and dtype.itemsize > 8:
-        raise ResultsError(f"an array of dtype {dtype} cannot be stored", hint="narrow it")
+    dtype = array.dtype.newbyteorder("<")
+    name = _NAMES.get(dtype)
+    if name is None:
+        raise ResultsError(f"an array of dtype {array.dtype} cannot be stored", hint="cast it")
     # Not ascontiguousarray: that gives an array without dimensions one.
-    plain = np.asarray(array, dtype.newbyteorder("<"), order="C").view(np.ndarray)
-    name = _name(dtype.name, plain)
-    if dtype.name not in _PAIRS:
-        return name, plain
-    return f"{name}:{dtype.name}", plain[..., np.newaxis].view(_PAIRS[dtype.name])
+    plain = np.asarray(array, dtype, order="C").view(np.ndarray)
+    key = _key(name, plain)
+    if name not in _PAIRS:
+        return key, plain
+    return f"{key}:{name}", plain[..., np.newaxis].view(_PAIRS[name])
 
 
 def joint_digest(names: Iterable[str]) -> str:
@@ -118,7 +125,7 @@ class ArrayFile:
                     hint=_RUN_AGAIN,
                 )
             array = np.ascontiguousarray(array).view(dtype)[..., 0]
-        if _name(array.dtype.name, array) != key:
+        if _key(_NAMES.get(array.dtype, ""), array) != key:
             raise ResultsError(
                 f"array {key} in {self.path.name} is not the one that was written: it has other "
                 "elements, another shape or another dtype",
@@ -128,5 +135,5 @@ class ArrayFile:
         return array
 
 
-def _name(dtype: str, array: Array) -> str:
+def _key(dtype: str, array: Array) -> str:
     return digest(f"{dtype}{array.shape}".encode("ascii"), array.tobytes())

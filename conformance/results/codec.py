@@ -34,7 +34,11 @@ from conformance.verdict import Verdict
 
 T = TypeVar("T")
 _ENCODER = msgspec.json.Encoder()
-_EXPECTED = b'{"type":"expected",'
+#: The fields of what is written field by field.
+_FIELDS: Mapping[type[Any], tuple[str, ...]] = {
+    cls: tuple(field.name for field in fields(cls))
+    for cls in (Header, Footer, Verdict, KnownNote, ErrorSeen, ExpectedMemory)
+}
 _NO_RUN = Run()
 _NOTHING: Mapping[str, Array | None] = {}
 
@@ -108,13 +112,12 @@ def _printable(value: Any) -> Any:
 
 def _as(line: type[Any], value: Any, **more: Any) -> Any:
     """A dataclass as the line that has its fields."""
-    return line(**{f.name: getattr(value, f.name) for f in fields(value)}, **more)
+    return line(**{name: getattr(value, name) for name in _FIELDS[type(value)]}, **more)
 
 
 def _from(cls: type[T], line: Any) -> T:
     """The dataclass of a line that has its fields."""
-    names = (f.name for f in fields(cls))  # type: ignore[arg-type]
-    return cls(**{name: getattr(line, name) for name in names})
+    return cls(**{name: getattr(line, name) for name in _FIELDS[cls]})
 
 
 # -- to lines --------------------------------------------------------------------------------------
