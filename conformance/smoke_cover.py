@@ -114,11 +114,10 @@ def promised_by(
         for entry in entries
         if entry.covers(case.id, variant.id, check)
     ]
-    ended = [entry for entry in covering if entry.check == ERROR]
     ran = bool(covering or not required_by(case) & set(variant.model.refuses))
     deviating = {entry.check for entry in covering}
     passes = ran and GRADIENT in checks_of(case) and not deviating & {ERROR, GRADIENT}
-    reasons = {entry.reason for entry in ended or covering}
+    reasons = {entry.reason for entry in covering}
     return _things(case.id, variant.id, reasons, passes, ran, caught)
 
 

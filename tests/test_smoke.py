@@ -12,8 +12,9 @@ import pytest
 import yaml
 
 from conformance import smoke, smoke_cover
-from conformance.adapter import all_adapters, find_adapter, read_adapter
+from conformance.adapter import all_adapters, read_adapter
 from conformance.errors import SmokeError
+from conformance.implementation import adapt, describe
 from conformance.known import read as read_known
 from conformance.load import load_folder
 from conformance.results import Header, Result, Results, cases_hash, make_footer
@@ -302,14 +303,11 @@ def test_selection_of_what_is_gone_is_refused(
 
 
 def test_an_implementation_runs_all_cases_on_its_own_variants() -> None:
-    from conformance.implementation import adapt, describe
-
-    torch = find_adapter("torch", ROOT / "adapters")
-    own = adapt(torch, describe("package.module:checkpoint"))
-    found = smoke.find(torch)
-    assert found.pairs(own) == tuple(
-        (case, "package-module-checkpoint/eager") for case in found.cases
-    )
+    host = ADAPTERS["reference"]
+    own = adapt(host, describe("package.module:checkpoint"))
+    found = smoke.find(host)
+    (variant,) = own.variants
+    assert found.pairs(own) == tuple((case, variant.id) for case in found.cases)
     found.validate(own, CASES)
 
 
