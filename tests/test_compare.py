@@ -228,7 +228,7 @@ def _near(a, b, tolerance) -> bool:
 LARGE = np.linspace(-4.0, 3.0, 96 * 64).reshape(96, 64)
 
 
-def from_files(folder: Path, changes) -> Comparison:
+def from_files(folder: Path, changes, verdicts=(PASS,)) -> Comparison:
     """The comparison of variants whose gradients are changed as given, by way of files."""
     found = []
     for name, change in changes.items():
@@ -236,7 +236,9 @@ def from_files(folder: Path, changes) -> Comparison:
         change(gradient)
         recomputed, plain = run({"x": gradient}), run({"x": LARGE})
         expects = expected({"x": LARGE})
-        mine = results(name, [result(f"{name}/one", recomputed, plain=plain, expects=expects)])
+        judged = verdicts if (gradient != LARGE).any() else (PASS,)
+        ran = result(f"{name}/one", recomputed, plain=plain, expects=expects, verdicts=judged)
+        mine = results(name, [ran])
         path = folder / f"{name}.jsonl"
         write(path, mine.header, mine.results, mine.footer)
         found.append(read(path))
@@ -276,8 +278,27 @@ def test_a_difference_in_an_element_that_is_not_kept_is_seen_all_the_same(tmp_pa
     )
     verdict = only(found, "gradient of x")
     assert [g.members for g in verdict.groups] == [("expectation", "a/one", "c/one"), ("b/one",)]
-    assert "max difference 0.5" in verdict.message
+    at = ", ".join(str(i) for i in np.unravel_index(ELSEWHERE, LARGE.shape))
+    assert f"max difference 0.5 at [{at}]" in verdict.message
     assert not found.ok
+
+
+def test_an_element_that_is_not_finite_is_seen_wherever_it_is(tmp_path):
+    changes = {"a": one_element(ELSEWHERE, np.nan), "b": one_element(0, 0.0)}
+    at = ", ".join(str(i) for i in np.unravel_index(ELSEWHERE, LARGE.shape))
+    there = f"{LARGE.ravel()[ELSEWHERE]:.6g}"
+    for verdict in (PASS, FAIL):
+        found = from_files(tmp_path, changes, [verdict])
+        assert f": nan against {there} at [{at}]" in only(found, "gradient of x").message
+
+
+def test_two_wrong_arrays_are_compared_in_all_elements(tmp_path):
+    changes = {"a": one_element(ELSEWHERE, 0.5), "b": one_element(ELSEWHERE, -0.5)}
+    found = from_files(tmp_path, changes, [FAIL])
+    verdict = only(found, "gradient of x")
+    groups = [("expectation",), ("a/one",), ("b/one",)]
+    assert [g.members for g in verdict.groups] == groups
+    assert verdict.message.count("max difference 0.5 at") == 2
 
 
 def test_losses_parameters_second_gradients_and_outputs_are_compared():

@@ -301,13 +301,35 @@ def test_a_large_array_is_kept_in_part_with_what_was_measured_over_all_of_it(tmp
     assert kept.size < 1.1 * parts.KEPT
     assert (kept == recomputed.ravel()[parts.positions(recomputed.size)]).all()
     assert (kept.whole, kept.peak) == ((128, 512), 3.0)
-    assert (kept.from_plain, kept.from_expected) == (0.25, 0.5)
+    assert kept.from_plain == parts.Furthest(0.25, 77 * 512 + 76)
+    assert kept.from_expected == parts.Furthest(0.5, 5)
     output = found.observation.recomputed.outputs["y"][0].array
-    assert (output.from_plain, output.from_expected) == (0.25, None)
+    assert (output.from_plain, output.from_expected) == (kept.from_plain, None)
     wanted = found.expected.gradients["x"]
     assert isinstance(wanted, parts.Part)
-    assert wanted.from_expected == 0.0
+    assert wanted.from_expected == parts.Furthest(0.0, 0)
+    control = found.observation.plain.gradients["x"]
+    assert isinstance(control, parts.Part)
+    assert control.from_plain == parts.Furthest(0.0, 0)
     assert (tmp_path / "s.safetensors").stat().st_size < plain.nbytes / 10
+
+
+def test_a_large_array_that_is_wrong_is_kept_whole(tmp_path):
+    large = np.linspace(-3.0, 2.0, 100 * 70).reshape(100, 70)
+    wrong = large[::-1].copy()
+    expects = samples.expected({"x": large})
+    ran = {"plain": samples.run({"x": large}), "expects": expects}
+    result = samples.result("sample/one", samples.run({"x": wrong}), verdicts=[samples.FAIL], **ran)
+    found = back(tmp_path / "s.jsonl", result)
+    assert found.observation is not None
+    kept = found.observation.recomputed.gradients["x"]
+    assert isinstance(kept, parts.Part)
+    assert kept.complete
+    assert (kept.reshape(kept.whole) == wrong.astype(np.float32)).all()
+    plain = found.observation.plain.gradients["x"]
+    assert isinstance(plain, parts.Part)
+    assert not plain.complete
+    assert [array.size for array in parts.aligned(kept, plain)] == [plain.size] * 2
 
 
 @pytest.mark.parametrize("shape", [(64, 65), (128, 512), (1024, 64), (8, 32, 32), (4097,)])
@@ -326,10 +348,10 @@ def test_differences_of_what_is_not_finite():
     large = np.zeros(5000)
     odd = large.copy()
     odd[7] = nan
-    assert parts.difference(odd, large) == inf
-    assert parts.difference(odd, odd) == 0.0
+    assert parts.furthest(odd, large) == parts.Furthest(inf, 7, ("nan", "0"))
+    assert parts.furthest(odd, odd) == parts.Furthest(0.0, 0)
     assert parts.magnitude(odd) == 0.0
-    assert parts.difference(large, large[1:]) is None
+    assert parts.furthest(large, large[1:]) is None
 
 
 # -- several processes -------------------------------------------------------------------------------

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 from typing import Literal as OneOf
 
 import numpy as np
@@ -18,9 +17,12 @@ from conformance.observation import Expected, Leaf, Run, Tree
 from conformance.results import Result
 from conformance.results.parts import (
     HEAD,
+    Furthest,
     Part,
+    aligned,
     apart,
-    kept,
+    difference,
+    element,
     magnitude,
     positions,
     shape_of,
@@ -228,7 +230,9 @@ def _fingerprint(value: Value) -> object:
     """What is equal for equal values: nothing can tell them apart then."""
     if value is None or isinstance(value, Missing):
         return type(value)
-    measured = (value.peak, value.from_expected) if isinstance(value, Part) else None
+    measured = None
+    if isinstance(value, Part):
+        measured = (value.peak, value.from_expected, value.from_plain)
     return shape_of(value), measured, wide(value).tobytes()
 
 
@@ -236,10 +240,20 @@ def _agreements(
     value: Numbers, others: Sequence[Numbers], tolerance: Tolerance
 ) -> NDArray[np.bool_]:
     """With which of several arrays of its shape a value agrees."""
-    if not others:
-        return np.empty(0, np.bool_)
-    if any(isinstance(array, Part) for array in (value, *others)):
-        value, others = kept(value), [kept(other) for other in others]
+    found = np.empty(len(others), np.bool_)
+    lacking = [isinstance(other, Part) and not other.complete for other in others]
+    # Apart: those with all elements are held against each other by all of them.
+    for lacks in (False, True):
+        chosen = [i for i, lacked in enumerate(lacking) if lacked == lacks]
+        if chosen:
+            found[chosen] = _near(
+                *aligned(value, *(others[i] for i in chosen)), tolerance=tolerance
+            )
+    return found
+
+
+def _near(value: Numbers, *others: Numbers, tolerance: Tolerance) -> NDArray[np.bool_]:
+    """Which of several arrays are near a value, all with the same elements."""
     first = wide(value).reshape(1, -1)
     second = np.stack([wide(other).reshape(-1) for other in others])
     scale = np.maximum(np.abs(first), np.abs(second))
@@ -247,7 +261,7 @@ def _agreements(
     possible: bool | NDArray[np.bool_] = True
     if isinstance(value, Part):
         peaks = np.array([max(magnitude(value), magnitude(other)) for other in others])
-        least = np.array([_surely_apart(value, other) for other in others])
+        least = np.array([_surely_apart(value, other)[0] for other in others])
         possible = least <= bounds(peaks[:, np.newaxis], tolerance)[:, 0]
     with np.errstate(invalid="ignore"):
         near = np.abs(first - second) <= bounds(scale, tolerance, peaks)
@@ -257,41 +271,53 @@ def _agreements(
     return found
 
 
-def _surely_apart(a: Numbers, b: Numbers) -> float:
-    """What two arrays differ by at least somewhere, if only parts of them are at hand.
+def _surely_apart(a: Numbers, b: Numbers) -> tuple[float, Furthest]:
+    """What two arrays differ by at least, whatever elements are at hand; and where one of them lies
+    furthest from what both should be, as seen from the first.
 
-    Where one lies 3 from the expectation and the other 1, they lie 2 from each other.
+    Where one lies 3 from the expectation and the other 1, they lie at least 2 from each other.
     """
-    first, second = _from_expected(a), _from_expected(b)
-    if first is None or second is None or first == second:
-        return 0.0
-    return abs(first - second)
-
-
-def _from_expected(array: Numbers) -> float | None:
-    return array.from_expected if isinstance(array, Part) else None
+    if isinstance(a, Part) and isinstance(b, Part):
+        for first, second in ((a.from_expected, b.from_expected), (a.from_plain, b.from_plain)):
+            if first is None or second is None:
+                continue
+            if first.distance == second.distance:
+                return 0.0, first
+            if first.distance > second.distance:
+                return first.distance - second.distance, first
+            turned = replace(second, pair=(second.pair[1], second.pair[0]))
+            return second.distance - first.distance, turned
+    return 0.0, Furthest(0.0, 0)
 
 
 def worst(a: Value, b: Value) -> str:
     """How `a` differs from `b`, in words: the largest difference and where it is."""
     if a is None or b is None or isinstance(a, Missing) or isinstance(b, Missing):
         return f"{_kind(a)} against {_kind(b)}"
-    if shape_of(a) != shape_of(b):
-        return f"shape {shape_of(a)} against {shape_of(b)}"
-    a, b = paired(a, b)
-    first, second, differences = wide(a), wide(b), apart(a, b)
-    index = np.unravel_index(int(np.argmax(differences)), differences.shape)
-    least = _surely_apart(a, b)
-    if least > differences[index]:
-        return f"max difference {least:.3g}"
-    place: tuple[Any, ...] = index
-    if isinstance(a, Part):
-        flat = positions(math.prod(a.whole))[index[0]]
-        place = np.unravel_index(int(flat), a.whole)
-    at = f" at [{', '.join(str(i) for i in place)}]" if place else ""
-    if np.isinf(differences[index]):
-        return f"{first[index]:.6g} against {second[index]:.6g}{at}"
-    return f"max difference {differences[index]:.3g}{at}"
+    shape = shape_of(a)
+    if shape != shape_of(b):
+        return f"shape {shape} against {shape_of(b)}"
+    first, second = aligned(a, b)
+    differences = apart(first, second).reshape(-1)
+    index = int(np.argmax(differences))
+    # Where elements are lacking, the largest difference may be in one of them.
+    least, further = _surely_apart(first, second)
+    if least <= differences[index]:
+        lacking = isinstance(first, Part) and not first.complete
+        place = int(positions(math.prod(shape))[index]) if lacking else index
+        further = Furthest(
+            float(differences[index]), place, (element(first, index), element(second, index))
+        )
+    at = _at(further.place, shape)
+    if math.isinf(further.distance):
+        return f"{further.pair[0]} against {further.pair[1]}{at}"
+    return f"max difference {further.distance:.3g}{at}"
+
+
+def _at(place: int, shape: tuple[int, ...]) -> str:
+    """The place of an element in words; nothing for that of an array without dimensions."""
+    index = np.unravel_index(place, shape)
+    return f" at [{', '.join(str(i) for i in index)}]" if index else ""
 
 
 def largest_difference(a: Value, b: Value) -> float | None:
@@ -300,14 +326,7 @@ def largest_difference(a: Value, b: Value) -> float | None:
         return None
     if shape_of(a) != shape_of(b):
         return None
-    return 0.0 if a is b else float(apart(*paired(a, b)).max(initial=0.0))
-
-
-def paired(a: Numbers, b: Numbers) -> tuple[Numbers, Numbers]:
-    """Two arrays of one shape as they can be compared: parts of both where one is a part."""
-    if isinstance(a, Part) or isinstance(b, Part):
-        return kept(a), kept(b)
-    return a, b
+    return 0.0 if a is b else difference(a, b)
 
 
 def summary(value: Value) -> str:

@@ -18,7 +18,7 @@ from conformance.compare.numeric import (
 )
 from conformance.observation import Allowed, Expected, Phase, Run
 from conformance.results import Result
-from conformance.results.parts import Part
+from conformance.results.parts import Furthest, Part
 
 
 @dataclass(frozen=True)
@@ -168,14 +168,12 @@ def _value_cell(
     more = f"recomputed: {summary(observed)}\nplain: {summary(plain)}"
     if known and of_its_own:
         more += f"\nexpected: {summary(expected)}"
-    part = observed if isinstance(observed, Part) else None
-    from_plain = part.from_plain if part is not None else largest_difference(observed, plain)
+    from_plain, apart = largest_difference(observed, plain), largest_difference(observed, against)
+    if isinstance(observed, Part):  # what was measured over all elements
+        from_plain = _distance(observed.from_plain)
+        apart = _distance(observed.from_expected) if known else from_plain
     if from_plain is not None:
         more += f"\nlargest difference from plain: {from_plain:.1e}"
-    if part is not None:
-        apart = part.from_expected if known else part.from_plain
-    else:
-        apart = largest_difference(observed, against)
     if apart is not None:
         text = "0" if apart == 0 else f"{apart:.1e}"
     elif observed is None or isinstance(observed, Missing):
@@ -185,6 +183,10 @@ def _value_cell(
     # Where nothing flows, zeros are as good an answer as none.
     nothing = against is None and not _flows(observed)
     return Cell(text, more, not nothing and not close(observed, against, tolerance))
+
+
+def _distance(found: Furthest | None) -> float | None:
+    return None if found is None else found.distance
 
 
 def _flows(value: Value) -> bool:

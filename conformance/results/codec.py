@@ -29,7 +29,7 @@ from conformance.observation import (
 from conformance.results import lines as m
 from conformance.results.arrays import digest, stored
 from conformance.results.model import Footer, Header, KnownNote, Result
-from conformance.results.parts import LARGE, Part, kept, made, positions
+from conformance.results.parts import LARGE, Furthest, Part, kept, made, positions
 from conformance.verdict import Verdict
 
 T = TypeVar("T")
@@ -40,6 +40,7 @@ _FIELDS: Mapping[type[Any], tuple[str, ...]] = {
     for cls in (Header, Footer, Verdict, KnownNote, ErrorSeen, ExpectedMemory)
 }
 _NO_RUN = Run()
+_ABOUT_ARRAYS = frozenset({"value", "gradient", "structure", "randomness"})
 _NOTHING: Mapping[str, Array | None] = {}
 
 
@@ -63,8 +64,10 @@ def encode(result: Result) -> Encoded:
     expected, observation = result.expected, result.observation
     recomputed = plain = said = None
     if observation is not None:
-        recomputed = _run_line(names, observation.recomputed, observation.plain, expected)
-        plain = _less(_run_line(names, observation.plain), recomputed)
+        its_own = _Names(names.arrays, all_of_it=_at_fault(result))
+        recomputed = _run_line(its_own, observation.recomputed, observation.plain, expected)
+        # Nothing of it is anything away from itself, nor of the expectation.
+        plain = _less(_run_line(names, observation.plain, observation.plain), recomputed)
     if expected is not None:
         said = _expected_line(names, expected)
     line = m.ResultLine(
@@ -80,6 +83,11 @@ def encode(result: Result) -> Encoded:
         seconds=round(observation.seconds, 6) if observation else 0.0,
     )
     return Encoded(to_json(line), said, names.arrays)
+
+
+def _at_fault(result: Result) -> bool:
+    """Whether arrays of a result are wrong, so that a comparison says how."""
+    return any(v.status.deviates and v.check in _ABOUT_ARRAYS for v in result.verdicts)
 
 
 def header_line(header: Header, arrays: str) -> bytes:
@@ -124,16 +132,17 @@ def _from(cls: type[T], line: Any) -> T:
 
 
 class _Names:
-    """Names for arrays, and the arrays to be stored under them."""
+    """Names for arrays, and the arrays to be stored under them; of large ones `all_of_it` or a part."""
 
-    def __init__(self) -> None:
-        self.arrays: dict[str, Array] = {}
+    def __init__(self, arrays: dict[str, Array] | None = None, *, all_of_it: bool = False) -> None:
+        self.arrays: dict[str, Array] = {} if arrays is None else arrays
+        self.all_of_it = all_of_it
 
     def array(
         self, array: Array, plain: Array | None = None, expected: Array | None = None
     ) -> m.ArrayLine:
         """How a line speaks of an array; `plain` and `expected` stand in its place there."""
-        found = kept(np.asanyarray(array), plain, expected)
+        found = kept(np.asanyarray(array), plain, expected, all_of_it=self.all_of_it)
         name, elements = stored(found)
         self.arrays[name.partition(":")[0]] = elements
         if not isinstance(found, Part):
@@ -142,8 +151,8 @@ class _Names:
             name,
             list(found.whole),
             found.peak,
-            _maybe_number(found.from_plain),
-            _maybe_number(found.from_expected),
+            _furthest_line(found.from_plain),
+            _furthest_line(found.from_expected),
         )
 
     def maybe(
@@ -190,8 +199,10 @@ def _number(value: float) -> m.Float:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-def _maybe_number(value: float | None) -> m.Float | None:
-    return None if value is None else _number(value)
+def _furthest_line(found: Furthest | None) -> m.FurthestLine | None:
+    if found is None:
+        return None
+    return m.FurthestLine(_number(found.distance), found.place, found.pair)
 
 
 def _run_line(
@@ -219,38 +230,34 @@ def _run_line(
 
 
 def _less(plain: m.RunLine, recomputed: m.RunLine) -> m.PlainLine:
-    """The plain run without what is as in the recomputed one.
-
-    A part of the recomputed run's arrays also has differences, which are nobody's but its own.
-    """
+    """The plain run without what is as in the recomputed one."""
     own = {}
     for name in plain.__struct_fields__:
         value = getattr(plain, name)
         # As JSON: False is not 0 there, and 0.0 not -0.0.
-        if to_json(value) != to_json(_bare(getattr(recomputed, name))):
+        if to_json(value) != to_json(_as_plain(getattr(recomputed, name))):
             own[name] = value
     return m.PlainLine(**own)
 
 
-def _bare(value: Any) -> Any:
-    """A value of a run's line with no differences at its parts of arrays."""
+def _as_plain(value: Any) -> Any:
+    """What the plain run says where it has the same arrays: nobody holds it against the expectation."""
     if isinstance(value, m.PartLine):
-        return m.PartLine(value.elements, value.shape, value.peak, None, None)
+        return m.PartLine(value.elements, value.shape, value.peak, value.from_plain, None)
     if isinstance(value, dict):
-        return {key: _bare(part) for key, part in value.items()}
+        return {key: _as_plain(part) for key, part in value.items()}
     if isinstance(value, m.TensorLine):
-        return m.TensorLine(_bare(value.array), value.dtype)
+        return m.TensorLine(_as_plain(value.array), value.dtype)
     if isinstance(value, m.TupleLine | m.ListLine):
-        return type(value)([_bare(part) for part in value.parts])
+        return type(value)([_as_plain(part) for part in value.parts])
     if isinstance(value, m.DictLine):
-        return m.DictLine(_bare(value.parts))
+        return m.DictLine(_as_plain(value.parts))
     return value
 
 
 def _expected_line(names: _Names, expected: Expected) -> tuple[str, bytes]:
     def arrays(field: str) -> Any:
         found = getattr(expected, field)
-        # None of them is anything away from itself.
         return None if found is None else names.maybe(found, expected=found)
 
     line = m.ExpectedLine(
@@ -406,14 +413,18 @@ class Decoder:
         if not LARGE < size < 2**40:
             raise ResultsError(f"of an array of shape {whole}, no part is kept")
         elements = self._stored(line.elements)
-        if elements.shape != positions(size).shape:
+        if elements.shape not in ((size,), positions(size).shape):
             raise ResultsError(
                 f"array {line.elements} has shape {elements.shape}, but of an array of shape {whole} "
                 f"{positions(size).size} elements are kept"
             )
-        from_plain = None if line.from_plain is None else float(line.from_plain)
-        from_expected = None if line.from_expected is None else float(line.from_expected)
-        return made(elements, whole, line.peak, from_plain, from_expected)
+        plain, expected = (
+            None
+            if found is None
+            else Furthest(float(found.distance), min(found.place, size - 1), found.pair)
+            for found in (line.from_plain, line.from_expected)
+        )
+        return made(elements, whole, line.peak, plain, expected)
 
     def maybe(self, arrays: Mapping[str, m.ArrayLine | None]) -> dict[str, Array | None]:
         """Arrays by name."""

@@ -68,15 +68,24 @@ MemoryLine = _struct(ExpectedMemory)
 # -- arrays and trees ------------------------------------------------------------------------------
 
 
+class FurthestLine(_Row):
+    """The largest absolute difference from another array, and its place in C order; the two elements
+    in words where it is not finite."""
+
+    distance: Float
+    place: Count
+    pair: tuple[str, str]
+
+
 class PartLine(_Row):
     """Part of a large array: the name of its elements, the array's shape, its greatest magnitude, and
-    the largest differences of the whole of it from the plain run's array and from the expected one."""
+    where the whole of it lay furthest from the plain run's array and from the expected one."""
 
     elements: Name
     shape: list[Count]
     peak: float
-    from_plain: Float | None
-    from_expected: Float | None
+    from_plain: FurthestLine | None
+    from_expected: FurthestLine | None
 
 
 ArrayLine = Name | PartLine

@@ -1,14 +1,15 @@
 """Large arrays in results files: some of their elements, and what was measured over all of them.
 
 A check has looked at every element when the case ran. A results file keeps what is needed to hold
-variants against each other and to show: an array of up to `LARGE` elements whole, of a larger one
-about `KEPT` elements spread over it, its shape and magnitude, and how far the whole of it lay from
-the plain run and from the expectation.
+variants against each other and to show: an array of up to `LARGE` elements as it is, and of a larger
+one its shape and magnitude, where it lay furthest from the plain run and from the expectation, and
+about `KEPT` elements spread over it; all of them if the variant's own checks found fault with it.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
 from typing import Any
@@ -26,27 +27,52 @@ KEPT = 1024
 HEAD = 4
 
 
+@dataclass(frozen=True)
+class Furthest:
+    """The largest absolute difference from another array, and its place in C order.
+
+    It is infinite where only one of two elements is finite: what they are then stands in `pair`, the
+    array's own first.
+    """
+
+    distance: float
+    place: int
+    pair: tuple[str, str] = ("", "")
+
+
 class Part(np.ndarray[Any, Any]):
-    """Elements of a large array, in one dimension: those at `positions` of the array in C order.
+    """Elements of a large array, in one dimension: those at `positions` of the array in C order, or
+    all.
 
     `whole` is the shape of the array. `peak` is the greatest magnitude among all its finite elements.
-    `from_plain` and `from_expected` are the largest absolute differences over all elements from the
-    plain run's array and from the expected one, infinite where only one of two elements is finite;
-    `None` where there was no array of the same shape.
+    `from_plain` and `from_expected` are taken over all elements, against the plain run's array and
+    the expected one; `None` where there was no array of the same shape.
     """
 
     whole: tuple[int, ...] = ()
     peak: float = 0.0
-    from_plain: float | None = None
-    from_expected: float | None = None
+    from_plain: Furthest | None = None
+    from_expected: Furthest | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether all elements are here."""
+        return self.size == math.prod(self.whole)
+
+    def thinned(self) -> Part:
+        """The part without elements that an incomplete one lacks."""
+        if not self.complete:
+            return self
+        fewer: Array = self.view(np.ndarray)[positions(self.size)]
+        return made(fewer, self.whole, self.peak, self.from_plain, self.from_expected)
 
 
 def made(
     elements: Array,
     whole: tuple[int, ...],
     peak: float,
-    from_plain: float | None,
-    from_expected: float | None,
+    from_plain: Furthest | None,
+    from_expected: Furthest | None,
 ) -> Part:
     """A part with everything that is known of it."""
     part = elements.view(Part)
@@ -55,7 +81,13 @@ def made(
     return part
 
 
-def kept(array: Array, plain: Array | None = None, expected: Array | None = None) -> Array:
+def kept(
+    array: Array,
+    plain: Array | None = None,
+    expected: Array | None = None,
+    *,
+    all_of_it: bool = False,
+) -> Array:
     """What a results file keeps of an array: itself, or a `Part` of a large one.
 
     `plain` and `expected` are the arrays to measure differences from.
@@ -64,12 +96,24 @@ def kept(array: Array, plain: Array | None = None, expected: Array | None = None
         return array
     flat = np.ascontiguousarray(array).reshape(-1)
     return made(
-        flat[positions(flat.size)],
+        flat if all_of_it else flat[positions(flat.size)],
         array.shape,
         magnitude(array),
-        difference(array, plain),
-        difference(array, expected),
+        furthest(array, plain),
+        furthest(array, expected),
     )
+
+
+def aligned(*arrays: Array) -> list[Array]:
+    """Arrays of one shape with their elements beside each other: where one of them lacks some, the
+    others do without them."""
+    if not any(isinstance(array, Part) for array in arrays):
+        return list(arrays)
+    found = [kept(array, all_of_it=True) for array in arrays]
+    parts = [array for array in found if isinstance(array, Part)]
+    if all(part.complete for part in parts):
+        return found
+    return [part.thinned() for part in parts]
 
 
 @lru_cache(maxsize=256)
@@ -120,8 +164,22 @@ def magnitude(array: Array) -> float:
     return float(np.max(sizes, initial=0.0, where=np.isfinite(sizes)))
 
 
-def difference(a: Array, b: Array | None) -> float | None:
-    """The largest absolute difference of two arrays; `None` where there are no two of one shape."""
+def difference(a: Array, b: Array) -> float:
+    """The largest absolute difference of two arrays of one shape, as far as both are at hand."""
+    return float(apart(*aligned(a, b)).max(initial=0.0))
+
+
+def furthest(a: Array, b: Array | None) -> Furthest | None:
+    """Where an array lies furthest from another; `None` where that has not its shape."""
     if b is None or isinstance(b, Part) or a.shape != b.shape:
         return None
-    return float(apart(a, b).max(initial=0.0))
+    found = apart(a, b).reshape(-1)
+    place = int(np.argmax(found))
+    if np.isfinite(found[place]):
+        return Furthest(float(found[place]), place)
+    return Furthest(math.inf, place, (element(a, place), element(b, place)))
+
+
+def element(array: Array, place: int) -> str:
+    """An element of an array, by its place in C order, in words."""
+    return f"{wide(array).reshape(-1)[place]:.6g}"
