@@ -323,3 +323,69 @@ def test_a_module_without_an_entry_is_refused() -> None:
     hlo: Any = load_file(ROOT / "adapters" / "jax" / "hlo.py", "conformance_adapter_jax_hlo")
     with pytest.raises(ValueError, match="no entry computation"):
         hlo.parse("HloModule nothing")
+
+
+# -- how a run is made cheap ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("identity", "variant"),
+    [
+        ("procedures/third-order", "jit"),
+        ("procedures/train", "jit"),
+        ("randomness/two-dropouts", "jit-two-phase"),
+        ("effects/accumulate", "jit"),
+    ],
+)
+def test_what_was_traced_for_an_executable_counts_as_tracing_the_whole_run_does(
+    identity: str, variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = published(identity)
+    found = observed(case, variant, tmp_path)
+    hosts = sys.modules["conformance_adapter_jax_hosts"]
+    # A program that draws by other means than keys is traced as a whole.
+    monkeypatch.setattr(hosts, "draws", lambda program: True)
+    whole = observed(case, variant, tmp_path)
+    for path in ("plain", "recomputed"):
+        one, other = getattr(found, path), getattr(whole, path)
+        assert one.executions == other.executions
+        assert [(d.statement, d.phase) for d in one.draws or ()] == [
+            (d.statement, d.phase) for d in other.draws or ()
+        ]
+        for draw, same in zip(one.draws or (), other.draws or (), strict=True):
+            np.testing.assert_array_equal(draw.array, same.array)
+
+
+def test_an_optimised_module_is_the_same_without_the_optimisations_of_llvm(tmp_path: Path) -> None:
+    program = emitted(published("basics/mlp-block"), "jit", tmp_path)
+    code = f"""
+import sys
+sys.path[:0] = [{str(ROOT)!r}]
+import hashlib
+from conformance.adapter import load_file
+from conformance.program import Program, Site
+from conformance.worker.observer import load_program
+program = {program!r}
+executables = load_file(__import__("pathlib").Path({str(ADAPTER.folder)!r}) / "executables.py", "e")
+known = executables.Executables(program)
+module = load_program(program)
+with known.active():
+    module.run(module.recomputed)
+(called,) = known.calls
+print(called.executable.once(lambda text: hashlib.sha256(text.encode()).hexdigest()))
+print(called.executable.temporary)
+"""
+    flags = ADAPTER.model.environment["XLA_FLAGS"]
+    assert flags == "--xla_backend_optimization_level=0"
+    seen = []
+    for given in ("", flags):
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env={"XLA_FLAGS": given, "JAX_PLATFORMS": "cpu", "PATH": "/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr
+        seen.append(done.stdout)
+    assert seen[0] == seen[1]
