@@ -5,7 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,7 @@ class Observer(Base):
         "retained memory": "tracemalloc, which NumPy tells of its arrays",
         "release": "tracemalloc, which NumPy tells of its arrays",
     }
+    rehearsals = 0  # NumPy keeps nothing from run to run
 
     def leaf(self, value: object) -> Leaf | None:
         array = getval(value)
@@ -72,17 +73,14 @@ class Observer(Base):
 
     # -- memory --------------------------------------------------------------------------------
 
-    def retained(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any]
-    ) -> int | None:
-        with _traced():
-            return super().retained(program, module, forward)
-
-    def leftovers(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any]
-    ) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
-        with _traced():
-            return super().leftovers(program, module, forward)
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Allocations are counted inside: what was there before does not matter to a difference."""
+        tracemalloc.start()
+        try:
+            yield
+        finally:
+            tracemalloc.stop()
 
     def held(self) -> int | None:
         """Bytes of arrays alone: what Python has of its own grows with the graph."""
@@ -96,16 +94,6 @@ class Observer(Base):
 
     def identity(self, value: object) -> int:
         return id(_owner(getval(value)))
-
-
-@contextmanager
-def _traced() -> Iterator[None]:
-    """Allocations are counted inside: what was there before does not matter to a difference."""
-    tracemalloc.start()
-    try:
-        yield
-    finally:
-        tracemalloc.stop()
 
 
 def _owner(value: Any) -> Any:
