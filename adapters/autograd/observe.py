@@ -60,8 +60,11 @@ class Observer(Base):
         return Leaf(np.array(array), str(array.dtype))
 
     def to_tree(self, value: object) -> Tree:
-        # While gradients are taken, a container is in a box of autograd's, as an array is.
-        return super().to_tree(getval(value))
+        # While gradients are taken, a container is in a box of autograd's, as an array is. NumPy's
+        # float64 is a float of Python's, too.
+        value = getval(value)
+        leaf = self.leaf(value) if isinstance(value, np.generic) else None
+        return super().to_tree(value) if leaf is None else leaf
 
     def generator(self) -> Array | None:
         return np.random.uniform(size=4)
