@@ -5,7 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,7 @@ class Observer(Base):
         "retained memory": "tracemalloc, which NumPy tells of its arrays",
         "release": "tracemalloc, which NumPy tells of its arrays",
     }
+    rehearsals = 0  # NumPy keeps nothing from run to run
 
     def leaf(self, value: object) -> Leaf | None:
         array = getval(value)
@@ -59,8 +60,11 @@ class Observer(Base):
         return Leaf(np.array(array), str(array.dtype))
 
     def to_tree(self, value: object) -> Tree:
-        # While gradients are taken, a container is in a box of autograd's, as an array is.
-        return super().to_tree(getval(value))
+        # While gradients are taken, a container is in a box of autograd's, as an array is. NumPy's
+        # float64 is a float of Python's, too.
+        value = getval(value)
+        leaf = self.leaf(value) if isinstance(value, np.generic) else None
+        return super().to_tree(value) if leaf is None else leaf
 
     def generator(self) -> Array | None:
         return np.random.uniform(size=4)
@@ -72,17 +76,14 @@ class Observer(Base):
 
     # -- memory --------------------------------------------------------------------------------
 
-    def retained(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any]
-    ) -> int | None:
-        with _traced():
-            return super().retained(program, module, forward)
-
-    def leftovers(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any]
-    ) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
-        with _traced():
-            return super().leftovers(program, module, forward)
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Allocations are counted inside: what was there before does not matter to a difference."""
+        tracemalloc.start()
+        try:
+            yield
+        finally:
+            tracemalloc.stop()
 
     def held(self) -> int | None:
         """Bytes of arrays alone: what Python has of its own grows with the graph."""
@@ -96,16 +97,6 @@ class Observer(Base):
 
     def identity(self, value: object) -> int:
         return id(_owner(getval(value)))
-
-
-@contextmanager
-def _traced() -> Iterator[None]:
-    """Allocations are counted inside: what was there before does not matter to a difference."""
-    tracemalloc.start()
-    try:
-        yield
-    finally:
-        tracemalloc.stop()
 
 
 def _owner(value: Any) -> Any:
