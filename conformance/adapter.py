@@ -108,6 +108,11 @@ class VariantModel(_Strict):
         description="Programs after which the variant's worker is replaced by a new one, for what "
         "keeps something of each; 0 for never.",
     )
+    renew_after_error: bool = Field(
+        default=False,
+        description="Whether the worker is replaced after a program that raised an error, too, for what "
+        "such a program leaves behind broken.",
+    )
     environment: dict[str, str] = Field(
         default={},
         description="Set before the first import, over the adapter's; variants with the same "

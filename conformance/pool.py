@@ -211,6 +211,9 @@ class _Worker:
         if not isinstance(outcome, Observation):
             kind = type(outcome).__name__
             return Broken(f"the observer returned a {kind}, not an Observation", "")
+        raised = outcome.plain.error is not None or outcome.recomputed.error is not None
+        if raised and model is not None and model.renew_after_error:
+            self.close()
         return Finished(outcome)
 
     def close(self) -> None:

@@ -180,3 +180,19 @@ def test_a_worker_is_replaced_after_as_many_programs_as_its_variant_says(tmp_pat
     assert seen[0] == seen[1]
     assert seen[2] == seen[3]
     assert len({seen[0], seen[2], seen[4]}) == 3
+
+
+@pytest.mark.parametrize("renewed", [False, True])
+def test_a_worker_is_replaced_after_an_error_where_its_variant_says_so(tmp_path, program, renewed):
+    adapter = mini.adapter()
+    raising = adapter.model.variants["plain-raising"].model_copy(
+        update={"renew_after_error": renewed}
+    )
+    variants = {**adapter.model.variants, "plain-raising": raising}
+    model = adapter.model.model_copy(update={"variants": variants})
+    with Pool(replace(adapter, model=model), tmp_path / "mini.log") as made:
+        outcome = made.observe(program("plain-raising"))
+        assert isinstance(outcome, Finished)
+        assert outcome.observation.plain.error is not None
+        assert bool(worker_pids()) is not renewed
+        assert isinstance(made.observe(program("right")), Finished)

@@ -25,7 +25,7 @@ from mindspore import Tensor
 from conformance.adapter import load_file
 from conformance.observation import Leaf, Observation, Phase, Run
 from conformance.program import Program, Site
-from conformance.worker.observer import Counts, load_program
+from conformance.worker.observer import Counts, Meter, load_program
 from conformance.worker.observer import Observer as Base
 from conformance.worker.trace import Trace
 
@@ -96,6 +96,7 @@ class Observer(Base):
     """Observes MindSpore on the CPU, in the mode of the variant."""
 
     tracing = Lines
+    rehearsals = 0  # those that looked at values and executions have filled the caches
 
     def __init__(self, variant: str) -> None:
         super().__init__(variant)
@@ -123,6 +124,8 @@ class Observer(Base):
         if [kernel.name for kernel in kernels] != ["Exp"]:
             raise RuntimeError(f"the CPU profiler recorded {kernels}, but one Exp ran")
         self._meter = self._find_meter()
+        # The profiler records kernels or memory, the pool is asked beside it.
+        self.together = isinstance(self._meter, pool.Pool)
 
     def _find_meter(self) -> Any:
         """What tells the bytes of the memory pool exactly: the pool itself or, slower from run to
@@ -148,8 +151,20 @@ class Observer(Base):
         # Not `isinstance`, which asks a weak proxy for what may be gone.
         return sum(issubclass(type(value), Tensor) for value in gc.get_objects())
 
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        with self._meter:
+            yield
+
     def held(self) -> int | None:
         return None if self._meter is None else int(self._meter.allocated())
+
+    def reset_peak(self) -> None:
+        self._meter.reset_peak()
+
+    def peak(self) -> int | None:
+        self.wait()
+        return int(self._meter.peak())
 
     def unobserved(self, program: Program) -> Mapping[str, str]:
         found: dict[str, str] = {}
@@ -227,40 +242,16 @@ class Observer(Base):
         self._texts[forward.__name__] = [t for t in texts if f"# In file {program.file}:" in t]
         return replace(found, peak=peaks[-1] if peaks else None)
 
-    def retained(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any]
-    ) -> int | None:
-        """One run: those that looked at values and executions have warmed the caches up."""
-        before: list[int] = []
-        found: list[int] = []
-
-        def on_phase(label: str, frame: FrameType) -> None:
-            if label == "forward" and not before:
-                self.settle()
-                memory.reset_peak()
-                before.extend([memory.allocated(), self.frame_bytes(frame)])
-            elif label == "backward" and not found:
-                self.settle()
-                found.append(memory.allocated() - self.frame_bytes(frame) - before[0] + before[1])
-
-        with self._meter as memory:
-            with Trace(program, on_phase=on_phase).active():
-                module.run(forward)
-                profiler.synchronize()
-            self.highest = memory.peak() - before[0]
-        return found[0] if found else None
-
-    def leftovers(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any]
-    ) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
-        with self._meter:
-            return super().leftovers(program, module, forward)
-
     def count(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run
+        self,
+        program: Program,
+        module: ModuleType,
+        forward: Callable[..., Any],
+        run: Run,
+        meter: Meter | None = None,
     ) -> Run:
         # What a graph executes is read from it in the end.
-        return run if self.graph else super().count(program, module, forward, run)
+        return run if self.graph else super().count(program, module, forward, run, meter)
 
     @contextmanager
     def counting(self, trace: Trace) -> Iterator[Callable[[], Counts]]:

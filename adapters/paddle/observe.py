@@ -19,6 +19,7 @@ from paddle.jit.dy2static import program_translator
 from conformance.adapter import load_file
 from conformance.observation import Array, Leaf, Observation, Run
 from conformance.program import Program
+from conformance.worker.observer import Meter
 from conformance.worker.observer import Observer as Base
 from conformance.worker.trace import executions
 
@@ -54,6 +55,10 @@ class Observer(Base):
         self._names: Mapping[str, Any] = {}
         self._named: Callable[..., Any] | None = None  # the forward pass that they are of
         self._broken: list[Exception] = []
+        self._kept: list[Mapping[str, Any]] = []
+        if variant != MIXED:  # what SOT makes of a program depends on how often it runs
+            self.rehearsals = 0  # the passes before have filled the caches
+            self.together = variant not in (COMPILED, STATIC)
         if variant in (COMPILED, STATIC):
             self.methods["executions"] = "operations of the programs, and kernels launched"
             self.methods["randomness"] = "gradients under one seed"
@@ -170,10 +175,15 @@ class Observer(Base):
             self._broken.append(error)
 
     def count(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run
+        self,
+        program: Program,
+        module: ModuleType,
+        forward: Callable[..., Any],
+        run: Run,
+        meter: Meter | None = None,
     ) -> Run:
         if self.variant not in (COMPILED, STATIC):
-            return super().count(program, module, forward, run)
+            return super().count(program, module, forward, run, meter)
         before, after, runs = self._looked(program, module, forward)
         path = "plain" if forward is module.plain else "recomputed"
         found = graphs.executions(program, path, before, after)
@@ -212,6 +222,8 @@ class Observer(Base):
         names = self._names = trace.names
         self._named = forward
         if self.variant == STATIC:
+            # What the pass has made of a program is not freed while others run.
+            self._kept.append(names)
             ops = graphs.operations(names["main"], program)
             before = [op for op in ops if not op.again]
             after = [op for op in ops if op.again]
