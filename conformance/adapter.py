@@ -113,9 +113,14 @@ class VariantModel(_Strict):
         description="Whether the worker is replaced after a program that raised an error, too, for what "
         "such a program leaves behind broken.",
     )
+    own_process: bool = Field(
+        default=False,
+        description="Whether the variant has a worker process to itself, for what its programs leave behind "
+        "in theirs.",
+    )
     environment: dict[str, str] = Field(
         default={},
-        description="Set before the first import, over the adapter's; variants with the same "
+        description="Set before the first import, over the adapter's; other variants with the same "
         "environment share a worker process.",
     )
     saves: dict[str, str] = Field(

@@ -1,6 +1,7 @@
 """The worker processes of an adapter: started, given one program at a time, replaced when they die.
 
-Variants with the same environment share a process; most adapters have one.
+Variants with the same environment share a process, but for those that ask for their own; most adapters
+have one.
 
 Pebble keeps the process and the time; this module says what its ends mean. Nothing that the worker
 raises crosses the border as an exception: a framework's own exception types could not be read here,
@@ -72,7 +73,7 @@ Outcome = Finished | Crashed | TimedOut | Broken
 
 
 class Pool:
-    """The worker processes of one adapter, one per environment that its variants ask for.
+    """The worker processes of one adapter, as many as its variants ask for.
 
     Use as a context manager, or `close` it. `log` is the file that takes what the framework prints;
     it is appended to.
@@ -80,7 +81,8 @@ class Pool:
 
     def __init__(self, adapter: Adapter, log: Path) -> None:
         self.adapter, self.log = adapter, log
-        self._workers: dict[frozenset[tuple[str, str]], _Worker] = {}
+        #: By environment, and the variant where that has a process to itself.
+        self._workers: dict[tuple[frozenset[tuple[str, str]], str], _Worker] = {}
 
     def __enter__(self) -> Pool:
         return self
@@ -122,10 +124,11 @@ class Pool:
             worker.close()
 
     def _worker(self, variant: str) -> _Worker:
-        model = self.adapter.model
-        own = model.variants[variant].environment if variant in model.variants else {}
-        environment = model.environment | own
-        key = frozenset(environment.items())
+        model = self.adapter.model.variants.get(variant)
+        own = {} if model is None else model.environment
+        environment = self.adapter.model.environment | own
+        alone = model is not None and model.own_process
+        key = frozenset(environment.items()), variant if alone else ""
         if key not in self._workers:
             self._workers[key] = _Worker(self.adapter, environment, self.log)
         return self._workers[key]

@@ -182,6 +182,18 @@ def test_a_worker_is_replaced_after_as_many_programs_as_its_variant_says(tmp_pat
     assert len({seen[0], seen[2], seen[4]}) == 3
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_a_variant_has_a_worker_to_itself_where_it_says_so(tmp_path, program, own):
+    adapter = mini.adapter()
+    raising = adapter.model.variants["plain-raising"].model_copy(update={"own_process": own})
+    variants = {**adapter.model.variants, "plain-raising": raising}
+    model = adapter.model.model_copy(update={"variants": variants})
+    with Pool(replace(adapter, model=model), tmp_path / "mini.log") as made:
+        assert isinstance(made.observe(program("right")), Finished)
+        assert isinstance(made.observe(program("plain-raising")), Finished)
+        assert len(worker_pids()) == 1 + own
+
+
 @pytest.mark.parametrize("renewed", [False, True])
 def test_a_worker_is_replaced_after_an_error_where_its_variant_says_so(tmp_path, program, renewed):
     adapter = mini.adapter()
