@@ -115,8 +115,8 @@ class VariantModel(_Strict):
     )
     own_process: bool = Field(
         default=False,
-        description="Whether the variant has a worker process to itself, for what its programs leave behind "
-        "in theirs.",
+        description="Whether the variant has a worker process to itself, for what its programs leave "
+        "behind in theirs.",
     )
     environment: dict[str, str] = Field(
         default={},

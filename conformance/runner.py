@@ -168,14 +168,20 @@ class Stopwatch:
 class Runner:
     """Runs cases on the variants of one adapter, one after the other.
 
-    `log` takes what the framework prints. `close` stops the worker process.
+    `log` takes what the framework prints. `close` stops the worker process. A `pool` of processes that
+    several runners share is given, and closed by who made it.
     """
 
     def __init__(
-        self, adapter: Adapter, places: Places, log: Path, known: Sequence[Entry] = ()
+        self,
+        adapter: Adapter,
+        places: Places,
+        log: Path,
+        known: Sequence[Entry] = (),
+        pool: Pool | None = None,
     ) -> None:
         self.adapter, self.places, self.known = adapter, places, known
-        self.pool = Pool(adapter, log)
+        self.pool = pool or Pool(adapter, log)
         self.watch = Stopwatch()
         #: Programs that are written and have not run yet.
         self._programs: dict[Key, Program | EmitFailure] = {}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from _pytest.terminal import TerminalReporter
 
+from tests.faulty.faults import Pools
 from tests.faulty.record import Caught, write
 from tests.faulty.table import Found, print_table
 
@@ -16,6 +19,14 @@ def pytest_configure(config: pytest.Config) -> None:
     """Make room for what is found."""
     config.stash[FOUND] = {}
     config.stash[RECORDED] = {}
+
+
+@pytest.fixture(scope="session")
+def pools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pools]:
+    """The worker processes that the implementations run in."""
+    made = Pools(tmp_path_factory.mktemp("workers") / "log.txt")
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="session")

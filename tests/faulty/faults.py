@@ -22,6 +22,7 @@ from conformance.case import Case
 from conformance.implementation import adapt, describe
 from conformance.load import load_folder
 from conformance.places import find_places
+from conformance.pool import Pool
 from conformance.results import Result
 from conformance.runner import Runner
 
@@ -80,14 +81,32 @@ def faulty_adapter(framework: str, name: str) -> Adapter:
     return adapt(read_adapter(ROOT / "adapters" / framework), replace(described, model=model))
 
 
-def run(adapter: Adapter, cases: Iterable[Case], folder: Path) -> dict[str, Result]:
+class Pools:
+    """The worker processes of each framework, which its implementations share: most of what a run of
+    one takes is the framework's import. Close it."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._pools: dict[Path, Pool] = {}
+
+    def of(self, adapter: Adapter) -> Pool:
+        """The pool that an adapter's programs run in."""
+        if adapter.folder not in self._pools:
+            self._pools[adapter.folder] = Pool(adapter, self._log)
+        return self._pools[adapter.folder]
+
+    def close(self) -> None:
+        """Stop all of them."""
+        for pool in self._pools.values():
+            pool.close()
+
+
+def run(adapter: Adapter, cases: Iterable[Case], folder: Path, pools: Pools) -> dict[str, Result]:
     """The results of cases, by case, on an adapter's only variant."""
     (variant,) = adapter.variants
-    runner = Runner(adapter, find_places(reports=folder / "reports"), folder / "log.txt")
+    places = find_places(reports=folder / "reports")
+    runner = Runner(adapter, places, folder / "log.txt", pool=pools.of(adapter))
     listed = list(cases)
-    try:
-        runner.start([variant])
-        runner.emit([(case, variant) for case in listed])
-        return {case.id: runner.run(case, variant) for case in listed}
-    finally:
-        runner.close()
+    runner.start([variant])
+    runner.emit([(case, variant) for case in listed])
+    return {case.id: runner.run(case, variant) for case in listed}

@@ -1,6 +1,7 @@
 """Faulty implementations are caught, by the check that is meant to catch them.
 
-They run through the same runner, worker process and checks as the real ones.
+They run through the same runner, worker process and checks as the real ones. Those of a framework share
+a process, and the sound one comes last: what a fault left behind would be caught there, too.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tests.faulty.faults import (
     CASES,
     SOUND,
     Fault,
+    Pools,
     faults_of,
     faulty_adapter,
     frameworks,
@@ -49,14 +51,20 @@ def _installed(framework: str) -> None:
 
 
 def _seen(
-    framework: str, name: str, fault: Fault | None, folder: Path, *, backwards: bool = False
+    framework: str,
+    name: str,
+    fault: Fault | None,
+    folder: Path,
+    pools: Pools,
+    *,
+    backwards: bool = False,
 ) -> Found:
     """What the cases that a framework's faults name find of one implementation. Those of the smoke
     selection come first, so that they find what they find in a smoke run."""
     named = {fault.case for fault in faults_of(framework)}
     first = smoke_cases(framework)
     order = sorted(named, key=lambda case: (case not in first, case), reverse=backwards)
-    results = run_on(faulty_adapter(framework, name), [CASES[n] for n in order], folder)
+    results = run_on(faulty_adapter(framework, name), [CASES[n] for n in order], folder, pools)
     assert not [v for r in results.values() for v in r.verdicts if v.status is Status.BROKEN]
     return Found(framework, fault, {case: caught(result) for case, result in results.items()})
 
@@ -66,14 +74,16 @@ def test_a_fault_is_caught_by_the_check_that_is_meant_to(
     fault: Fault,
     found: dict[str, Found],
     recorded: dict[str, Caught],
+    pools: Pools,
     tmp_path: Path,
     pytestconfig: pytest.Config,
 ) -> None:
     _installed(fault.framework)
-    found[fault.id] = _seen(fault.framework, fault.name, fault, tmp_path)
+    found[fault.id] = _seen(fault.framework, fault.name, fault, tmp_path, pools)
     assert found[fault.id].as_meant, found[fault.id].caught
     if pytestconfig.getoption("--update-caught"):
-        again = _seen(fault.framework, fault.name, fault, tmp_path / "again", backwards=True)
+        folder = tmp_path / "again"
+        again = _seen(fault.framework, fault.name, fault, folder, pools, backwards=True)
         recorded[fault.id] = alone(found[fault.id], again)
         return
     # What a smoke selection is chosen from is seen again, and so is that it catches the fault.
@@ -88,22 +98,22 @@ def test_a_fault_is_caught_by_the_check_that_is_meant_to(
 
 @pytest.mark.parametrize("framework", frameworks())
 def test_nothing_is_caught_where_there_is_no_fault(
-    framework: str, found: dict[str, Found], tmp_path: Path
+    framework: str, found: dict[str, Found], pools: Pools, tmp_path: Path
 ) -> None:
     _installed(framework)
-    found[f"{framework}/{SOUND}"] = _seen(framework, SOUND, None, tmp_path)
+    found[f"{framework}/{SOUND}"] = _seen(framework, SOUND, None, tmp_path, pools)
     assert not found[f"{framework}/{SOUND}"].by_check
 
 
 @pytest.fixture(params=["reference", "torch"])
-def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
+def run(request: pytest.FixtureRequest, pools: Pools, tmp_path: Path) -> Run:
     """Runs cases on a framework with a fault; keyed by case."""
     framework = str(request.param)
     _installed(framework)
 
     def run(fault: str, wanted: Callable[[Case], bool]) -> dict[str, Result]:
         cases = [case for case in CASES.values() if wanted(case)]
-        return run_on(faulty_adapter(framework, fault), cases, tmp_path)
+        return run_on(faulty_adapter(framework, fault), cases, tmp_path, pools)
 
     return run
 
