@@ -10,7 +10,6 @@ import typer
 from conformance.cli.compare import ResultsFiles, read_all
 from conformance.cli.options import ReportsFolder
 from conformance.places import find_places
-from conformance.report.behaviours import render
 
 
 def behaviours(
@@ -27,6 +26,9 @@ def behaviours(
       conformance behaviours
       conformance behaviours --output docs/behaviours.md
     """
+    # Here, since the other commands need none of the report.
+    from conformance.report.behaviours import render
+
     page = render(read_all(files, find_places(reports=reports).reports))
     if output is None:
         typer.echo(page, nl=False)

@@ -16,9 +16,9 @@ from conformance.compare import compare as compare_results
 from conformance.errors import ResultsError
 from conformance.load import load_folder
 from conformance.places import find_places
-from conformance.report.data import counted
 from conformance.results import Results, read
 from conformance.shards import PATTERN
+from conformance.words import counted
 
 _MERGE = "put the shards of a run together: conformance merge"
 ResultsFiles = Annotated[

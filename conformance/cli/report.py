@@ -12,7 +12,6 @@ from conformance.cli.options import CasesFolder, ReportsFolder
 from conformance.compare import compare as compare_results
 from conformance.load import load_folder
 from conformance.places import find_places
-from conformance.report import write_report
 
 
 def report(
@@ -31,6 +30,9 @@ def report(
       conformance report
       conformance report reports/torch.jsonl reports/jax.jsonl --output /tmp/report
     """
+    # Here, since the other commands need neither templates nor highlighting.
+    from conformance.report import write_report
+
     places = find_places(cases, reports=reports)
     known = load_folder(places.cases)
     found = read_all(files, places.reports)

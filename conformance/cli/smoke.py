@@ -25,8 +25,8 @@ from conformance.cli.options import (
 from conformance.errors import ConformanceError
 from conformance.load import load_folder
 from conformance.places import find_places
-from conformance.report.data import counted
 from conformance.shards import Pair
+from conformance.words import counted
 
 
 def smoke(

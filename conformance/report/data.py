@@ -14,6 +14,7 @@ from conformance.compare import Comparison, CrossStatus
 from conformance.report.growth import Chart, charts
 from conformance.results import SMOKE, KnownNote, Result, Results
 from conformance.verdict import Level, Status, Verdict
+from conformance.words import counted
 
 FORMAT = 2
 #: A verdict's status, or `known` for a deviation that was known beforehand; the worst first. What
@@ -254,11 +255,6 @@ def schema() -> dict[str, Any]:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **Report.model_json_schema(mode="serialization"),
     }
-
-
-def counted(number: int, word: str) -> str:
-    """A number of things: "1 case", "2 cases", "no cases"."""
-    return f"{number} {word}" if number == 1 else f"{number or 'no'} {word}s"
 
 
 def build(results: Sequence[Results], cases: Sequence[Case], comparison: Comparison) -> Report:

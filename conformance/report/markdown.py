@@ -12,10 +12,10 @@ from conformance.report.data import (
     DeviationView,
     Report,
     VariantView,
-    counted,
     grouped,
 )
 from conformance.report.page import SHORT, web_address
+from conformance.words import counted
 
 #: What may stand in a URL without ending a link or a table's cell.
 _IN_URL = ":/?#@!$&'()*+,;=%~-._"

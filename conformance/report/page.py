@@ -24,11 +24,11 @@ from conformance.report.data import (
     DeviationGroup,
     Mark,
     Report,
-    counted,
     grouped,
 )
 from conformance.report.growth import Frame
 from conformance.results import Result, Results
+from conformance.words import counted
 
 _TEMPLATES = Path(__file__).parent / "templates"
 #: Short words for a narrow column; the legend spells them out.
