@@ -440,6 +440,8 @@ class CheckItem(pytest.Item):
         if isinstance(excinfo.value, UnexpectedError):
             line = self.case.where.line
             return VerdictText(excinfo.value, str(self.path), line)
+        if isinstance(excinfo.value, pytest.xfail.Exception):
+            return str(excinfo.value)  # pytest would print the lines that led here, read from files
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:
