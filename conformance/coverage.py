@@ -1,8 +1,9 @@
 """What the cases cover: tests of the frameworks' own suites, and upstream defects.
 
 `coverage.csv` lies beside the cases, a line per test or defect. A *test* is covered by the cases that
-express its behaviour, a *defect* by the check of a case that fails on a variant which has it. A line
-without cases says why there are none.
+express its behaviour, a *defect* by the check of a case that shows it on a variant which has it. A line
+without cases says why there are none. A defect *fails* where a MUST does not hold because of it, as a
+known deviation says; what is only noted, or `unsupported`, fails nobody.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from conformance.case import Case
 from conformance.checks import CHECKS
 from conformance.errors import ConformanceError, nearest
 from conformance.known import Entry
-from conformance.verdict import Level
+from conformance.verdict import Level, Status
 
 FILE = "coverage.csv"
 COLUMNS = ("yardstick", "framework", "subject", "scope", "cases", "variants", "check", "url", "why")
@@ -178,6 +179,28 @@ def unexplained(
     return tuple(found)
 
 
+def fails(
+    line: Line,
+    lines: Sequence[Line],
+    cases: Sequence[Case],
+    known: Mapping[str, Sequence[Entry]],
+) -> bool:
+    """Whether a defect shows as a failed MUST: a known deviation names it, and is no mere warning.
+
+    `lines` are all that are listed, `known` the entries by adapter.
+    """
+    if not line.cases or CHECKS[line.check].level is not Level.MUST:
+        return False
+    return any(
+        entry.covers(case.id, variant, line.check)
+        and not entry.observed.startswith(f"{Status.WARN}:")
+        and (not line.url or _names(entry, line, lines))
+        for variant in line.variants
+        for entry in known.get(variant.partition("/")[0], ())
+        for case in cases_of(line, cases)
+    )
+
+
 def _names(entry: Entry, line: Line, lines: Sequence[Line]) -> bool:
     """Whether an entry names a defect, or the one that it is said to be the same as."""
     urls = {line.url} | {
@@ -186,15 +209,19 @@ def _names(entry: Entry, line: Line, lines: Sequence[Line]) -> bool:
     return any(url == entry.url or url in entry.reason for url in urls)
 
 
-def fractions(lines: Sequence[Line]) -> tuple[Fraction, ...]:
-    """What the cases cover, by yardstick."""
+def fractions(
+    lines: Sequence[Line], cases: Sequence[Case], known: Mapping[str, Sequence[Entry]]
+) -> tuple[Fraction, ...]:
+    """What the cases cover, by yardstick. `known` are the known deviations by adapter."""
     portable = [line for line in lines if line.scope == "portable"]
     tests = [line for line in lines if line.yardstick == "test"]
     defects = [line for line in lines if line.scope == "one-process-cpu"]
+    failed = sum(fails(line, lines, cases, known) for line in defects)
     return (
         _fraction("tests that any implementation could be put to", portable),
         _fraction("those, and tests of what some implementations offer", tests),
-        _fraction("upstream defects that show in one process on a CPU", defects),
+        Fraction("upstream defects on one CPU that fail a MUST", failed, len(defects)),
+        _fraction("those, and defects that are noted, refused or unsupported", defects),
     )
 
 

@@ -13,6 +13,7 @@ from conformance.coverage import (
     CoverageError,
     Line,
     cases_of,
+    fails,
     fractions,
     read,
     unexplained,
@@ -26,6 +27,7 @@ ROOT = Path(__file__).parent.parent
 CASES = load_folder(ROOT / "cases")
 ADAPTERS = all_adapters(ROOT / "adapters")
 VARIANTS = [variant.id for adapter in ADAPTERS for variant in adapter.variants]
+KNOWN = {adapter.name: read_known(adapter.known) for adapter in ADAPTERS}
 LISTED = read(ROOT / "cases" / FILE)
 MINI = load_text(
     """
@@ -73,8 +75,13 @@ def defect(**changes: object) -> Line:
     return line(**{**words, **changes})
 
 
-def entry(url: str = "issues/1", case: str = "mini/*", check: str = "gradient") -> Entry:
-    return Entry((case,), ("reentrant",), check, "is None", "it forgets", url, "known.yaml:1")
+def entry(
+    url: str = "issues/1",
+    case: str = "mini/*",
+    check: str = "gradient",
+    observed: str = "is None",
+) -> Entry:
+    return Entry((case,), ("reentrant",), check, observed, "it forgets", url, "known.yaml:1")
 
 
 # -- what is shipped -------------------------------------------------------------------------------
@@ -85,16 +92,16 @@ def test_every_name_in_the_list_exists() -> None:
 
 
 def test_the_cases_cover_what_they_are_meant_to() -> None:
-    portable, offered, defects = fractions(LISTED)
+    portable, offered, failed, defects = fractions(LISTED, CASES, KNOWN)
     assert (portable.covered, portable.total) == (76, 76)
     assert offered.total == 192
     assert offered.covered >= 0.9 * offered.total
     assert defects.covered >= 0.9 * defects.total
+    assert failed.covered >= 0.6 * failed.total
 
 
 def test_every_defect_is_a_known_deviation_that_names_it() -> None:
-    known = {a.name: read_known(a.known) for a in ADAPTERS}
-    assert unexplained(LISTED, CASES, known) == ()
+    assert unexplained(LISTED, CASES, KNOWN) == ()
 
 
 # -- what is refused -------------------------------------------------------------------------------
@@ -169,9 +176,30 @@ def test_a_name_without_axes_means_all_of_them() -> None:
 def test_fractions_count_what_has_cases() -> None:
     none = line(subject="test_none", cases=(), why="it cannot be said")
     lines = [line(), none, line(subject="b", scope="capability"), defect(), defect(cases=())]
-    found = [(f.covered, f.total) for f in fractions(lines)]
-    assert found == [(1, 2), (2, 3), (1, 2)]
-    assert str(fractions(lines)[0]) == "1 of 2 (50.0 %)"
+    made = fractions(lines, MINI, {})
+    assert [(f.covered, f.total) for f in made] == [(1, 2), (2, 3), (0, 2), (1, 2)]
+    assert str(made[0]) == "1 of 2 (50.0 %)"
+
+
+@pytest.mark.parametrize(
+    ("listed", "entries", "failed"),
+    [
+        (defect(), [entry()], True),
+        (defect(), [], False),
+        (defect(), [entry(case="mini/other")], False),
+        (defect(), [entry(url="issues/2")], False),
+        (defect(), [entry(observed="warn: gradient of x")], False),
+        (defect(check="peak memory"), [entry(check="peak memory")], False),
+        (defect(cases=(), why="it cannot be said"), [entry()], False),
+    ],
+)
+def test_a_defect_counts_where_a_must_fails_because_of_it(
+    listed: Line, entries: list[Entry], failed: bool
+) -> None:
+    known = {"torch": entries}
+    assert fails(listed, [listed], MINI, known) is failed
+    counted = fractions([listed], MINI, known)[2]
+    assert (counted.covered, counted.total) == (int(failed), 1)
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,8 @@ def coverage(
 ) -> None:
     """Say what the cases cover: tests of the frameworks' own suites, and upstream defects.
 
+    A defect counts where a MUST fails because of it; what is noted, or unsupported, is counted apart.
+
     \b
     Examples:
       conformance coverage
@@ -49,11 +51,12 @@ def coverage(
             places_ = ", ".join(line.cases) or "not covered"
             where = f" [{', '.join(line.variants)}] {line.check}" if line.variants else ""
             why = f" ({line.why})" if line.why else ""
-            console.print(what, Text(f"  {places_}{where}{why}"), sep="\n")
+            failed = ", fails" if covered.fails(line, listed, found, known) else ""
+            console.print(what, Text(f"  {places_}{where}{failed}{why}"), sep="\n")
         return
     table = Table(box=box.SIMPLE, pad_edge=False)
     table.add_column("covered by a case", no_wrap=True)
     table.add_column("")
-    for fraction in covered.fractions(listed):
+    for fraction in covered.fractions(listed, found, known):
         table.add_row(fraction.title, str(fraction))
     console.print(table)
