@@ -295,6 +295,25 @@ def test_inert_recompute_is_seen(variant: str, emit: Emit, monkeypatch: Any) -> 
     assert kept == 16 * 2048 * 64 * 4
 
 
+def test_a_rerun_in_another_dtype_is_a_rerun(emit: Emit, monkeypatch: Any) -> None:
+    """A checkpoint that loses autocast runs the products again, in float32."""
+    original, calls = torch.utils.checkpoint.checkpoint, 0
+
+    def loses_autocast(function: Any, *args: Any, **options: Any) -> Any:
+        def uncast(*given: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=calls % 2 == 1):
+                return function(*given)
+
+        return original(uncast, *args, **options)
+
+    monkeypatch.setattr(torch.utils.checkpoint, "checkpoint", loses_autocast)
+    found = observe(emit(SUITE["autocast/block"], "reentrant"))
+    assert calls  # by the program
+    assert reruns(found.recomputed) == {"": 1, "h": 1, "t": 1, "p": 1, "a": 1}
+
+
 def test_program_runs_alone(emit: Emit) -> None:
     program = emit(SUITE["basics/conv-relu-gradient"], "non-reentrant")
     done = subprocess.run(

@@ -57,7 +57,8 @@ class Dispatched(TorchDispatchMode):
         return result
 
     def statements(self) -> Counter[tuple[Site, Phase]]:
-        """Executions of each statement: those that dispatched all that its first forward did."""
+        """Executions of each statement: those that dispatched all that its first forward did, in
+        whatever dtype."""
         found: Counter[tuple[Site, Phase]] = Counter()
         for (site, phase), begun in self.trace.begun.items():
             whole = self.seen.get((site, "forward", 1), [])
@@ -65,8 +66,16 @@ class Dispatched(TorchDispatchMode):
                 found[site, phase] = self.trace.completed[site, phase]
                 continue
             for number in range(1, begun + 1):
-                found[site, phase] += self.seen.get((site, phase, number), []) == whole
+                again = self.seen.get((site, phase, number), [])
+                found[site, phase] += _without_casts(again) == _without_casts(whole)
         return found
+
+
+def _without_casts(operations: Sequence[Any]) -> Sequence[Any]:
+    """The operations of a statement but those that only cast: autocast adds them, and keeps what it has
+    cast for later. A statement that does nothing else keeps them."""
+    left = [one for one in operations if one is not torch.ops.aten._to_copy.default]
+    return left or operations
 
 
 class Stored(TorchDispatchMode):
