@@ -21,7 +21,7 @@ import subprocess
 import tempfile
 import textwrap
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,6 +29,7 @@ from pathlib import Path
 from ruff.__main__ import find_ruff_bin
 
 from conformance.adapter import Implementation, Variant
+from conformance.asked import missing
 from conformance.case import (
     Again,
     Array,
@@ -65,6 +66,8 @@ class Code:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.sites: list[Site] = []
+        #: The parts of the case (`conformance.asked.PARTS`) that are written.
+        self.parts: set[str] = set()
         self._depth = 0
 
     def __call__(self, text: str = "", site: Site | None = None) -> None:
@@ -114,6 +117,8 @@ class Spelling(ABC):
     imports: Sequence[str] = ()
     #: For each operation a format string over its arguments and options, or a function of a `Call`.
     operations: Mapping[str, Writer] = {}
+    #: The kinds of procedure that `write_gradients` and `write_training` write; all others are refused.
+    procedures_written: Collection[str] = ("backward", "inference")
     #: Functions that a program defines for itself, by the operation that calls them.
     helpers: Mapping[str, str] = {"raise_if": RAISE_IF}
 
@@ -146,7 +151,23 @@ class Spelling(ABC):
         self.write_forward("recomputed")
         self.write_run()
         self.write_main()
+        self.refuse_missing()
         return code
+
+    def wrote(self, part: str) -> None:
+        """Note that a part of the case is written, a word of `conformance.asked.PARTS`. What overrides
+        a method that notes it calls that method, or this one."""
+        self.code.parts.add(part)
+
+    def refuse_missing(self) -> None:
+        """Raise `AdapterError` where the case asks for what is not written."""
+        found = missing(self.case, self.code.parts, self.procedures_written, self.code.sites)
+        if found:
+            raise AdapterError(
+                f"not written for {self.variant.id}: {', '.join(found)}",
+                where=self.case.where,
+                hint="each is a part of the case, see Spelling.procedures_written and Spelling.wrote",
+            )
 
     def import_lines(self) -> list[str]:
         """The lines that import what a program may use; `imports`, and somebody's own recompute."""
@@ -224,7 +245,9 @@ class Spelling(ABC):
         self.path, self._temporary = path, 0
         with self.code.indent(f"def {path}({', '.join(self.case.names())}):"):
             head = self.autocast.format(dtype=self.case.autocast)
-            with self.code.indent(head) if self.case.autocast else nullcontext():
+            if head:
+                self.wrote("autocast")
+            with self.code.indent(head) if head and self.case.autocast else nullcontext():
                 self.write_nodes(self.case.program, "")
             self.code(f"return {self.tree(self.case.outputs)}")
         self.code("\n")
@@ -525,10 +548,7 @@ class Spelling(ABC):
             for op in (op for op in LISTS if op in used):
                 self.code(f"{LISTS[op]}.clear()")
             self.code(f"values = {self.inputs_call()}")
-            if self.case.hooks:
-                self.code("fired = []")
-            for name in self.case.hooks:
-                self.code(self.hook.format(name=name))
+            self.write_hooks()
             if self.case.procedure.kind == "inference":
                 self.write_inference()
             elif self.case.procedure.kind == "train":
@@ -537,27 +557,48 @@ class Spelling(ABC):
                 self.write_gradients()
         self.code("\n")
 
+    def write_hooks(self) -> None:
+        """Have the tensors that the case names call back when their gradient is there."""
+        if self.case.hooks:
+            self.wrote("hooks")
+            self.code("fired = []")
+        for name in self.case.hooks:
+            self.code(self._own("hook").format(name=name))
+
+    def _own(self, attribute: str) -> str:
+        """A line that each framework has to give. Raises `AdapterError` where it is empty."""
+        line: str = getattr(self, attribute)
+        if not line:
+            raise AdapterError(f"{self.variant.id} does not spell `{attribute}`")
+        return line
+
     def write_seeding(self, seed: int) -> None:
         """Seed the generators that the case draws from without naming them."""
+        self.wrote("seeding")
         drawn = self.case.sources()
         if "implicit" in drawn:
-            self.code(self.seeding.format(seed=seed))
+            self.write_own_seeding(seed)
         if "numpy" in drawn:
             self.code(f"np.random.seed({seed})")
         if "python" in drawn:
             self.code(f"random.seed({seed})")
 
+    def write_own_seeding(self, seed: int) -> None:
+        """Seed the framework's implicit generator."""
+        self.code(self._own("seeding").format(seed=seed))
+
     def write_between(self) -> None:
         """What happens between forward and backward; every spelling calls it before backward."""
+        self.wrote("between")
         if self.case.procedure.between == "reseed":
             self.write_seeding(self.case.seed + 1)
         elif self.case.procedure.between == "update":
             names = ", ".join(f'"{p.name}"' for p in self.case.parameters)
-            self.code(self.halving.format(names=f"({names},)"))
+            self.code(self._own("halving").format(names=f"({names},)"))
         elif self.case.procedure.between == "draw":
             drawn = self.case.sources()
             if "implicit" in drawn:
-                self.code(self.drawing)
+                self.code(self._own("drawing"))
             if "numpy" in drawn:
                 self.code("np.random.uniform()")
             if "python" in drawn:
@@ -571,6 +612,7 @@ class Spelling(ABC):
         `into` is what its result is assigned to. The thread is started by the call, so that it
         inherits nothing from before.
         """
+        self.wrote("thread")
         into = f"{into} = " if into else ""
         if self.case.procedure.between != "thread":
             self.code(f"{into}{function}({', '.join(arguments)})", site)
@@ -581,6 +623,7 @@ class Spelling(ABC):
 
     def generators_entry(self) -> str:
         """The entry of explicit generators in what `run` returns; empty where the case has none."""
+        self.wrote("generators")
         made = [value.name for value in self.case.inputs if isinstance(value, Generator)]
         if not made:
             return ""
@@ -613,6 +656,7 @@ class Spelling(ABC):
 
     def state_entries(self) -> list[str]:
         """What is in the dict of state: buffers, how many notes there are, calls of hooks."""
+        self.wrote("state")
         found = [f'"{a.name}": values["{a.name}"]' for a in self.case.state]
         if self.case.uses(NOTED):
             found.append('"noted": len(noted)')
@@ -625,6 +669,7 @@ class Spelling(ABC):
 
     def inputs_call(self) -> str:
         """The expression for the inputs inside `run`."""
+        self.wrote("then")
         return "inputs() | changes" if "changes" in self.run_signature() else "inputs()"
 
     def loss_place(self, outputs: str = "outputs", loss: Loss | None = None) -> str:

@@ -26,6 +26,7 @@ from conformance.adapter import (
     all_adapters,
     find_adapter,
 )
+from conformance.asked import PARTS as ASKED
 from conformance.capabilities import CAPABILITIES
 from conformance.case import Case, Procedure
 from conformance.checks import CHECKS
@@ -282,6 +283,11 @@ def variants() -> str:
 # -- checks ----------------------------------------------------------------------------------------
 
 
+def asked() -> str:
+    rows = ((f"`{part}`", *where.rsplit(": ", 1)) for part, where in ASKED.items())
+    return table(("part", "asked for by", "written by"), rows)
+
+
 def checks() -> str:
     rows = (
         (f"[{c.name}](#{c.name.replace(' ', '-')})", c.asks, c.level.value) for c in CHECKS.values()
@@ -357,6 +363,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
         gradient_keys,
         error_keys,
         procedures,
+        asked,
         adapter_keys,
         variant_keys,
         refusal_keys,

@@ -29,6 +29,10 @@ HIGHER = {"second_order": "total_of", "third_order": "second_total_of"}
 class Spelling(Base):
     """Writes one case for `arguments` or `closure`."""
 
+    procedures_written = (
+        *("backward", "part", "functional", "per_output", "second_backward"),
+        *("second_order", "third_order", "inference", "train"),
+    )
     imports = (
         "import random",
         "import autograd.numpy as np",

@@ -39,6 +39,9 @@ class Procedures(Base, ABC):
         self._references = tuple(a.name for a in case.state if a.name in changed)
         self._state = tuple(a.name for a in case.state if a.name not in changed)
 
+    def write_own_seeding(self, seed: int) -> None:
+        """JAX has no implicit generator: a key is among the values."""
+
     def write_run(self) -> None:
         code = self.code
         with code.indent(self.run_signature()):

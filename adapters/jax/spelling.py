@@ -44,6 +44,10 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
     helpers: Mapping[str, str] = operations.HELPERS
     vmap = "jax.vmap"
     operations: Mapping[str, Writer] = operations.OPERATIONS
+    procedures_written = (
+        *("backward", "part", "functional", "per_output", "second_backward"),
+        *("second_order", "third_order", "inference", "train"),
+    )
     imports = (
         "import random",
         "from functools import partial",

@@ -135,6 +135,10 @@ class Spelling(Base):
     """Writes one case for `remat-…` or `scope-…`."""
 
     helpers = HELPERS
+    procedures_written = (
+        *("backward", "part", "functional", "per_output", "second_backward"),
+        *("second_order", "third_order", "inference", "train"),
+    )
     seeding = "keras.utils.set_random_seed({seed})"
     drawing = "keras.random.uniform((3,))"
     halving = """

@@ -60,10 +60,7 @@ class Procedures(Base, ABC):
             for op in (op for op in LISTS if op in used):
                 code(f"{LISTS[op]}.clear()")
             code(f"values = {self.inputs_call()}")
-            if case.hooks:
-                code("fired = []")
-            for name in case.hooks:
-                code(self.hook.format(name=name))
+            self.write_hooks()
             if self._held:
                 own = any(isinstance(value, Generator) for value in case.inputs)
                 kinds = "Parameter | np.random.Generator" if own else "Parameter"

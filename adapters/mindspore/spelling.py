@@ -144,6 +144,10 @@ ACCUMULATE_SIN = """
 class Spelling(procedures.Procedures):  # type: ignore[misc]
     """Writes one case for a variant in PyNative mode or in graph mode."""
 
+    procedures_written = (
+        *("backward", "part", "functional", "second_order", "third_order"),
+        *("inference", "train"),
+    )
     imports = (
         "import random",
         "import mindspore as ms",

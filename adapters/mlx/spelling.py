@@ -28,6 +28,10 @@ HIGHER = {"second_order": "total_of", "third_order": "second_total_of"}
 class Spelling(Base):
     """Writes one case for `function`; `Modules` does for `module`."""
 
+    procedures_written = (
+        *("backward", "part", "functional", "second_order", "third_order"),
+        *("inference", "train"),
+    )
     imports = (
         "import random",
         "import mlx.core as mx",

@@ -97,6 +97,10 @@ ACCUMULATE_SIN = """
 class Spelling(Base):
     """Writes one case for any variant."""
 
+    procedures_written = (
+        *("backward", "part", "functional", "per_output", "second_backward"),
+        *("second_order", "third_order", "inference", "train"),
+    )
     imports: Sequence[str] = (
         "import random",
         "import numpy as np",

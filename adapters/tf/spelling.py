@@ -26,6 +26,10 @@ class Spelling(Base):
     forward pass with the tape around it, and `eager` is no graph.
     """
 
+    procedures_written = (
+        *("backward", "part", "per_output", "second_backward", "second_order"),
+        *("third_order", "inference", "train"),
+    )
     imports = ("import random", "import numpy as np", "import tensorflow as tf")
     helpers = operations.HELPERS
     seeding = "tf.random.set_seed({seed})"

@@ -72,6 +72,10 @@ ACCUMULATE_SIN = """
 class Spelling(Base):
     """Writes one case for a variant; those that go about it in another way have a class below."""
 
+    procedures_written = (
+        *("backward", "part", "functional", "per_output", "second_backward"),
+        *("second_order", "third_order", "inference", "train"),
+    )
     imports = (
         "import random",
         "import numpy as np",
