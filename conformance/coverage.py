@@ -152,15 +152,15 @@ def unexplained(
 ) -> tuple[str, ...]:
     """Defects that no known deviation names: a sentence for each.
 
-    `known` are the entries by adapter. A check that only reports, and a case that asks for the error,
-    deviate from nothing, so that they need no entry; nor does what is shown as unsupported, which the
+    `known` are the entries by adapter. A check that warns at most, and a case that asks for the error,
+    need no entry; nor does what is shown as unsupported, which the
     line then says.
     """
     found: list[str] = []
     for line in lines:
         if line.yardstick != "defect" or not line.cases:
             continue
-        if CHECKS[line.check].level is Level.REPORT or line.why.startswith(UNSUPPORTED):
+        if CHECKS[line.check].level is not Level.MUST or line.why.startswith(UNSUPPORTED):
             continue
         chosen = cases_of(line, cases)
         if any(case.error is not None and line.check == "error" for case in chosen):

@@ -418,7 +418,8 @@ class CaseModel(Model):
     differs: str | None = Field(
         default=None,
         min_length=3,
-        description="Why implementations legitimately differ: what they do is recorded, never failed.",
+        description="Why implementations legitimately differ: what they do is recorded, and fails only "
+        "where numbers are wrong without an error.",
     )
     expect: ExpectModel = Field(
         default_factory=ExpectModel, description="What a document printed, beside gradients."

@@ -6,16 +6,31 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from conformance import runner as module
 from conformance.known import read
+from conformance.observation import ErrorSeen
 from conformance.programs import EmitFailure, program_path, write_programs
 from conformance.results import STAGES
-from conformance.runner import Runner, checks_of, complete
+from conformance.runner import Runner, checks_of, complete, verdicts_on
 from conformance.verdict import Level, Status, Verdict
 from tests import mini
+from tests.evidence import (
+    EXPECTED,
+    FORWARD,
+    GRADIENTS,
+    OUTPUTS,
+    PLAIN,
+    RERUN,
+    SEEN,
+    array,
+    evidence,
+    executions,
+    leaf,
+)
 
 
 @pytest.fixture
@@ -220,3 +235,32 @@ def test_case_that_quotes_a_wrong_number_is_broken(runner):
     (verdict,) = runner.run(wrong, mini.variant("right")).verdicts
     assert (verdict.check, verdict.status) == ("error", Status.BROKEN)
     assert "the case quotes what the reference contradicts: gradient of x is" in verdict.message
+
+
+DIFFERING = replace(PLAIN, differs="nobody promises anything here")
+
+
+@pytest.mark.parametrize(
+    ("seen", "check", "status"),
+    [
+        ({"gradients": {**GRADIENTS, "x": array(3, 4)}}, "gradient", Status.FAIL),
+        ({"gradients": {**GRADIENTS, "x": None}}, "gradient", Status.FAIL),
+        ({"outputs": (leaf([3, 7]), OUTPUTS[1])}, "value", Status.FAIL),
+        (
+            {"executions": executions({**FORWARD, **RERUN, "block.h rerun": 2})},
+            "executions",
+            Status.REPORT,
+        ),
+        ({"state": {"count": array(2, 2)}}, "state", Status.REPORT),
+        ({"error": ErrorSeen("ValueError", (), "changed", "backward")}, "error", Status.REPORT),
+    ],
+)
+def test_where_implementations_differ_wrong_numbers_fail_and_nothing_else(
+    seen: dict[str, Any], check: str, status: Status
+) -> None:
+    made = evidence(DIFFERING, recomputed=replace(SEEN, **seen))
+    found = verdicts_on(DIFFERING, made.variant, lambda _: EXPECTED, made.observation)
+    assert {v.check: v.status for v in found}[check] is status
+    assert [v.check for v in found if v.status.deviates] == (
+        [check] if status is Status.FAIL else []
+    )

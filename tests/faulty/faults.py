@@ -5,7 +5,7 @@ catch it (`CAUGHT_BY`). All of a framework run through the same adapter as any i
 somebody's own, see `implementation.yaml` beside them; `sound.py` is the control.
 
 What every eager framework does is no fault here: a rerun that reads parameters as they are after an
-update is on record in `procedures/updated-between`, and fails nobody. A fault is missing where a
+update is a known deviation of each, in `procedures/updated-between`. A fault is missing where a
 framework has nothing to be wrong about: JAX knows no `None` for a gradient, and torch has one generator
 that a checkpoint restores.
 """
