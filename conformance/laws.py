@@ -23,7 +23,8 @@ class Growth:
     """A law: what it says of plain and recomputed runs, by quantity, where it says anything.
 
     `at` names what the law is a function of, `unit` what memory is counted in. `words` are the
-    formulas as a reader writes them.
+    formulas as a reader writes them. `states` are the copies of random state that regions keep beside
+    that, where a framework preserves it region by region; how large one is, is the framework's affair.
     """
 
     title: str
@@ -33,6 +34,7 @@ class Growth:
     plain: Mapping[Quantity, Formula]
     recomputed: Mapping[Quantity, Formula]
     words: Mapping[Quantity, str]
+    states: Formula
     constants: tuple[str, ...] = ()
 
 
@@ -70,6 +72,7 @@ LAWS: Mapping[str, Growth] = {
             "peak": "n plain, 2√n − 1 recomputed",
             "executions": "n plain, 2n − n/√n recomputed",
         },
+        states=lambda n, _: math.sqrt(n),
     ),
     "recursive-halving": Growth(
         title="A chain of n, each half recomputed from its start, recursively",
@@ -87,6 +90,7 @@ LAWS: Mapping[str, Growth] = {
             "peak": "n plain, log₂ n + 1 recomputed",
             "executions": "n plain, n (log₂ n + 2) / 2 recomputed",
         },
+        states=lambda n, _: math.log2(n),
     ),
     "each-layer": Growth(
         title="A chain of n layers, each of them recomputed",
@@ -96,6 +100,7 @@ LAWS: Mapping[str, Growth] = {
         plain={"retained": lambda n, c: n * c["saved"]},
         recomputed={"retained": _depth},
         words={"retained": "n × (what a layer saves) plain, n recomputed"},
+        states=_depth,
         constants=("saved",),
     ),
     "transformer-layer": Growth(
@@ -109,6 +114,7 @@ LAWS: Mapping[str, Growth] = {
             "retained": "s·b·h·(16w + 2 + (2w + 1)·a·s/h) plain, w·s·b·h recomputed: "
             "s·b·h·(34 + 5·a·s/h) and 2·s·b·h at a width w of 2 bytes"
         },
+        states=lambda _, __: 1,
         constants=("b", "h", "a", "width"),
     ),
 }

@@ -67,15 +67,25 @@ class ErrorSeen:
 
 
 @dataclass(frozen=True)
+class RandomState:
+    """What is kept of random state between forward and backward: its bytes, and the copies, where the
+    states of several generators that are kept together are one."""
+
+    nbytes: int
+    copies: int
+
+
+@dataclass(frozen=True)
 class Run:
     """One run of a program's procedure.
 
     `losses` has one number per step; `gradients` are those of the last step; `again` those of a
     second backward (`second_backward`) or of the second order (`second_order`). `generators` are
     random numbers drawn after the run from each generator that the program uses: `implicit` (the
-    framework's), `numpy`, `python`, and explicit ones by name. `retained` are the bytes held between
-    the end of forward and the start of backward beyond inputs, parameters and outputs, `peak` the
-    most bytes held at any time after the start of forward, beyond those held then. `held` and
+    framework's), `numpy`, `python`, and explicit ones by name. `retained` are the bytes of tensors held
+    between the end of forward and the start of backward beyond inputs, parameters and outputs,
+    `random_state` is what is held of random state then, and `peak` the most bytes of tensors held at
+    any time after the start of forward, beyond those held then. `held` and
     `alive` are bytes and live tensors after each of several runs, the garbage collector off. What
     an adapter could not see is `None`, and `Observation.unobserved` says why.
     """
@@ -90,6 +100,7 @@ class Run:
     draws: tuple[Draw, ...] | None = None
     generators: Mapping[str, Array] = field(default_factory=dict)
     retained: int | None = None
+    random_state: RandomState | None = None
     peak: int | None = None
     held: tuple[int, ...] | None = None
     alive: tuple[int, ...] | None = None
@@ -97,15 +108,24 @@ class Run:
     good_run_after_error: bool | None = None
 
 
+#: Bytes. Below it allocators round, pool and cache by as much as recompute saves.
+RESOLUTION = 256 * 1024
+
+
 @dataclass(frozen=True)
 class Observation:
-    """The plain run and the recomputed one, and for each check how it was observed or why not."""
+    """The plain run and the recomputed one, and for each check how it was observed or why not.
+
+    `resolution` is the bytes below which the observer cannot tell what is retained: 0 where it sees
+    every tensor.
+    """
 
     plain: Run
     recomputed: Run
     methods: Mapping[str, str] = field(default_factory=dict)
     unobserved: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+    resolution: int = RESOLUTION
 
 
 @dataclass(frozen=True)
@@ -129,7 +149,9 @@ class ExpectedMemory:
     `plain` and `recomputed` are (least, most) over what implementations may legitimately save;
     `drop` is the least that recomputing must free. `unit` is the largest single activation. `peaks`
     are the most bytes held at any time, plain and recomputed, where gradients are taken one
-    statement after the other and freed as soon as they can be.
+    statement after the other and freed as soon as they can be. `states` are the copies of random state
+    that may be kept: one for each call of an outermost region that preserves it, or for each
+    operation in it that draws.
     """
 
     plain: tuple[int, int]
@@ -137,6 +159,7 @@ class ExpectedMemory:
     drop: int
     unit: int
     peaks: tuple[int, int] = (0, 0)
+    states: int = 0
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,8 @@ class Observer(Base):
     """Observes autograd."""
 
     tracing = Lines
+    resolution = 0
+
     methods: Mapping[str, str] = {
         "executions": "Python line trace",
         "randomness": "values of the program's lines",

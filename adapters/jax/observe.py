@@ -17,11 +17,21 @@ import numpy as np
 from jax.extend.core import set_current_trace, take_current_trace
 
 from conformance.adapter import load_file
-from conformance.observation import Array, Draw, Execution, Leaf, Observation, Phase, Run
+from conformance.observation import (
+    Array,
+    Draw,
+    Execution,
+    Leaf,
+    Observation,
+    Phase,
+    RandomState,
+    Run,
+)
 from conformance.program import Program, Site
 from conformance.worker.observer import Meter, told_apart
 from conformance.worker.observer import Observer as Base
 from conformance.worker.phases import announced
+from conformance.worker.random_state import RandomStates
 from conformance.worker.threads import entering
 
 _here = Path(__file__).parent
@@ -46,8 +56,12 @@ class Observer(Base):
     optimised modules.
     """
 
+    resolution = 0
+    holds_states = True
+
     def __init__(self, variant: str) -> None:
         super().__init__(variant)
+        self.states = _Keys()
         self._jitted = variant != "eager"
         self._two_phase = variant == "jit-two-phase"
         self.methods = {
@@ -161,6 +175,7 @@ class Observer(Base):
         phases = announced(program, module, on_phase)
         with phases as run, self._executables.active(), suppress(_EnoughSeen):
             run(forward)
+        self.random_state = meter.random_state
         if meter.retained is None or not self._two_phase:
             return meter.retained
         return meter.retained - sum(self._executables.calls[0].copies.values())
@@ -290,6 +305,18 @@ def _executions(
         found += [Execution(name, "", phase, entered(name)) for name in inner]
         found += [Execution(s.region, s.label, phase, counts.get(s, 0)) for s in shown]
     return tuple(found)
+
+
+class _Keys(RandomStates):
+    """Keys are arguments, and nothing reads them out of a generator: they are arrays of two words."""
+
+    def __init__(self) -> None:
+        super().__init__((), lambda _: 0)
+
+    def now(self) -> RandomState:
+        live = {executables.buffer(array): array for array in jax.live_arrays()}.values()
+        keys = [a for a in live if a.dtype == np.uint32 and a.ndim and a.shape[-1] == 2]
+        return RandomState(sum(a.nbytes for a in keys), sum(a.size // 2 for a in keys))
 
 
 def _is_key(value: Any) -> bool:

@@ -148,6 +148,8 @@ class _EnoughSeen(BaseException):  # which no program catches
 class Observer(Base):
     """JAX on the CPU, without `jax.jit`."""
 
+    resolution = 0
+
     methods: Mapping[str, str] = {
         "executions": "primitives as they are dispatched, results by program line",
         "randomness": "results of primitives, by program line",

@@ -101,6 +101,8 @@ def buffer(tensor: Any) -> Buffer | None:
 class Observer(Base):
     """Python runs a region each time, so that lines tell what ran."""
 
+    resolution = 0
+
     methods: Mapping[str, str] = {
         "executions": "Python line trace",
         "randomness": "values of the program's lines",

@@ -97,6 +97,9 @@ class Stored(TorchDispatchMode):
 class Observer(Base):
     """Eager PyTorch, on the CPU and on one thread."""
 
+    resolution = 0
+    state_readers = (("torch", "get_rng_state"),)
+
     methods: Mapping[str, str] = {
         "executions": "TorchDispatchMode, operations by program line",
         "randomness": "values of the program's lines",

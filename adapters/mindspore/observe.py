@@ -96,6 +96,8 @@ class Observer(Base):
     """Observes MindSpore on the CPU, in the mode of the variant."""
 
     tracing = Lines
+    state_readers = (("mindspore.common.recompute", "get_rng_state"),)
+    holds_states = True
     rehearsals = 0  # those that looked at values and executions have filled the caches
 
     def __init__(self, variant: str) -> None:
@@ -143,6 +145,9 @@ class Observer(Base):
     def nbytes(self, value: object) -> int:
         """Bytes in the memory pool; what came from NumPy lies outside of it."""
         return value.nbytes if isinstance(value, Tensor) else 0
+
+    def state_bytes(self, state: object) -> int:
+        return -(-self.nbytes(state) // pool.BLOCK) * pool.BLOCK
 
     def wait(self) -> None:
         profiler.synchronize()

@@ -23,6 +23,8 @@ _USED = "_ZNK9mindspore6device21DynamicMemPoolBestFit22TotalUsedMemStatisticsEv"
 _PEAK = "_ZNK9mindspore6device21DynamicMemPoolBestFit25MaxMemAllocatedStatisticsEv"
 _RESET = "_ZN9mindspore6device21DynamicMemPoolBestFit20ResetMaxMemAllocatedEv"
 _MAP = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ \S+ \S+ *(.*)$")
+#: Bytes: what a tensor takes is a multiple of this.
+BLOCK = 512
 #: A table of functions is no longer than this.
 _TABLE = 1024
 

@@ -9,6 +9,7 @@ from typing import Any
 from conformance.adapter import load_file
 from conformance.case import Case
 from conformance.observation import ExpectedMemory
+from conformance.operations import RANDOM
 
 _here = Path(__file__).parent
 flow_: Any = load_file(_here / "flow.py", "conformance_reference_flow")
@@ -108,7 +109,17 @@ def expected(case: Case, flow: Any, saves: Mapping[str, str]) -> ExpectedMemory:
         drop=max(0, min(drops)),
         unit=max(sizes, default=0),
         peaks=min(peaks, key=lambda pair: pair[0] - pair[1], default=(0, 0)),
+        states=sum(map(_states, flow.calls())),
     )
+
+
+def _states(call: Any) -> int:
+    """Copies of the random state that a call of a region may keep: one, or one for each statement that
+    draws, where a compiler keeps it by operation. A region inside another one keeps nothing: when it
+    is called again, it reads the state again."""
+    if call.parent is not None or not call.region.preserve_rng:
+        return 0
+    return max(1, sum(step.statement.op in RANDOM for step in call.steps()))
 
 
 def _alive(flow: Any, world: Any) -> frozenset[Any]:

@@ -23,6 +23,8 @@ tape: Any = load_file(Path(__file__).parent / "tape.py", "tape")
 class Observer(Base):
     """Observes programs written against `tape`."""
 
+    resolution = 0
+
     methods: Mapping[str, str] = {
         "executions": "Python line trace",
         "randomness": "values of the program's lines",

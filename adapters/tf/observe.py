@@ -48,6 +48,8 @@ _EXECUTIONS = {
 class Observer(Base):
     """Observes TensorFlow on the CPU and on one thread."""
 
+    resolution = 0
+
     def __init__(self, variant: str) -> None:
         super().__init__(variant)
         self._forget()

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from conformance.adapter import load_file
-from conformance.observation import Observation, Run
+from conformance.observation import Observation, RandomState, Run
 from conformance.program import Program
 from conformance.worker.observer import Observer as Base
+from conformance.worker.random_state import RandomStates
 
 graphs: Any = load_file(Path(__file__).parent / "graphs.py", "conformance_adapter_torch_graphs")
 
@@ -38,9 +39,11 @@ class Compiled(Base if TYPE_CHECKING else object):
         "release": "live storages that compiled graphs have put out",
     }
     together = False
+    holds_states = True
 
     def __init__(self, variant: str) -> None:
         super().__init__(variant)
+        self.states = _InGraphs()
         self._unobserved: dict[str, str] = {}
 
     def unobserved(self, program: Program) -> Mapping[str, str]:
@@ -98,6 +101,17 @@ class Compiled(Base if TYPE_CHECKING else object):
 
     def nbytes(self, value: object) -> int:
         return GRAPHS.live.size(value) if isinstance(value, torch.Tensor) else 0
+
+
+class _InGraphs(RandomStates):
+    """A compiled region reads no state: the graph hands it out, as a tensor."""
+
+    def __init__(self) -> None:
+        super().__init__((), lambda _: 0)
+
+    def now(self) -> RandomState:
+        found: RandomState = GRAPHS.live.random_state()
+        return found
 
 
 @cache

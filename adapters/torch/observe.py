@@ -105,6 +105,8 @@ class Observer(Base):
     }
 
     together = True
+    resolution = 0
+    state_readers = (("torch", "get_rng_state"),)
     rehearsals = 0  # an eager kernel keeps nothing from run to run
 
     def __new__(cls, variant: str) -> Observer:

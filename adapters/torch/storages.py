@@ -15,6 +15,11 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
+from conformance.observation import RandomState
+
+#: Bytes of the state of PyTorch's generator on the CPU.
+STATE = torch.get_rng_state().nbytes
+
 
 class Storages:
     """Storages that are alive, their bytes, and the most bytes that were alive at any time.
@@ -28,6 +33,8 @@ class Storages:
         self._alive: dict[int, tuple[weakref.ref[Any], int]] = {}
         self.nbytes = 0
         self.highest = 0
+        #: Addresses of those that are random state, out of a graph's operations that draw.
+        self._states: set[int] = set()
 
     def __len__(self) -> int:
         return len(self._alive)
@@ -40,6 +47,8 @@ class Storages:
                 storage = value.untyped_storage()
                 if storage._cdata not in given:
                     self._know(storage)
+                    if value.dtype == torch.uint8 and storage.nbytes() == STATE:
+                        self._states.add(storage._cdata)
         self.highest = max(self.highest, self.nbytes)
 
     def size(self, tensor: torch.Tensor) -> int:
@@ -47,9 +56,14 @@ class Storages:
         _, size = self._alive.get(tensor.untyped_storage()._cdata, (None, 0))
         return size
 
+    def random_state(self) -> RandomState:
+        """Copies of the generator's state among the storages that are alive."""
+        return RandomState(STATE * len(self._states), len(self._states))
+
     def forget(self) -> None:
         """Know nothing any more."""
         self._alive.clear()
+        self._states.clear()
         self.nbytes = self.highest = 0
 
     def _know(self, storage: Any) -> None:
@@ -62,4 +76,5 @@ class Storages:
 
     def _freed(self, key: int) -> None:
         _, size = self._alive.pop(key)
+        self._states.discard(key)
         self.nbytes -= size

@@ -14,7 +14,7 @@ import math
 
 from conformance.case import Case
 from conformance.checks.evidence import Check, Evidence
-from conformance.checks.retained_memory import RESOLUTION
+from conformance.observation import RESOLUTION
 from conformance.verdict import Level, Status, Verdict
 
 #: Activations that an engine may hold beyond the reference's peak; up to 3.0 were seen.

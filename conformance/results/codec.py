@@ -23,6 +23,7 @@ from conformance.observation import (
     ExpectedMemory,
     Leaf,
     Observation,
+    RandomState,
     Run,
     Tree,
 )
@@ -80,6 +81,7 @@ def encode(result: Result) -> Encoded:
         recomputed=recomputed,
         plain=plain,
         unobserved=dict(observation.unobserved) if observation else {},
+        resolution=observation.resolution if observation else 0,
         seconds=round(observation.seconds, 6) if observation else 0.0,
     )
     return Encoded(to_json(line), said, names.arrays)
@@ -224,6 +226,9 @@ def _run_line(
         else [m.ExecutionLine(e.region, e.statement, e.phase, e.count) for e in run.executions],
         drew=run.draws is not None or bool(run.generators),
         retained=run.retained,
+        random_state=None
+        if run.random_state is None
+        else (run.random_state.nbytes, run.random_state.copies),
         peak=run.peak,
         error=None if run.error is None else _as(m.ErrorLine, run.error),
     )
@@ -350,7 +355,7 @@ class Decoder:
         whole = m.RunLine(**(msgspec.structs.asdict(recomputed) | given))
         control = found if not given else self.run(whole, found, set(given))
         unobserved = {self.text(k): self.text(v) for k, v in line.unobserved.items()}
-        return Observation(control, found, {}, unobserved, line.seconds)
+        return Observation(control, found, {}, unobserved, line.seconds, line.resolution)
 
     def run(self, line: m.RunLine, like: Run | None = None, own: Iterable[str] = ()) -> Run:
         """A run; fields that are not its own are those of another."""
@@ -366,6 +371,7 @@ class Decoder:
             executions=like.executions if like and shared else self.executions(line.executions),
             draws=() if line.drew else None,
             retained=line.retained,
+            random_state=None if line.random_state is None else RandomState(*line.random_state),
             peak=line.peak,
             error=None
             if line.error is None

@@ -161,6 +161,7 @@ class RunLine(_Line):
     executions: list[ExecutionLine] | None = None
     drew: bool = False
     retained: int | None = None
+    random_state: tuple[int, int] | None = None
     peak: int | None = None
     error: ErrorLine | None = None  # type: ignore[valid-type]
 
@@ -177,6 +178,7 @@ class PlainLine(_Line):
     executions: list[ExecutionLine] | UnsetType | None = UNSET
     drew: bool | UnsetType = UNSET
     retained: int | UnsetType | None = UNSET
+    random_state: tuple[int, int] | UnsetType | None = UNSET
     peak: int | UnsetType | None = UNSET
     error: ErrorLine | UnsetType | None = UNSET  # type: ignore[valid-type]
 
@@ -210,6 +212,7 @@ class ResultLine(_Line, tag="result"):
     plain: PlainLine | None = None
     unobserved: dict[str, str] = {}
     seconds: float = 0.0
+    resolution: int = 0
 
 
 Line = HeaderLine | ExpectedLine | ResultLine | FooterLine

@@ -14,16 +14,28 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import FrameType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from conformance.adapter import load_file
-from conformance.observation import Array, Draw, ErrorSeen, Leaf, Observation, Phase, Run, Tree
+from conformance.observation import (
+    RESOLUTION,
+    Array,
+    Draw,
+    ErrorSeen,
+    Leaf,
+    Observation,
+    Phase,
+    RandomState,
+    Run,
+    Tree,
+)
 from conformance.operations import RANDOM
 from conformance.program import Program, Site
+from conformance.worker.random_state import SHARED, RandomStates, Reader
 from conformance.worker.trace import Trace, executions
 
 #: Executions by statement and phase.
@@ -55,11 +67,24 @@ class Observer(ABC):
     #: Runs that `retained` makes before the one that it reads, to fill the framework's caches.
     rehearsals = 1
 
+    #: Bytes below which `held` does not tell what is kept: 0 where it counts the bytes of every tensor
+    #: and nothing else.
+    resolution = RESOLUTION
+
+    #: The framework's own functions that hand out its random state, as regions look them up.
+    state_readers: tuple[Reader, ...] = ()
+
+    #: Whether `held` counts such states, too: those that are tensors out of the framework's pool.
+    holds_states = False
+
     def __init__(self, variant: str) -> None:
         self.variant = variant
+        self.states = RandomStates((*SHARED, *self.state_readers), self.state_bytes)
         self._good: Run | None = None
         #: The peak that `retained` has come across, in bytes beyond its baseline.
         self.highest: int | None = None
+        #: The random state that `retained` has come across.
+        self.random_state: RandomState | None = None
 
     # -- what each framework says for itself -----------------------------------------------------
 
@@ -83,6 +108,10 @@ class Observer(ABC):
         """Bytes that a tensor occupies; 0 for anything else."""
         leaf = self.leaf(value)
         return 0 if leaf is None else leaf.array.nbytes
+
+    def state_bytes(self, state: object) -> int:
+        """Bytes of a state that one of `state_readers` handed out; 0 where Python can tell."""
+        return self.nbytes(state)
 
     def wait(self) -> None:  # noqa: B027 (most frameworks have done it when they return)
         """Wait until the framework has done all that it has begun."""
@@ -124,7 +153,9 @@ class Observer(ABC):
         plain = self.run(program, module, "plain", unobserved)
         recomputed = self.run(program, module, "recomputed", unobserved)
         seconds = time.perf_counter() - start
-        return Observation(plain, recomputed, self.methods, unobserved, seconds)
+        return Observation(
+            plain, recomputed, self.methods, unobserved, seconds, self.resolution
+        )
 
     def run(
         self, program: Program, module: ModuleType, path: str, unobserved: dict[str, str]
@@ -165,15 +196,20 @@ class Observer(ABC):
         # What tells the draws copies them, and would be seen among the program's own tensors.
         if counted and kept and self.together and not program.random:
             meter = Meter(self)
-            run = self.count(program, module, forward, run, meter)
-            run = replace(run, retained=meter.retained, peak=meter.highest)
+            with self.states.followed():
+                run = self.count(program, module, forward, run, meter)
+            run = replace(
+                run, retained=meter.retained, random_state=meter.random_state, peak=meter.highest
+            )
         else:
             if counted:
                 run = self.count(program, module, forward, run)
             if kept:
-                self.highest = None
+                self.highest = self.random_state = None
                 retained = self.retained(program, module, forward)
-                run = replace(run, retained=retained, peak=self.highest)
+                run = replace(
+                    run, retained=retained, random_state=self.random_state, peak=self.highest
+                )
         if program.release and "release" not in unobserved:
             held, alive = self.leftovers(program, module, forward)
             run = replace(run, held=held, alive=alive)
@@ -277,16 +313,17 @@ class Observer(ABC):
         """Bytes held when the first backward pass starts, beyond inputs, parameters and outputs.
 
         The program runs `rehearsals` times before the run that is read. Leaves the peak since the
-        baseline in `highest`. `Meter` says what is read when.
+        baseline in `highest`, and what is kept of random state in `random_state`. `Meter` says what is
+        read when.
         """
-        with self.watching():
+        with self.watching(), self.states.followed():
             for _ in range(self.rehearsals + 1):
                 meter = Meter(self)
                 with Trace(program, on_phase=meter.on_phase).active():
                     module.run(forward)
                     meter.finish()
                     self.settle()
-        self.highest = meter.highest
+        self.highest, self.random_state = meter.highest, meter.random_state
         return meter.retained
 
     def leftovers(
@@ -372,9 +409,8 @@ class Meter:
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
-        #: Bytes held, and those of them that the variables of `run` hold.
-        self._before: tuple[int | None, int] | None = None
-        self._after: tuple[int | None, int] | None = None
+        self._before: _Reading | None = None
+        self._after: _Reading | None = None
         self._peak: int | None = None
 
     def on_phase(self, label: str, frame: FrameType) -> None:
@@ -391,24 +427,45 @@ class Meter:
 
     @property
     def retained(self) -> int | None:
-        """Bytes held when backward starts, beyond the baseline and the variables of `run`."""
+        """Bytes of tensors held when backward starts, beyond the baseline and the variables of `run`."""
         if self._before is None or self._after is None:
             return None
-        (before, mine), (after, mine_after) = self._before, self._after
-        if before is None or after is None:
+        if self._before.held is None or self._after.held is None:
             return None
-        return after - before - (mine_after - mine)
+        held = self._after.held - self._before.held
+        return held - (self._after.variables - self._before.variables)
+
+    @property
+    def random_state(self) -> RandomState | None:
+        """What is kept of random state when backward starts, and was not there before."""
+        if self._before is None or self._after is None:
+            return None
+        before, after = self._before.states, self._after.states
+        return RandomState(after.nbytes - before.nbytes, after.copies - before.copies)
 
     @property
     def highest(self) -> int | None:
         """The most bytes held at any time since the baseline, beyond it."""
-        if self.retained is None or self._before is None or self._before[0] is None:
+        if self.retained is None or self._before is None or self._before.held is None:
             return None
-        return None if self._peak is None else self._peak - self._before[0]
+        return None if self._peak is None else self._peak - self._before.held
 
-    def _read(self, frame: FrameType) -> tuple[int | None, int]:
+    def _read(self, frame: FrameType) -> _Reading:
         self._observer.settle()
-        return self._observer.held(), self._observer.frame_bytes(frame)
+        states = self._observer.states.now()
+        held = self._observer.held()
+        if held is not None and self._observer.holds_states:
+            held -= states.nbytes
+        return _Reading(held, self._observer.frame_bytes(frame), states)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """Bytes of tensors held, those of them that the variables of `run` hold, and random state."""
+
+    held: int | None
+    variables: int
+    states: RandomState
 
 
 def told_apart(run: Run, other: Run) -> Run:
