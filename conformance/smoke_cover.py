@@ -181,9 +181,15 @@ def choose(
     if run.header.cases != cases_hash(cases):
         raise SmokeError("a run of other cases than there are now", where=run.path, hint=again)
     by_pair = {(r.case, r.variant): r for r in run.results}
-    shown = with_unsupported(
-        {pair: shown_by(result, entries, caught) for pair, result in by_pair.items()}, caught
-    )
+    by_case = {case.id: case for case in cases}
+    by_variant = {variant.id: variant for variant in adapter.variants}
+    # What a variant is said to refuse may pass here and there; a selection does not rest on that.
+    shown = {
+        pair: shown_by(result, entries, caught)
+        & promised_by(by_case[pair[0]], by_variant[pair[1]], entries, caught)
+        for pair, result in by_pair.items()
+    }
+    shown = with_unsupported(shown, caught)
     missing = wanted(adapter, entries, caught) - frozenset().union(*shown.values())
     if missing:
         names = "; ".join(sorted(map(str, missing)))

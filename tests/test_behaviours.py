@@ -164,4 +164,4 @@ def test_the_page_groups_variants_under_what_was_seen() -> None:
 
 
 def test_levels_are_words_of_the_page() -> None:
-    assert {Level.MUST, Level.SHOULD, Level.REPORT} == {c.level for c in CHECKS.values()}
+    assert {c.level for c in CHECKS.values()} <= {Level.MUST, Level.SHOULD, Level.REPORT}
