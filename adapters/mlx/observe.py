@@ -41,6 +41,8 @@ class Building(Trace):
 class Observer(Base):
     """Observes MLX on the CPU."""
 
+    resolution = 1024  # numbers between the operations are arrays, too
+
     methods: Mapping[str, str] = {
         "executions": "primitives in the graphs that are evaluated, by program line",
         "randomness": "values of the program's lines",
