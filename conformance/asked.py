@@ -28,7 +28,7 @@ PARTS = {
 
 def asked(case: Case) -> Iterator[str]:
     """The words of `PARTS` that a case asks for."""
-    if case.sources():
+    if case.sources() and case.seeded:
         yield "seeding"
     if case.procedure.between == "thread":
         yield "thread"

@@ -73,6 +73,7 @@ CAPABILITIES: Mapping[str, str] = {
     "solve": "systems of linear equations",
     "third-order": "gradients of gradients of gradients",
     "train": "several training steps",
+    "unseeded": "random operations draw without the program having seeded them",
     "unsteady": "a function of Python's that does something else when it is called again",
     "update-between": "parameters are changed in place between forward and backward",
     "variadic": "a region whose function takes `*args` and `**kwargs`, or arguments by name alone",
@@ -92,6 +93,8 @@ def required_by(case: Case) -> frozenset[str]:
         found.add(kind.replace("_", "-"))
     if case.autocast:
         found.add("autocast")
+    if not case.seeded:
+        found.add("unseeded")
     if case.hooks:
         found.add("hooks")
     if case.procedure.between:

@@ -326,6 +326,10 @@ class Case:
     differs: str = ""
     #: What the second backward pass of `per_output` differentiates.
     then: Loss | None = None
+    #: Whether the program seeds the framework's generator.
+    seeded: bool = True
+    #: By parameter: the sum of its gradient's elements, in multiples of the loss, whatever is drawn.
+    totals: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def family(self) -> str:

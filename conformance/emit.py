@@ -573,7 +573,9 @@ class Spelling(ABC):
         return line
 
     def write_seeding(self, seed: int) -> None:
-        """Seed the generators that the case draws from without naming them."""
+        """Seed the generators that the case draws from without naming them, if it has them seeded."""
+        if not self.case.seeded:
+            return
         self.wrote("seeding")
         drawn = self.case.sources()
         if "implicit" in drawn:

@@ -370,7 +370,34 @@ class _Builder:
             hooks=self._hooks(model, arrays),
             differs=model.differs or "",
             then=self._then(model, kind, outputs),
+            seeded=model.seeded,
+            totals=self._totals(model, parameters, kind),
         )
+
+    def _totals(
+        self, model: CaseModel, parameters: Sequence[Array], kind: str
+    ) -> Mapping[str, float]:
+        totals = model.gradients.totals if model.gradients else {}
+        if not model.seeded and not totals:
+            raise CaseError(
+                "a program that is not seeded is held to `totals` alone, and has none",
+                where=self.key("seeded"),
+                hint="gradients: {totals: {w: 2.0}}",
+            )
+        full = {array.name for array in parameters if array.fill.kind == "full"}
+        for name in totals:
+            if name not in full:
+                raise CaseError(
+                    f"{name!r} is not a parameter that starts `full`",
+                    where=self.key("gradients", "totals", name),
+                    hint=nearest(name, full) if full else "",
+                )
+            if kind not in ("backward", "train"):
+                raise CaseError(
+                    f"procedure {kind!r} has no totals",
+                    where=self.key("gradients", "totals", name),
+                )
+        return dict(totals)
 
     def _hooks(self, model: CaseModel, arrays: Sequence[Array]) -> tuple[str, ...]:
         asking = tuple(array.name for array in arrays if array.gradient)

@@ -39,7 +39,7 @@ class Program:
     draws random numbers, `sources` what from without naming it (`implicit`, `numpy`, `python`),
     `release` how often the procedure is repeated to see what is left over, `then` are the arguments
     of the good run after an expected error (`None` where no error is expected), `procedure` is the
-    kind of procedure.
+    kind of procedure. `seeded` says whether it seeds the framework's generator.
     """
 
     case: str
@@ -53,6 +53,7 @@ class Program:
     then: Mapping[str, object] | None
     sources: tuple[str, ...] = ()
     release: int = 0
+    seeded: bool = True
 
     def sites(self, kind: SiteKind, path: str) -> tuple[Site, ...]:
         """The distinct sites of a kind in a function, in program order."""

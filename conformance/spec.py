@@ -261,6 +261,11 @@ class GradientsModel(Model):
         default=[],
         description="Tensors with a hook on their gradient; it is counted how often each is called.",
     )
+    totals: dict[Name, float] = Field(
+        default={},
+        description="Parameters the sum of whose gradient is this many times the loss, whatever "
+        "numbers are drawn. They start `full`.",
+    )
 
 
 class TrainModel(Model):
@@ -361,6 +366,11 @@ class CaseModel(Model):
     why: str = Field(min_length=3, description="One line on why the case exists.")
     seed: Annotated[int, Field(ge=0, le=MAX_INTEGER)] = Field(
         default=0, description="Of the draws of all tensors."
+    )
+    seeded: bool = Field(
+        default=True,
+        description="Whether the program seeds the framework's generator before it draws. Without, "
+        "`gradients: {totals: …}` says what is held to.",
     )
     axes: dict[Name, Annotated[list[Scalar], Field(min_length=1)] | FollowsModel] = Field(
         default={},

@@ -133,6 +133,9 @@ class Observer(Base):
     def identity(self, value: object) -> int:
         return (self._live.place(value) or (id(value), 0))[0]
 
+    def unseed(self) -> None:
+        tf.random.set_seed(None)
+
     def held(self) -> int | None:
         return self._live.held
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bisect
 import gc
+import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -145,6 +146,11 @@ class Observer(Base):
     def nbytes(self, value: object) -> int:
         """Bytes in the memory pool; what came from NumPy lies outside of it."""
         return value.nbytes if isinstance(value, Tensor) else 0
+
+    def unseed(self) -> None:
+        # nothing public takes a seed back; by name, since functions are called the same
+        sys.modules["mindspore.common.seed"]._GLOBAL_SEED = None  # type: ignore[attr-defined]
+        ms.seed()
 
     def state_bytes(self, state: object) -> int:
         return -(-self.nbytes(state) // pool.BLOCK) * pool.BLOCK

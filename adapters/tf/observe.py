@@ -286,6 +286,9 @@ class Observer(Base):
 
     # -- memory --------------------------------------------------------------------------------
 
+    def unseed(self) -> None:
+        tf.random.set_seed(None)
+
     def observe(self, program: Program) -> Observation:
         found = super().observe(program)
         if self.variant == "eager":

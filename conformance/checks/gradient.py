@@ -24,7 +24,7 @@ _Gradients = Mapping[str, Array | None]
 
 
 def _applies(case: Case) -> bool:
-    return case.loss is not None
+    return case.loss is not None and case.seeded
 
 
 def _judge(evidence: Evidence) -> Verdict:

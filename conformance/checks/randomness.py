@@ -6,9 +6,14 @@ equal, and gradients that differ come from other draws. So is what the program d
 next step's masks are not to depend on whether the last one was recomputed. Where the generator stands
 at the end is a should. Where the case says
 that the random state need not be preserved, what happened is reported and never failed.
+
+A case may know the sum of a gradient's elements in multiples of the loss, whatever is drawn. That is
+asked first: it holds without any seed and without seeing a draw, in one step and over many.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -16,9 +21,13 @@ from conformance.case import Case
 from conformance.checks.evidence import Check, Evidence
 from conformance.checks.numbers import difference
 from conformance.checks.value import quantities
-from conformance.observation import Draw
+from conformance.observation import Draw, Run
 from conformance.operations import RANDOM
 from conformance.verdict import Level, Status, Verdict
+
+
+#: Sums over many steps at float32; another mask moves them by a hundredth.
+_ROUNDING = 2e-3
 
 
 def _applies(case: Case) -> bool:
@@ -33,6 +42,27 @@ def _judge(evidence: Evidence) -> Verdict:
         if region and s.op in RANDOM and regions[region].preserve_rng
     }
     draws = evidence.recomputed.draws
+    steps = evidence.case.procedure.steps
+    if evidence.case.totals:
+        if not _totals(evidence.case, evidence.plain):
+            return CHECK.verdict(
+                Status.BROKEN, "gradients of the plain run do not sum to what the case says"
+            )
+        if not _totals(evidence.case, evidence.recomputed):
+            return CHECK.verdict(
+                Status.FAIL,
+                "gradients are not those of the numbers that the forward drew: "
+                + _of(steps, "their sum is not what it is whatever is drawn"),
+                "the numbers of the forward",
+                "other numbers",
+                "sums of gradients, against the losses",
+            )
+        if draws is None or not evidence.case.seeded:
+            return CHECK.verdict(
+                Status.PASS,
+                _of(steps, "gradients are those of the numbers that the forward drew"),
+                method="sums of gradients, against the losses",
+            )
     if draws is not None:
         fresh, again = _fresh([d for d in draws if d.region])
         method = ""
@@ -52,7 +82,10 @@ def _judge(evidence: Evidence) -> Verdict:
             "other numbers",
             method,
         )
-    said = "drew what the forward drew" if again else "drew nothing again"
+    if draws is None:
+        said = "is not seen to draw; under one seed gradients are those of the plain run"
+    else:
+        said = "drew what the forward drew" if again else "drew nothing again"
     later = _disturbed(evidence)
     if later and asked:
         return CHECK.verdict(
@@ -75,6 +108,27 @@ def _judge(evidence: Evidence) -> Verdict:
     if not asked:
         return CHECK.verdict(Status.REPORT, f"the rerun {said}, though it need not", method=method)
     return CHECK.verdict(Status.PASS, f"the rerun {said}", method=method)
+
+
+def _of(steps: int, words: str) -> str:
+    return words if steps == 1 else f"{words}, over {steps} steps"
+
+
+def _totals(case: Case, run: Run) -> bool:
+    """Whether the sums of gradients are the multiples of the losses that the case says. What training
+    has moved a parameter by, tells the gradients of all steps."""
+    for name, factor in case.totals.items():
+        wanted = factor * math.fsum(run.losses)
+        if case.procedure.kind == "train":
+            array = next(p for p in case.parameters if p.name == name)
+            end = run.parameters[name].astype(np.float64)
+            total = float((array.fill.numbers[0] - end).sum()) / case.procedure.learning_rate
+        else:
+            gradient = run.gradients.get(name)
+            total = math.nan if gradient is None else float(gradient.astype(np.float64).sum())
+        if not math.isclose(total, wanted, rel_tol=_ROUNDING):
+            return False
+    return True
 
 
 def _moved(evidence: Evidence) -> list[str]:

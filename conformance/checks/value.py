@@ -4,7 +4,8 @@ Bit for bit where the variant runs eagerly, else within the case's tolerance; an
 reference within the tolerance. Where the case draws random numbers, the reference is evaluated with
 the numbers that the forward pass was seen to draw; where those could not be seen, the plain run under
 the same seed is the only control. A plain run that differs from the reference is `broken`: the suite
-or the adapter is at fault, not recompute.
+or the adapter is at fault, not recompute. Runs that nothing has seeded have no control: `randomness`
+judges them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from conformance.verdict import Level, Status, Verdict
 
 
 def _applies(case: Case) -> bool:
-    return True
+    return case.seeded
 
 
 def quantities(run: Run) -> Iterator[tuple[str, Array]]:

@@ -148,6 +148,8 @@ class Observer(ABC):
         start = time.perf_counter()
         module = load_program(program)
         unobserved = dict(self.unobserved(program))
+        if not program.seeded:
+            self.unseed()
         if program.then:  # before any error: a framework left in disorder would agree with itself
             self._good = self.read(module.run(module.plain, **program.then))
         plain = self.run(program, module, "plain", unobserved)
@@ -224,6 +226,9 @@ class Observer(ABC):
             self.raised(error)
             return Run(error=error_seen(error, program))
         return replace(run, generators=self.standing(program, result))
+
+    def unseed(self) -> None:  # noqa: B027 (most frameworks go on drawing from where they are)
+        """Have the framework as if no program before had seeded it."""
 
     def raised(self, error: Exception) -> None:  # noqa: B027 (most frameworks need nothing)
         """Told of an exception that a program raised, and with it of what its frames hold, before both
