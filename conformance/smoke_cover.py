@@ -184,12 +184,12 @@ def choose(
     by_case = {case.id: case for case in cases}
     by_variant = {variant.id: variant for variant in adapter.variants}
     # What a variant is said to refuse may pass here and there; a selection does not rest on that.
-    shown = {
+    by_pairs = {
         pair: shown_by(result, entries, caught)
         & promised_by(by_case[pair[0]], by_variant[pair[1]], entries, caught)
         for pair, result in by_pair.items()
     }
-    shown = with_unsupported(shown, caught)
+    shown = with_unsupported(by_pairs, caught)
     missing = wanted(adapter, entries, caught) - frozenset().union(*shown.values())
     if missing:
         names = "; ".join(sorted(map(str, missing)))

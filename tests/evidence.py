@@ -18,6 +18,7 @@ from conformance.case import Case
 from conformance.checks import Evidence
 from conformance.load import load_text
 from conformance.observation import (
+    RESOLUTION,
     Allowed,
     Array,
     Draw,
@@ -89,6 +90,19 @@ STATELESS = case(("    state:\n      count: {shape: [2], full: 0.0}\n", ""))
 TWICE = case(procedure("second_backward"))
 ORDER = case(procedure("second_order"))
 TRAIN = case(procedure("{train: {steps: 2, learning_rate: 0.1}}"))
+#: The sum of all elements of the gradient of w, in multiples of the loss: 9 starts at 9.
+_TOTAL = (("w: {values: [[1, 0], [0, 1]]}", "w: {shape: [2, 2], full: 1.0}"), _DROPOUT)
+TOTAL = case(*_TOTAL, ("wrt: [x, w]}", "wrt: [x, w], totals: {w: 2.0}}"))
+UNSEEDED = case(
+    *_TOTAL,
+    ("wrt: [x, w]}", "wrt: [x, w], totals: {w: 2.0}}"),
+    ("    inputs:", "    seeded: false\n    inputs:"),
+)
+TRAINED_TOTAL = case(
+    *_TOTAL,
+    ("wrt: [x, w]}", "wrt: [x, w], totals: {w: 2.0}}"),
+    procedure("{train: {steps: 2, learning_rate: 0.1}}"),
+)
 LARGE = case(("x: {values: [[1, 2]]}", "x: {shape: [8192, 2], full: 1.0}"))
 REPEATED = case(("    gradients:", "    release: 6\n    gradients:"))
 HOOKED = case(
@@ -203,8 +217,9 @@ def evidence(
     expected: Expected = EXPECTED,
     methods: Mapping[str, str] | None = None,
     unobserved: Mapping[str, str] | None = None,
+    resolution: int = RESOLUTION,
     **more: Any,
 ) -> Evidence:
     """Evidence in which all is well, but for what is given; `more` are the variant's fields."""
-    seen = Observation(plain, recomputed, methods or {}, unobserved or {})
+    seen = Observation(plain, recomputed, methods or {}, unobserved or {}, resolution=resolution)
     return Evidence(case, variant(**more), expected, seen)

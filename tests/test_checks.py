@@ -11,8 +11,17 @@ import pytest
 
 from conformance.case import Case
 from conformance.checks import CHECKS, applicable, judge
-from conformance.checks.retained_memory import RESOLUTION
-from conformance.observation import Draw, ErrorSeen, Expected, Leaf, Observation, Run
+from conformance.observation import (
+    RESOLUTION,
+    Draw,
+    ErrorSeen,
+    Expected,
+    ExpectedMemory,
+    Leaf,
+    Observation,
+    RandomState,
+    Run,
+)
 from conformance.verdict import Level, Status, Verdict
 
 from .evidence import (
@@ -38,9 +47,12 @@ from .evidence import (
     RERUN,
     SEEN,
     STATELESS,
+    TOTAL,
     TRAIN,
+    TRAINED_TOTAL,
     TWICE,
     UNKNOWN,
+    UNSEEDED,
     array,
     case,
     draw,
@@ -73,6 +85,7 @@ class Row:
     case: Case = PLAIN
     seen: dict[str, Any] = field(default_factory=dict)
     control: dict[str, Any] = field(default_factory=dict)
+    resolution: int = RESOLUTION
     both: dict[str, Any] = field(default_factory=dict)
     expected: Expected = EXPECTED
     variant: dict[str, Any] = field(default_factory=dict)
@@ -114,6 +127,10 @@ TINY = replace(EXPECTED, memory=replace(MEMORY, drop=RESOLUTION - 1))
 LEAST = replace(
     EXPECTED, memory=replace(MEMORY, drop=RESOLUTION, unit=RESOLUTION, recomputed=(0, 0))
 )
+
+#: In bytes: nine kept plain, one with recompute.
+SMALL = replace(EXPECTED, memory=ExpectedMemory((9, 9), (0, 1), 8, 1))
+STATES = replace(EXPECTED, memory=replace(MEMORY, states=1))
 
 TABLE: dict[str, list[Row]] = {
     "error": [
@@ -256,11 +273,20 @@ TABLE: dict[str, list[Row]] = {
         Row("free-generator", REPORT, "the generator is not where", FREE, seen={"draws": SAME, "generators": {"implicit": array(0.5)}}),
         Row("free-region-fresh", REPORT, "as it may here", BOTH, seen={"draws": (*SAME, draw("z", "forward", 1, region="free"), draw("z", "rerun", 2, region="free"))}),
         Row("asked-region-fresh", FAIL, "y in region block", BOTH, seen={"draws": (*OTHER, draw("z", "forward", 1, region="free"), draw("z", "rerun", 1, region="free"))}),
-        Row("unseen-same", PASS, "drew what the forward drew", RANDOM, expected=UNKNOWN),
+        Row("unseen-same", PASS, "the rerun is not seen to draw; under one seed gradients are those of the plain run", RANDOM, expected=UNKNOWN),
         Row("unseen-fresh", FAIL, "the rerun drew other numbers than the forward", RANDOM, seen=_grad(x=OFF), expected=UNKNOWN),
         Row("unseen-free", REPORT, "as it may here", FREE, seen=_grad(x=OFF), expected=UNKNOWN),
-        Row("unseen-output", PASS, "drew nothing again", RANDOM, seen={"outputs": (leaf([3, 7]), OUTPUTS[1]), **_grad(x=OFF)}, expected=UNKNOWN),
-        Row("unseen-structure", PASS, "drew nothing again", RANDOM, seen={"outputs": (*OUTPUTS, 5)}, expected=UNKNOWN),
+        Row("unseen-output", UNSUPPORTED, "gradients tell nothing", RANDOM, seen={"outputs": (leaf([3, 7]), OUTPUTS[1]), **_grad(x=OFF)}, expected=UNKNOWN),
+        Row("unseen-structure", UNSUPPORTED, "gradients tell nothing", RANDOM, seen={"outputs": (*OUTPUTS, 5)}, expected=UNKNOWN),
+        Row("totals", PASS, "gradients are those of the numbers that the forward drew", TOTAL, both={"losses": (9.0,), **_grad(w=array([9, 9], [0, 0]))}),
+        Row("totals-off", FAIL, "gradients are not those of the numbers that the forward drew: their sum is not what it is whatever is drawn", TOTAL, both=_grad(w=array([9, 9], [0, 0])), seen=_grad(w=array([9, 8], [0, 0]))),
+        Row("totals-of-none", FAIL, "gradients are not those", TOTAL, both=_grad(w=array([9, 9], [0, 0])), seen=_grad(w=None)),
+        Row("totals-and-draws", FAIL, "the rerun drew other numbers than the forward", TOTAL, both=_grad(w=array([9, 9], [0, 0])), seen={"draws": OTHER}),
+        Row("totals-of-plain", BROKEN, "gradients of the plain run do not sum", TOTAL, control=_grad(w=array([9, 8], [0, 0]))),
+        Row("unseeded", PASS, "numbers that the forward drew", UNSEEDED, both={"draws": OTHER, **_grad(w=array([9, 9], [0, 0]))}),
+        Row("unseeded-off", FAIL, "gradients are not those", UNSEEDED, both=_grad(w=array([9, 9], [0, 0])), seen=_grad(w=array([1, 1], [1, 1]))),
+        Row("trained", PASS, "over 2 steps", TRAINED_TOTAL, both={"losses": (9.0, 1.0), "parameters": {"w": array([0, 0], [1, 1])}}),
+        Row("trained-off", FAIL, "whatever is drawn, over 2 steps", TRAINED_TOTAL, both={"losses": (9.0, 1.0), "parameters": {"w": array([0, 0], [1, 1])}}, seen={"parameters": {"w": array([0, 0], [1, 0.9])}}),
         Row("unseen-generator", WARN, "the generator is not where", RANDOM, seen={"generators": {"implicit": array(0.5)}}, expected=UNKNOWN),
         Row("unobserved", UNSUPPORTED, "cannot be observed here", RANDOM, unobserved={"randomness": "no generator"}),
     ],
@@ -273,7 +299,16 @@ TABLE: dict[str, list[Row]] = {
         Row("frees-too-little", FAIL, "recompute frees 7.00 activations, but should free 8.00", control={"retained": 9 * MIB}),
         Row("frees-nothing", FAIL, "recompute frees 0.00 activations", both={"retained": MIB}),
         Row("keeps-less", PASS, "0.00 recomputed", seen={"retained": 0}),
-        Row("too-small", REPORT, "too small to be judged", seen={"retained": 10 * MIB}, expected=TINY),
+        Row("too-small", REPORT, "bytes are told from 262144 B on, and 262143 B should fall", seen={"retained": 10 * MIB}, expected=TINY),
+        Row("small-but-exact", PASS, "9.00 activations plain, 1.00 recomputed", both={"retained": 9}, seen={"retained": 1}, expected=SMALL, resolution=0),
+        Row("inert-but-small", FAIL, "9.00 activations are kept, but at most 1.00", both={"retained": 9}, expected=SMALL, resolution=0),
+        Row("small-and-inexact", REPORT, "bytes are told from 262144 B on", both={"retained": 9}, expected=SMALL),
+        Row("keeps-more-than-plain", FAIL, "are kept, but at most 1.00 should be", both={"retained": 0}, seen={"retained": 2 * RESOLUTION}, expected=SMALL),
+        Row("own-affair", PASS, "20.00 activations plain, 11.00 recomputed", control={"retained": 20 * MIB}, seen={"retained": 11 * MIB}),
+        Row("nothing-to-free", PASS, "3.00 recomputed", both={"retained": 2}, seen={"retained": 3}, expected=replace(SMALL, memory=replace(SMALL.memory, drop=0, recomputed=(1, 3))), resolution=0),
+        Row("random-state", PASS, "2.00 recomputed and 5056 B of random state", seen={"random_state": RandomState(5056, 1)}, expected=STATES),
+        Row("random-state-of-two", FAIL, "2 copies of the random state (10112 B) kept, but regions that preserve it need at most 1 copy", seen={"random_state": RandomState(10112, 2)}, expected=STATES),
+        Row("random-state-unasked", FAIL, "1 copy of the random state (5056 B) kept", seen={"random_state": RandomState(5056, 1)}),
         Row("just-large-enough", FAIL, "1.26 activations are kept", seen={"retained": RESOLUTION + RESOLUTION // 4 + 2000}, expected=LEAST),
         Row("no-reading", UNSUPPORTED, "the adapter observed no bytes", seen={"retained": None}),
         Row("no-control", UNSUPPORTED, "the adapter observed no bytes", control={"retained": None}),
@@ -331,6 +366,7 @@ def _verdict(name: str, row: Row) -> Verdict:
         recomputed=replace(SEEN, **{**row.both, **row.seen}),
         expected=row.expected,
         unobserved=row.unobserved,
+        resolution=row.resolution,
         **row.variant,
     )
     return CHECKS[name].unless_unobserved(made)
@@ -382,6 +418,7 @@ ALWAYS = ("error", "value", "structure", "executions")
         (STATELESS, {"gradient", "retained memory"}),
         (RANDOM, {"gradient", "randomness", "retained memory", "state"}),
         (FREE, {"gradient", "randomness", "retained memory", "state"}),
+        (TOTAL, {"gradient", "randomness", "retained memory", "state"}),
         (TRAIN, {"gradient", "retained memory", "state"}),
         (INFERENCE, {"state"}),
         (HOOKED, {"gradient", "hooks", "retained memory", "state"}),
@@ -391,6 +428,12 @@ ALWAYS = ("error", "value", "structure", "executions")
 def test_applicable(of: Case, more: set[str]) -> None:
     wanted = {*ALWAYS, *more}
     assert applicable(of) == tuple(name for name in CHECKS if name in wanted)
+
+
+def test_runs_that_nothing_has_seeded_have_no_control() -> None:
+    named = set(applicable(UNSEEDED))
+    assert "randomness" in named
+    assert named.isdisjoint({"value", "gradient"})
 
 
 def test_a_draw_outside_regions_is_no_case_of_randomness() -> None:

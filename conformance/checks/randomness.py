@@ -25,7 +25,6 @@ from conformance.observation import Draw, Run
 from conformance.operations import RANDOM
 from conformance.verdict import Level, Status, Verdict
 
-
 #: Sums over many steps at float32; another mask moves them by a hundredth.
 _ROUNDING = 2e-3
 
@@ -81,6 +80,13 @@ def _judge(evidence: Evidence) -> Verdict:
             "the numbers of the forward",
             "other numbers",
             method,
+        )
+    if draws is None and not again:
+        return CHECK.verdict(
+            Status.UNSUPPORTED,
+            "no draw is seen, and under one seed outputs are not those of the plain run: gradients tell "
+            "nothing",
+            method=method,
         )
     if draws is None:
         said = "is not seen to draw; under one seed gradients are those of the plain run"

@@ -21,6 +21,8 @@ Path = Literal["plain", "recomputed"]
 PATHS: tuple[Path, ...] = ("plain", "recomputed")
 #: Values nearer than this share of each other are one curve: runs differ in a few hundred bytes.
 ALIKE = 0.02
+#: What is measured of retained memory beside what the laws count.
+_STATES = "; measured with the random state that regions keep"
 
 
 class _View(BaseModel):
@@ -92,7 +94,7 @@ def _charts(
                 law=first.name,
                 title=growth.title,
                 source=growth.source,
-                words=growth.words[quantity],
+                words=growth.words[quantity] + (_STATES if quantity == "retained" else ""),
                 at=growth.at,
                 constants=dict(first.constants),
                 quantity=quantity,
@@ -145,6 +147,8 @@ def _value(case: Case, result: Result, quantity: Quantity, path: Path, unit: str
     number = run.retained if quantity == "retained" else run.peak
     if number is None:
         return None
+    if quantity == "retained" and run.random_state is not None:
+        number += run.random_state.nbytes
     return number if unit == "bytes" else number / expected.memory.unit
 
 

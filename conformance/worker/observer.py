@@ -155,9 +155,7 @@ class Observer(ABC):
         plain = self.run(program, module, "plain", unobserved)
         recomputed = self.run(program, module, "recomputed", unobserved)
         seconds = time.perf_counter() - start
-        return Observation(
-            plain, recomputed, self.methods, unobserved, seconds, self.resolution
-        )
+        return Observation(plain, recomputed, self.methods, unobserved, seconds, self.resolution)
 
     def run(
         self, program: Program, module: ModuleType, path: str, unobserved: dict[str, str]
