@@ -20,7 +20,10 @@ PUBLISHED = CASES / "case.schema.json"
 FILES = sorted(CASES.rglob("*.yaml"))
 VALIDATOR = jsonschema.Draft202012Validator(schema())
 #: What no schema can say: what stands elsewhere in the file, or how texts, shapes and numbers fit.
-BEYOND = {"unseeded", "total-of-none", "total-of-drawn", 
+BEYOND = {
+    "unseeded",
+    "total-of-none",
+    "total-of-drawn",
     *("values-shape", "two-fills", "no-fill", "no-shape", "ragged", "values-text"),
     *("int-gradient", "infinite", "word-as-key", "number-as-key", "duplicate-key", "a-date"),
 }
