@@ -44,6 +44,8 @@ REGION_SAVES: Mapping[str, str] = {
     "asked": "a region runs again only where a value saved in it is asked for",
     "ends": "what nothing in the region reads is not run again, but for its first operation",
     "passed": "what a region gives to another one directly is at hand",
+    "factors": "a sine, a cosine and a hyperbolic tangent keep the factor that their gradient "
+    "multiplies with, an array of their own",
     "cheap": "a compiler may run what is cheap again anywhere, in the plain run too",
     "program": "the whole program is run again as one region, whatever regions are written",
 }

@@ -17,17 +17,20 @@ rules: Any = load_file(_here / "discipline.py", "conformance_reference_disciplin
 peaks_: Any = load_file(_here / "peaks.py", "conformance_reference_peaks")
 
 Kept = dict[object, int]
+#: Operations whose gradient multiplies with a number that they can make in forward.
+_FACTORS = frozenset({"sin", "cos", "tanh"})
 
 
 class Ledger:
     """Distinct tensors and masks, with their bytes.
 
     With `views`, a reshaped tensor is the memory of what it was made from. `wide` masks take the
-    most bytes per element that implementations use, else the least.
+    most bytes per element that implementations use, else the least. With `factors`, functions of one
+    number keep the factor of their gradient, which is no tensor of the program.
     """
 
-    def __init__(self, flow: Any, *, views: bool, wide: bool) -> None:
-        self.flow, self.views, self.wide = flow, views, wide
+    def __init__(self, flow: Any, *, views: bool, wide: bool, factors: bool = False) -> None:
+        self.flow, self.views, self.wide, self.factors = flow, views, wide, factors
         self._roots: dict[int, int] = {}
         self.free = {self.root(n) for n in (*flow.leaves.values(), *flow.outputs)}
 
@@ -58,6 +61,9 @@ class Ledger:
 
     def add_saved(self, kept: Kept, step: Any, words: Iterable[str]) -> None:
         """Keep what the gradients of a statement read."""
+        if self.factors and step.statement.op in _FACTORS:
+            kept[step, "factor"] = self.flow.tensors[step.results[0]].nbytes
+            words = {"out"} if step.statement.op == "tanh" else ()  # (1 + out) times (1 - out)
         for word in words:
             if word == "mask":
                 kept[step] = self.mask(step)
@@ -92,7 +98,8 @@ def expected(case: Case, flow: Any, saves: Mapping[str, str]) -> ExpectedMemory:
     for world in rules.worlds(case, flow, saves, alternatives=True):
         alive, units = _alive(flow, world), rules.minimal_units(flow, world)
         for views, wide in ((True, False), (True, True), (False, False), (False, True)):
-            ledger = Ledger(flow, views=views, wide=wide)
+            factors = "factors" in world.region
+            ledger = Ledger(flow, views=views, wide=wide, factors=factors)
             before = _plain(flow, world, ledger, alive)
             least, most = _recomputed(flow, world, ledger, alive, units)
             plain.append(before)
