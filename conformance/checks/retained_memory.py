@@ -3,9 +3,9 @@
 A region keeps its inputs and nothing from inside, and one copy of the random state where it preserves
 that. So the recomputed run keeps at most what the reference counts, and less than the plain run by at
 least the reference's drop. What operations outside regions keep is the framework's own affair: plain
-bytes of one framework are never held against another's, and where its plain run keeps more than
-the reference knows of, so may the recomputed one, and where it keeps less, less is to be freed, unless activations are so large that this tells
-nothing.
+bytes of one framework are never held against another's. Where its plain run keeps more than the
+reference knows of, so may the recomputed one, and where it keeps less, less is to be freed; but not
+where activations are so large that such things tell nothing.
 
 An observer that sees every tensor is held to a quarter of the case's largest activation. One that does
 not tell small tensors apart says below how many bytes: a case whose drop is smaller is recorded and

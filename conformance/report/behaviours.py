@@ -359,7 +359,7 @@ def _reruns(result: Result, verdict: Verdict) -> str:
 
 def _short(verdict: Verdict) -> str:
     """A message without the numbers that differ from variant to variant."""
-    if verdict.check == "state" and verdict.status is Status.REPORT:
+    if verdict.check == "state" and verdict.status in (Status.REPORT, Status.WARN):
         moved = sorted(set(_STATISTICS.findall(verdict.message)))
         if moved:
             return f"state moves {' and '.join(moved)} times as far as without recompute"
