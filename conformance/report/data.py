@@ -30,7 +30,7 @@ MARKS: Mapping[Mark, str] = {
     "known": "a deviation that was known beforehand; its reason is given",
     "warn": "a SHOULD that does not hold",
     "pass": "observed right",
-    "report": "left to the implementation, or too small to be judged; the value is recorded",
+    "report": "left to the implementation, or less than the observer can tell; the value is recorded",
     "unsupported": "the variant does not offer a capability that the case needs",
 }
 #: Marks that make a run's outcome unexpected.
