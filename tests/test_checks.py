@@ -370,7 +370,8 @@ def _verdict(name: str, row: Row) -> Verdict:
         resolution=row.resolution,
         **row.variant,
     )
-    return CHECKS[name].unless_unobserved(made)
+    (found,) = CHECKS[name].verdicts(made)
+    return found
 
 
 @pytest.mark.parametrize(("name", "row"), ROWS)
@@ -429,6 +430,22 @@ ALWAYS = ("error", "value", "structure", "executions")
 def test_applicable(of: Case, more: set[str]) -> None:
     wanted = {*ALWAYS, *more}
     assert applicable(of) == tuple(name for name in CHECKS if name in wanted)
+
+
+def test_every_fault_has_a_verdict_of_its_own() -> None:
+    seen = {"error": _error("TypeError"), "good_run_after_error": False}
+    made = evidence(GOOD_AFTER, recomputed=replace(SEEN, **seen))
+    found = CHECKS["error"].verdicts(made)
+    assert [verdict.status for verdict in found] == [FAIL, FAIL]
+    assert "raised TypeError, but should raise ValueError" in found[0].message
+    assert found[1].message == "a good run after the error did not work"
+
+    more = replace(SEEN, retained=10 * MIB, random_state=RandomState(10112, 2))
+    found = CHECKS["retained memory"].verdicts(evidence(recomputed=more))
+    assert [verdict.status for verdict in found] == [FAIL, FAIL]
+    assert "activations are kept" in found[0].message
+    assert "copies of the random state" in found[1].message
+    assert found[0].observed == found[1].observed
 
 
 def test_runs_that_nothing_has_seeded_have_no_control() -> None:

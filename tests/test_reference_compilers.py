@@ -81,14 +81,14 @@ def test_a_compiler_that_makes_anew_what_is_cheap_keeps_only_what_is_costly() ->
 def test_a_plain_run_that_reruns_is_broken_unless_the_compiler_may() -> None:
     check = CHECKS["executions"]
     plain = replace(CONTROL, executions=executions({**FORWARD, "block.y rerun": 1}))
-    found = check.judge(evidence(plain=plain))
+    (found,) = check.verdicts(evidence(plain=plain))
     assert found.status is Status.BROKEN
-    found = check.judge(evidence(plain=plain, saves={"region": "cheap"}))
+    (found,) = check.verdicts(evidence(plain=plain, saves={"region": "cheap"}))
     assert found.status is Status.PASS
     assert "again in the plain run, as the compiler chose: y in region block" in found.message
     # what plain runs again too is no rerun of the region's
     inert = replace(SEEN, executions=plain.executions)
-    found = check.judge(evidence(plain=plain, recomputed=inert, saves={"region": "cheap"}))
+    (found,) = check.verdicts(evidence(plain=plain, recomputed=inert, saves={"region": "cheap"}))
     assert found.status is Status.FAIL
     assert "inert" in found.message
 

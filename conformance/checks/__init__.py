@@ -65,11 +65,11 @@ def judge(
     draws = observation.recomputed.draws
     forward = None if draws is None else tuple(d for d in draws if d.phase == "forward")
     evidence = Evidence(case, variant, expect(forward), observation)
-    first = error.CHECK.judge(evidence)
+    first = error.CHECK.verdicts(evidence)
     if case.error is None and observation.recomputed.error is not None:
-        return (first,)
+        return first
     rest = [CHECKS[name] for name in applicable(case) if name != error.CHECK.name]
-    return (first, *(check.unless_unobserved(evidence) for check in rest))
+    return (*first, *(found for check in rest for found in check.verdicts(evidence)))
 
 
 __all__ = ["CHECKS", "Check", "Evidence", "applicable", "judge"]

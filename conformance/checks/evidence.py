@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from conformance.adapter import Variant
 from conformance.case import Case, Tolerance
@@ -37,30 +37,26 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Check:
-    """A named check: what it asks, how binding it is, which cases it applies to, how it judges."""
+    """A named check: what it asks, how binding it is, which cases it applies to, how it judges.
+
+    `judge` gives one verdict, or one for each fault that it has found, so that no fault hides another.
+    """
 
     name: str
     asks: str
     level: Level
     applies: Callable[[Case], bool]
-    judge: Callable[[Evidence], Verdict]
+    judge: Callable[[Evidence], Verdict | tuple[Verdict, ...]]
 
-    def unless_unobserved(self, evidence: Evidence) -> Verdict:
-        """The verdict, or `unsupported` with the reason where the adapter could not see."""
+    def verdicts(self, evidence: Evidence) -> tuple[Verdict, ...]:
+        """The verdicts, or `unsupported` with the reason where the adapter could not see."""
         reason = evidence.observation.unobserved.get(self.name)
         if reason is not None:
-            return self.verdict(Status.UNSUPPORTED, f"cannot be observed here: {reason}")
+            return (self.verdict(Status.UNSUPPORTED, f"cannot be observed here: {reason}"),)
         found = self.judge(evidence)
         method = evidence.observation.methods.get(self.name, "")
-        return Verdict(
-            found.check,
-            found.status,
-            found.level,
-            found.message,
-            found.expected,
-            found.observed,
-            found.method or method,
-        )
+        listed = found if isinstance(found, tuple) else (found,)
+        return tuple(replace(one, method=one.method or method) for one in listed)
 
     def verdict(
         self, status: Status, message: str, expected: str = "", observed: str = "", method: str = ""

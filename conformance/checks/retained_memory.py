@@ -28,7 +28,7 @@ def _applies(case: Case) -> bool:
     return case.procedure.kind != "inference"
 
 
-def _judge(evidence: Evidence) -> Verdict:
+def _judge(evidence: Evidence) -> Verdict | tuple[Verdict, ...]:
     expected = evidence.expected.memory
     plain, recomputed = evidence.plain.retained, evidence.recomputed.retained
     if expected is None or plain is None or recomputed is None:
@@ -44,7 +44,7 @@ def _judge(evidence: Evidence) -> Verdict:
     if judged:
         wrong = [*_too_much(plain, recomputed, expected), *wrong]
     if wrong:
-        return CHECK.verdict(Status.FAIL, "; ".join(wrong), bound, seen)
+        return tuple(CHECK.verdict(Status.FAIL, fault, bound, seen) for fault in wrong)
     if not judged:
         return CHECK.verdict(
             Status.REPORT,
