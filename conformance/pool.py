@@ -215,7 +215,8 @@ class _Worker:
             kind = type(outcome).__name__
             return Broken(f"the observer returned a {kind}, not an Observation", "")
         raised = outcome.plain.error is not None or outcome.recomputed.error is not None
-        if raised and model is not None and model.renew_after_error:
+        left_in_disorder = outcome.recomputed.good_run_after_error is False
+        if left_in_disorder or (raised and model is not None and model.renew_after_error):
             self.close()
         return Finished(outcome)
 
