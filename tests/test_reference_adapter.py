@@ -73,7 +73,9 @@ def test_programs_do_what_is_expected(
     name: str, programs: dict[str, Program], observer: Any
 ) -> None:
     case, seen = CASES[name], _observed(programs, observer, name)
-    expected = EXPECTED.expect(case, "whole", draws=seen.recomputed.draws)
+    # Without a seed the run that is watched draws other numbers than the one whose values are read.
+    draws = seen.recomputed.draws if case.seeded else None
+    expected = EXPECTED.expect(case, "whole", draws=draws)
     for path, run in (("plain", seen.plain), ("recomputed", seen.recomputed)):
         assert run.error is None
         if expected.losses is not None:
