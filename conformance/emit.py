@@ -72,7 +72,8 @@ class Code:
 
     def __call__(self, text: str = "", site: Site | None = None) -> None:
         """Write a line (or several, dedented); `site` marks the last of them."""
-        lines = textwrap.dedent(text).strip("\n").split("\n")
+        several = "\n" in text  # dedenting costs more than all the rest
+        lines = textwrap.dedent(text).strip("\n").split("\n") if several else [text.lstrip()]
         if site is not None:
             lines[-1] += f"  # pylint: s{len(self.sites)}"
             self.sites.append(site)

@@ -8,16 +8,14 @@ import os
 import subprocess
 import sys
 from collections import defaultdict
-from pathlib import Path
 
 from conformance.adapter import Adapter, Variant
 from conformance.capabilities import required_by
 from conformance.case import Case
 from conformance.emit import Text
-from conformance.load import load_folder
 from conformance.programs import EmitFailure, texts
+from tests.suite_cases import CASES
 
-CASES = load_folder(Path(__file__).parent.parent / "cases")
 Written = dict[tuple[str, str], tuple[Case, Variant, Text]]
 #: Looks names up in a process of its own, in which nothing but `imports` has been imported.
 LOOK_UP = """

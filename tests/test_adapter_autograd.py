@@ -9,20 +9,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-autograd = pytest.importorskip("autograd", reason="autograd is not installed here")
+from tests.frameworks import framework
+
+autograd = framework("autograd", "autograd")
 
 from autograd.core import defvjp_argnums, make_vjp  # noqa: E402
 from autograd.extend import primitive  # noqa: E402
 
 from conformance.adapter import read_adapter  # noqa: E402
 from conformance.case import Case  # noqa: E402
-from conformance.load import load_file  # noqa: E402
 from conformance.observation import Leaf, Observation, Run  # noqa: E402
 from conformance.program import Program  # noqa: E402
 from conformance.programs import write_programs  # noqa: E402
 from conformance.worker.entry import observer as worker_observer  # noqa: E402
 from tests.every_program import not_imported  # noqa: E402
 from tests.operation_samples import offered, samples_of, spelled, written  # noqa: E402
+from tests.suite_cases import BY_ID  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 ADAPTER = read_adapter(ROOT / "adapters" / "autograd")
@@ -66,8 +68,7 @@ def observed(case: Case, folder: Path, variant: str = "arguments") -> Observatio
 
 def published(identity: str) -> Case:
     """A case of the suite, by its id."""
-    family = identity.split("/", 1)[0]
-    return next(c for c in load_file(ROOT / "cases" / f"{family}.yaml") if c.id == identity)
+    return BY_ID[identity]
 
 
 def counts(run: Run, phase: str) -> dict[str, int]:

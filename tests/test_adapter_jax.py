@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-jax = pytest.importorskip("jax", reason="JAX is not installed here")
+from tests.frameworks import framework
+
+jax = framework("jax", "jax")
 
 from conformance.adapter import read_adapter  # noqa: E402
 from conformance.case import Case  # noqa: E402
-from conformance.load import load_file, load_text  # noqa: E402
+from conformance.load import load_text  # noqa: E402
 from conformance.observation import Leaf, Observation, Run  # noqa: E402
 from conformance.operations import OPERATIONS  # noqa: E402
 from conformance.program import Program  # noqa: E402
@@ -22,6 +24,7 @@ from conformance.programs import write_programs  # noqa: E402
 from conformance.worker.entry import observer as worker_observer  # noqa: E402
 from tests.every_program import not_imported  # noqa: E402
 from tests.operation_samples import IN_CASES, offered, spelled  # noqa: E402
+from tests.suite_cases import BY_ID  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 ADAPTER = read_adapter(ROOT / "adapters" / "jax")
@@ -46,8 +49,7 @@ def observed(case: Case, variant: str, folder: Path) -> Observation:
 
 def published(identity: str) -> Case:
     """A case of the suite, by its id."""
-    family = identity.split("/", 1)[0]
-    return next(c for c in load_file(ROOT / "cases" / f"{family}.yaml") if c.id == identity)
+    return BY_ID[identity]
 
 
 def written(*body: str, **shapes: tuple[int, ...]) -> Case:

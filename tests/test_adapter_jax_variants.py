@@ -18,17 +18,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-jax = pytest.importorskip("jax", reason="JAX is not installed here")
+from tests.frameworks import framework
+
+jax = framework("jax", "jax")
 
 from conformance.adapter import load_file, read_adapter  # noqa: E402
 from conformance.case import Case  # noqa: E402
-from conformance.load import load_file as load_cases  # noqa: E402
 from conformance.load import load_text  # noqa: E402
 from conformance.observation import Leaf, Observation, Run  # noqa: E402
 from conformance.program import Program  # noqa: E402
 from conformance.programs import write_programs  # noqa: E402
 from conformance.worker.entry import observe  # noqa: E402
 from conformance.worker.observer import load_program  # noqa: E402
+from tests.suite_cases import BY_ID  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 ADAPTER = read_adapter(ROOT / "adapters" / "jax")
@@ -50,8 +52,7 @@ def observed(case: Case, variant: str, folder: Path) -> Observation:
 
 
 def published(identity: str) -> Case:
-    family = identity.split("/", 1)[0]
-    return next(c for c in load_cases(ROOT / "cases" / f"{family}.yaml") if c.id == identity)
+    return BY_ID[identity]
 
 
 def chain(*body: str, after: str = "y = sin(h)", rounds: int = 4, more: str = "") -> Case:

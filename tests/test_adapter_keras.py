@@ -14,7 +14,7 @@ import pytest
 
 from conformance.adapter import read_adapter
 from conformance.case import Case
-from conformance.load import load_file, load_text
+from conformance.load import load_text
 from conformance.observation import Leaf, Observation, Run
 from conformance.program import Program
 from conformance.programs import write_programs
@@ -22,6 +22,7 @@ from conformance.worker.entry import observer as worker_observer
 from conformance.worker.observer import load_program
 from tests.every_program import not_imported
 from tests.operation_samples import offered, samples_of, spelled, written
+from tests.suite_cases import BY_ID
 
 ROOT = Path(__file__).resolve().parents[1]
 ADAPTER = read_adapter(ROOT / "adapters" / "keras")
@@ -57,8 +58,7 @@ def observed(case: Case, variant: str, folder: Path) -> Observation:
 
 def published(identity: str) -> Case:
     """A case of the suite, by its id."""
-    family = identity.split("/", 1)[0]
-    return next(c for c in load_file(ROOT / "cases" / f"{family}.yaml") if c.id == identity)
+    return BY_ID[identity]
 
 
 def chain(*body: str, after: str = "z = multiply(y, y)") -> Case:

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-ms = pytest.importorskip("mindspore", reason="MindSpore is not installed here")
+from tests.frameworks import framework
+
+ms = framework("mindspore", "mindspore")
 
 from conformance.case import Case  # noqa: E402
 from conformance.load import load_text  # noqa: E402

@@ -9,17 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-mx = pytest.importorskip("mlx.core", reason="MLX is not installed here")
+from tests.frameworks import framework
+
+mx = framework("mlx", "mlx.core")
 
 from conformance.adapter import read_adapter  # noqa: E402
 from conformance.case import Case  # noqa: E402
-from conformance.load import load_file  # noqa: E402
 from conformance.observation import Leaf, Observation, Run  # noqa: E402
 from conformance.program import Program  # noqa: E402
 from conformance.programs import write_programs  # noqa: E402
 from conformance.worker.entry import observer as worker_observer  # noqa: E402
 from tests.every_program import not_imported  # noqa: E402
 from tests.operation_samples import offered, samples_of, spelled, written  # noqa: E402
+from tests.suite_cases import BY_ID  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 ADAPTER = read_adapter(ROOT / "adapters" / "mlx")
@@ -46,8 +48,7 @@ def observed(case: Case, variant: str, folder: Path) -> Observation:
 
 def published(identity: str) -> Case:
     """A case of the suite, by its id."""
-    family = identity.split("/", 1)[0]
-    return next(c for c in load_file(ROOT / "cases" / f"{family}.yaml") if c.id == identity)
+    return BY_ID[identity]
 
 
 def reruns(run: Run) -> dict[str, int]:

@@ -16,7 +16,7 @@ import pytest
 
 from conformance.adapter import read_adapter
 from conformance.case import Case
-from conformance.load import load_folder, load_text
+from conformance.load import load_text
 from conformance.observation import Leaf, Observation, Run
 from conformance.operations import OPERATIONS
 from conformance.program import Program
@@ -24,6 +24,7 @@ from conformance.programs import write_programs
 from conformance.runner import refused
 from conformance.worker import entry
 from conformance.worker.observer import load_program
+from tests import suite_cases
 from tests.every_program import not_imported
 from tests.operation_samples import (
     IN_CASES,
@@ -59,7 +60,7 @@ def published(identity: str) -> Case:
 
 @cache
 def suite() -> tuple[Case, ...]:
-    return load_folder(ROOT / "cases")
+    return suite_cases.CASES
 
 
 SAMPLES = samples_of(ADAPTER)

@@ -14,13 +14,13 @@ import pytest
 
 from conformance.adapter import load_file, read_adapter
 from conformance.case import Case
-from conformance.load import load_folder
 from conformance.observation import Observation, Run
 from conformance.program import Program
 from conformance.programs import write_programs
 from conformance.worker import entry
 from conformance.worker.observer import load_program
 from tests.operation_samples import written
+from tests.suite_cases import BY_ID
 
 ROOT = Path(__file__).resolve().parents[1]
 ADAPTER = read_adapter(ROOT / "adapters" / "paddle")
@@ -38,7 +38,7 @@ Emit = Callable[[Case, str], Program]
 
 @cache
 def suite() -> dict[str, Case]:
-    return {case.id: case for case in load_folder(ROOT / "cases")}
+    return BY_ID
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-tf = pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
+from tests.frameworks import framework
+
+tf = framework("tf", "tensorflow")
 
 from conformance.adapter import read_adapter  # noqa: E402
 from conformance.case import Case  # noqa: E402
-from conformance.load import load_file  # noqa: E402
 from conformance.observation import Leaf, Observation, Run  # noqa: E402
 from conformance.operations import OPERATIONS  # noqa: E402
 from conformance.program import Program  # noqa: E402
@@ -24,6 +25,7 @@ from conformance.worker.observer import load_program  # noqa: E402
 from tests.every_program import not_imported  # noqa: E402
 from tests.operation_samples import IN_CASES, offered, samples_of, spelled  # noqa: E402
 from tests.operation_samples import written as sample  # noqa: E402
+from tests.suite_cases import BY_ID  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 ADAPTER = read_adapter(ROOT / "adapters" / "tf")
@@ -50,8 +52,7 @@ def observed(case: Case, variant: str, folder: Path) -> Observation:
 
 def published(identity: str) -> Case:
     """A case of the suite, by its id."""
-    family = identity.split("/", 1)[0]
-    return next(c for c in load_file(ROOT / "cases" / f"{family}.yaml") if c.id == identity)
+    return BY_ID[identity]
 
 
 def counts(run: Run) -> dict[tuple[str, str, str], int]:

@@ -13,7 +13,9 @@ from unittest import mock
 import numpy as np
 import pytest
 
-tf = pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
+from tests.frameworks import framework
+
+tf = framework("tf", "tensorflow")
 
 from tensorflow.python.eager import context  # noqa: E402
 

@@ -15,7 +15,7 @@ import pytest
 
 from conformance.adapter import read_adapter
 from conformance.case import Case
-from conformance.load import load_folder, load_text
+from conformance.load import load_text
 from conformance.observation import Leaf, Observation, Run
 from conformance.operations import OPERATIONS
 from conformance.program import Program
@@ -23,6 +23,7 @@ from conformance.programs import write_programs
 from conformance.worker import entry
 from conformance.worker.observer import load_program
 from tests.every_program import not_imported
+from tests.frameworks import framework
 from tests.operation_samples import (
     IN_CASES,
     NUMBERS,
@@ -34,8 +35,9 @@ from tests.operation_samples import (
     spelled,
     written,
 )
+from tests.suite_cases import BY_ID as SUITE
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed here")
+torch = framework("torch", "torch")
 
 ROOT = Path(__file__).resolve().parents[1]
 ADAPTER = read_adapter(ROOT / "adapters" / "torch")
@@ -44,7 +46,6 @@ VARIANTS = ("reentrant", "non-reentrant")
 FUNCTIONS = (*VARIANTS, "non-reentrant-whole", "selective", "wrapper")
 #: Operations whose numbers are drawn from a generator that is not torch's implicit one.
 DRAWN_ELSEWHERE = {"uniform_from", "numpy_uniform", "python_uniform"}
-SUITE = {case.id: case for case in load_folder(ROOT / "cases")}
 SAMPLES = [written(f"operation-{i}", row[1], row[2]) for i, row in enumerate(NUMBERS)]
 Emit = Callable[[Case, str], Program]
 

@@ -15,18 +15,19 @@ import pytest
 
 from conformance.adapter import read_adapter
 from conformance.case import Case
-from conformance.load import load_folder, load_text
+from conformance.load import load_text
 from conformance.observation import Observation, Run
 from conformance.program import Program
 from conformance.programs import write_programs
 from conformance.worker import entry
 from conformance.worker.observer import load_program
+from tests.frameworks import framework
+from tests.suite_cases import BY_ID as SUITE
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed here")
+torch = framework("torch", "torch")
 
 ROOT = Path(__file__).resolve().parents[1]
 ADAPTER = read_adapter(ROOT / "adapters" / "torch")
-SUITE = {case.id: case for case in load_folder(ROOT / "cases")}
 TAGGED = "compiled-aot-eager"
 BUDGET = "memory-budget"
 UNIT = 64 * 8 * 4

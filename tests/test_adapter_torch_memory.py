@@ -12,31 +12,22 @@ from typing import Any
 import pytest
 
 from conformance.adapter import read_adapter
-from conformance.load import load_folder
 from conformance.program import Program
 from conformance.programs import write_programs
 from conformance.worker import entry
 from conformance.worker.observer import load_program
+from tests.frameworks import framework
+from tests.suite_cases import BY_ID as CASES
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed here")
+torch = framework("torch", "torch")
 
 ROOT = Path(__file__).resolve().parents[1]
 ADAPTER = read_adapter(ROOT / "adapters" / "torch")
-CASES = {case.id: case for case in load_folder(ROOT / "cases")}
 VARIANTS = ("reentrant", "non-reentrant", "non-reentrant-whole")
 #: One activation of the cases of `memory`, one weight, and a float32 scalar.
 ACTIVATION, WEIGHT, SCALAR = 2048 * 64 * 4, 64 * 64 * 4, 4
 #: The state of the CPU's generator, which a checkpoint that preserves it keeps.
 RNG_STATE = 5056
-
-
-@pytest.fixture(scope="module", autouse=True)
-def frozen() -> Iterator[None]:
-    """As in a worker: what imports have left behind is not looked through at each collection."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def emit(case: str, variant: str, folder: Path) -> tuple[Program, ModuleType, Any]:

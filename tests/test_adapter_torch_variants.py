@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,33 +14,25 @@ import pytest
 
 from conformance.adapter import read_adapter
 from conformance.case import Case
-from conformance.load import load_folder, load_text
+from conformance.load import load_text
 from conformance.observation import Run
 from conformance.program import Program
 from conformance.programs import write_programs
 from conformance.worker import entry
 from conformance.worker.observer import load_program
+from tests.frameworks import framework
+from tests.suite_cases import BY_ID as CASES
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed here")
+torch = framework("torch", "torch")
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 ROOT = Path(__file__).resolve().parents[1]
 ADAPTER = read_adapter(ROOT / "adapters" / "torch")
-CASES = {case.id: case for case in load_folder(ROOT / "cases")}
 WHOLE = ("reentrant", "non-reentrant-whole")
 EARLY = ("non-reentrant", "selective", "wrapper")
 #: Operations whose kernels no gradient runs, with what they compute.
 KERNELS = {"sin": np.sin, "tanh": np.tanh, "exp": np.exp}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def frozen() -> Iterator[None]:
-    """As in a worker: what imports have left behind is not looked through at each collection."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def made(case: Case, variant: str, folder: Path) -> tuple[Program, ModuleType, Any]:

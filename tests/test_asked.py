@@ -11,11 +11,10 @@ from conformance.adapter import read_adapter
 from conformance.asked import PARTS, asked
 from conformance.case import Case
 from conformance.errors import AdapterError
-from conformance.load import load_folder
 from conformance.runner import lacking
+from tests.suite_cases import CASES
 
 ROOT = Path(__file__).parent.parent
-CASES = load_folder(ROOT / "cases")
 TORCH = read_adapter(ROOT / "adapters" / "torch")
 VARIANT = TORCH.variant("non-reentrant")
 #: What an adapter would do that passes over a part, in the place of which attribute.

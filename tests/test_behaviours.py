@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 
 from conformance.checks import CHECKS
-from conformance.load import load_folder
 from conformance.observation import Execution, Observation, Run
 from conformance.report.behaviours import BEHAVIOURS, LONGEST, answer, render
 from conformance.results import Header, KnownNote, Result, Results, make_footer
 from conformance.verdict import Level, Status, Verdict
+from tests.suite_cases import CASES
 
 ROOT = Path(__file__).parent.parent
-CASES = load_folder(ROOT / "cases")
 
 
 def result(

@@ -9,13 +9,13 @@ import pytest
 
 from conformance.adapter import all_adapters
 from conformance.capabilities import CAPABILITIES, required_by
-from conformance.load import load_folder, load_text
+from conformance.load import load_text
 from conformance.operations import OPERATIONS
+from tests.suite_cases import CASES
 
 from .test_load import GOOD
 
 ROOT = Path(__file__).parent.parent
-CASES = load_folder(ROOT / "cases")
 #: What the good file needs as it is: a function that captures a parameter.
 BASE = {"function", "captured-parameter", "single-call"}
 REGION = GOOD[GOOD.index("      - recompute") : GOOD.index("      - z =")]

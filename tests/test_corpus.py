@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from conformance.case import Case, Position
-from conformance.load import load_folder, load_text
+from conformance.load import load_text
 from conformance.operations import OPERATIONS
+from tests.suite_cases import CASES
 
-CASES = load_folder(Path(__file__).parent.parent / "cases")
 #: What a reader is told, and what says nothing of the program.
 WORDS = ("id", "title", "source", "why", "where", "law", "needs", "differs", "seed")
 

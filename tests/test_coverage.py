@@ -21,10 +21,10 @@ from conformance.coverage import (
 )
 from conformance.known import Entry
 from conformance.known import read as read_known
-from conformance.load import load_folder, load_text
+from conformance.load import load_text
+from tests.suite_cases import CASES
 
 ROOT = Path(__file__).parent.parent
-CASES = load_folder(ROOT / "cases")
 ADAPTERS = all_adapters(ROOT / "adapters")
 VARIANTS = [variant.id for adapter in ADAPTERS for variant in adapter.variants]
 KNOWN = {adapter.name: read_known(adapter.known) for adapter in ADAPTERS}

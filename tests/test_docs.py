@@ -15,8 +15,9 @@ import yaml
 from conformance.adapter import load_file, read_adapter
 from conformance.cli.app import app
 from conformance.errors import CaseError
-from conformance.load import load_folder, load_text
+from conformance.load import load_text
 from conformance.programs import EmitFailure, texts
+from tests import suite_cases
 
 ROOT = Path(__file__).parent.parent
 GENERATE: Any = load_file(ROOT / "docs" / "generate.py", "conformance_docs_generate")
@@ -178,7 +179,7 @@ def test_the_example_adapter_writes_programs(tmp_path: Path) -> None:
     adapter = read_adapter(tmp_path / "autograd_adapter")
     (variant,) = adapter.variants
     named = ("structure/two-outputs", "basics/arithmetic", "captures/captured-parameter")
-    cases = [case for case in load_folder(ROOT / "cases") if case.id in named]
+    cases = [case for case in suite_cases.CASES if case.id in named]
     assert len(cases) == len(named)
     written = texts(adapter, [(case, variant) for case in cases])
     for text in written.values():

@@ -185,9 +185,10 @@ def test_another_thread_runs_the_line_that_starts_backward(written: Written) -> 
 
 
 def test_emission_is_deterministic(written: Written) -> None:
+    """A program is the same whatever was written before it."""
     (adapter,) = {v.adapter for _, v, _ in written.values()}
-    again = every_program(ADAPTERS[adapter], tuple(reversed(CASES)))
-    assert {k: w[2] for k, w in again.items()} == {k: w[2] for k, w in written.items()}
+    again = every_program(ADAPTERS[adapter], tuple(reversed(CASES[::4])))
+    assert {k: w[2] for k, w in again.items()} == {k: written[k][2] for k in again}
 
 
 RECOMPUTE = ("tape.recompute", "checkpoint", "jax.checkpoint", "tf.recompute_grad", "recompute")

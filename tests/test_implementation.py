@@ -14,13 +14,12 @@ from conformance.case import Case
 from conformance.cli.app import app
 from conformance.errors import ImplementationError
 from conformance.implementation import adapt, describe
-from conformance.load import load_folder
 from conformance.programs import EmitFailure, texts
 from conformance.results import read
+from tests.suite_cases import BY_ID as CASES
 
 ROOT = Path(__file__).parents[1]
 ADAPTERS = ROOT / "adapters"
-CASES = {case.id: case for case in load_folder(ROOT / "cases")}
 TORCH = find_adapter("torch", ADAPTERS)
 
 

@@ -12,12 +12,11 @@ from conformance.capabilities import CAPABILITIES
 from conformance.case import Position
 from conformance.errors import CaseError
 from conformance.helpers import HELPERS
-from conformance.load import load_folder
 from conformance.operations import OPERATIONS, RANDOM, RENAMED, Operation
 from conformance.statements import DTYPES, parse
+from tests.suite_cases import CASES
 
 ROOT = Path(__file__).parent.parent
-CASES = load_folder(ROOT / "cases")
 HERE = Position("f.yaml", 1, 1)
 OF_EACH = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
 #: What a value can be, for the statement that each operation is tried in.

@@ -16,12 +16,13 @@ import pytest
 from conformance.adapter import read_adapter
 from conformance.capabilities import required_by
 from conformance.case import Case
-from conformance.load import load_folder, load_text
+from conformance.load import load_text
 from conformance.observation import Draw, Observation
 from conformance.program import Program
 from conformance.programs import write_programs
 from conformance.worker.observer import load_program
 from conformance.worker.trace import Trace
+from tests import suite_cases
 
 ROOT = Path(__file__).parent.parent
 ADAPTER = read_adapter(ROOT / "adapters" / "reference")
@@ -30,7 +31,7 @@ EXPECTED: Any = ADAPTER.load("expected")
 #: The deepest show what the others do, and take longer.
 CASES = {
     case.id: case
-    for case in load_folder(ROOT / "cases")
+    for case in suite_cases.CASES
     if not required_by(case) & set(VARIANT.model.lacks) and (case.law is None or case.law.at <= 128)
 }
 

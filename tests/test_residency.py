@@ -15,10 +15,11 @@ from typer.testing import CliRunner
 from conformance.adapter import load_file, read_adapter
 from conformance.case import Array, Case
 from conformance.errors import BrokenAdapterError
-from conformance.load import load_folder, load_text
+from conformance.load import load_text
 from conformance.program import Program
 from conformance.residency import measure, scaled, unavailable
 from conformance.worker.residency import Measured
+from tests import suite_cases
 
 from .test_trace import program
 
@@ -225,7 +226,7 @@ def test_what_is_free_in_a_pool_is_not_retained(tmp_path: Path, keeps: int) -> N
 @measured
 def test_the_reference_reads_what_pages_tell(tmp_path: Path) -> None:
     adapter = read_adapter(ROOT / "adapters" / "reference")
-    (whole,) = (c for c in load_folder(ROOT / "cases") if c.id == "memory/chain-whole")
+    (whole,) = (c for c in suite_cases.CASES if c.id == "memory/chain-whole")
     pairs = [(whole, adapter.variants[0])]
     plain, recomputed = BENCHMARK.compared(adapter, pairs, tmp_path)
     assert (plain.retained, recomputed.retained) == (16, 0)

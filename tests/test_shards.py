@@ -12,7 +12,7 @@ from conformance.load import load_folder
 from conformance.places import find_places
 from conformance.recorded import Recorded, read
 from conformance.shards import START, UNSUPPORTED, Job, Shard, jobs, parse, seconds, split
-from tests import mini
+from tests import mini, suite_cases
 
 
 def made(lengths: dict[str, list[float]], workers: dict[str, str] | None = None) -> list[Job]:
@@ -93,7 +93,7 @@ def test_what_is_not_supported_takes_no_time() -> None:
 
 def test_variants_of_one_environment_are_one_worker() -> None:
     adapter = next(a for a in all_adapters(find_places().adapters) if a.name == "keras")
-    case = load_folder(find_places().cases)[0]
+    case = suite_cases.CASES[0]
     listed = jobs(adapter, Recorded(), [(case, variant) for variant in adapter.variants])
     workers = {job.worker for job in listed}
     assert len(workers) == 3

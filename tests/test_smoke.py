@@ -33,9 +33,9 @@ from conformance.smoke_cover import (
 from conformance.verdict import Level, Status, Verdict
 from tests import mini
 from tests.faulty.faults import FOLDER, faults_of, frameworks
+from tests.suite_cases import CASES
 
 ROOT = Path(__file__).parent.parent
-CASES = load_folder(ROOT / "cases")
 MINI_CASES = load_folder(mini.CASES)
 ADAPTERS = {adapter.name: adapter for adapter in all_adapters(ROOT / "adapters")}
 adapters = pytest.mark.parametrize("name", ADAPTERS)

@@ -10,12 +10,38 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from io import BytesIO
 from typing import Any
 from unittest import mock
 
 import jax
+from jax._src import compiler
 
 from conformance.program import Program
+
+
+@contextmanager
+def compiled_once() -> Iterator[None]:
+    """Inside the `with`, XLA compiles a module once, however often the program makes a function of it.
+
+    For passes that run a whole program many times. JAX traces and lowers each time, so that what it
+    keeps of doing so is kept as ever.
+    """
+    known: dict[tuple[bytes, bytes], Any] = {}
+    original = compiler.backend_compile_and_load
+
+    def compiled(backend: Any, module: Any, devices: Any, options: Any, host_callbacks: Any) -> Any:
+        if host_callbacks:
+            return original(backend, module, devices, options, host_callbacks)
+        text = BytesIO()
+        module.operation.write_bytecode(text)
+        key = text.getvalue(), options.SerializeAsString()
+        if key not in known:
+            known[key] = original(backend, module, devices, options, host_callbacks)
+        return known[key]
+
+    with mock.patch.object(compiler, "backend_compile_and_load", compiled):
+        yield
 
 
 @dataclass

@@ -180,6 +180,12 @@ class Observer(Base):
             return meter.retained
         return meter.retained - sum(self._executables.calls[0].copies.values())
 
+    def leftovers(
+        self, program: Program, module: ModuleType, forward: Callable[..., Any]
+    ) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+        with executables.compiled_once():
+            return super().leftovers(program, module, forward)
+
     def _peak(self) -> int:
         """Bytes at most beyond the arguments: while an executable runs it holds its temporaries and
         its results, and those of one that ran before are there too."""

@@ -106,6 +106,8 @@ def python_bytes(value: object) -> int:
     if isinstance(value, dict):
         return size + sum(python_bytes(part) for pair in value.items() for part in pair)
     if isinstance(value, tuple | list):
+        if set(map(type, value)) == {int}:  # hundreds of words, in each state of `random`
+            return size + sum(sys.getsizeof(n) for n in value if not 0 <= n <= _SMALL)
         return size + sum(map(python_bytes, value))
     if isinstance(value, np.ndarray) and value.base is not None:
         return size + value.nbytes

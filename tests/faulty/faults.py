@@ -20,16 +20,16 @@ from pathlib import Path
 from conformance.adapter import Adapter, read_adapter
 from conformance.case import Case
 from conformance.implementation import adapt, describe
-from conformance.load import load_folder
 from conformance.places import find_places
 from conformance.pool import Pool
 from conformance.results import Result
 from conformance.runner import Runner
+from tests.suite_cases import BY_ID
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent / "implementations"
 SOUND = "sound"
-CASES: Mapping[str, Case] = {case.id: case for case in load_folder(ROOT / "cases")}
+CASES: Mapping[str, Case] = BY_ID
 
 
 @dataclass(frozen=True)
