@@ -1,9 +1,11 @@
-"""Nothing is left over from step to step: bytes and live tensors do not grow.
+"""Nothing is left over from step to step, and no more after a step than the plain program leaves.
 
-The procedure is repeated, the garbage collector off, and what is held after each run is read. The
-first half is for caches to fill; over the second half, the slope of the recomputed program must be
-no more than the plain one's. Live tensors are whole numbers, so that one tensor left over per step
-shows; bytes may differ by up to half an activation per step. Where every run is to end in an error,
+The procedure is repeated, the garbage collector off, and what is held after each run is read, beyond
+what was there before the first. The first half is for caches to fill; over the second half, the slope
+of the recomputed program must be no more than the plain one's. Where neither grows, the least that
+is left after a step must be no more either: what frees a step's activations one step late does not
+grow. Live tensors are whole numbers, so that one tensor shows; bytes may differ by up to half an
+activation. Where every run is to end in an error,
 what the collector frees is not counted: an exception and the frames that it came through refer to
 each other.
 """
@@ -27,11 +29,17 @@ def slope(readings: Sequence[int]) -> float:
     return (later[-1] - later[0]) / (len(later) - 1)
 
 
+def level(readings: Sequence[int]) -> int:
+    """The least that is left after a step, in the second half of the readings."""
+    return min(readings[len(readings) // 2 - 1 :])
+
+
 def _judge(evidence: Evidence) -> Verdict:
     plain, recomputed = evidence.plain, evidence.recomputed
     unit = evidence.expected.memory.unit if evidence.expected.memory else 0
     seen: list[str] = []
     grown: list[str] = []
+    left: list[str] = []
     for what, control, readings, allowed in (
         ("live tensors", plain.alive, recomputed.alive, 0.5),
         ("bytes", plain.held, recomputed.held, max(unit / 2, 1.0)),
@@ -42,11 +50,21 @@ def _judge(evidence: Evidence) -> Verdict:
         seen.append(f"{what} {', '.join(map(str, readings))}")
         if ours - theirs >= allowed:
             grown.append(f"{what} grow by {ours:g} per step, plain by {theirs:g}")
+        more = level(readings) - level(control)
+        if more >= allowed and ours <= 0 and theirs == 0 and not evidence.case.error:
+            left.append(f"{level(readings)} {what}, plain {level(control)}")
     if not seen:
         return CHECK.verdict(Status.UNSUPPORTED, "the adapter observed neither bytes nor tensors")
     if grown:
         return CHECK.verdict(
             Status.FAIL, "; ".join(grown), "no growth beyond plain's", "; ".join(seen)
+        )
+    if left:
+        return CHECK.verdict(
+            Status.FAIL,
+            f"more is left after each step than by the plain program: {'; '.join(left)}",
+            "no more than plain's",
+            "; ".join(seen),
         )
     return CHECK.verdict(
         Status.PASS, "nothing is left over from step to step", observed="; ".join(seen)
@@ -55,7 +73,8 @@ def _judge(evidence: Evidence) -> Verdict:
 
 CHECK = Check(
     "release",
-    "bytes and live tensors do not grow from step to step",
+    "bytes and live tensors do not grow from step to step, and after a step no more of them are left "
+    "than by the plain program",
     Level.MUST,
     _applies,
     _judge,

@@ -8,6 +8,7 @@ import importlib.metadata
 import inspect
 import os
 import platform
+import random
 import resource
 import sys
 import tempfile
@@ -37,6 +38,9 @@ def start(
     os.environ.update(environment)
     sys.path[:0] = path
     os.chdir(folder)
+    random.seed(
+        0
+    )  # how many bytes its state has depends on its numbers, and that state may be counted
     # What a framework writes to be removed at its end stays when the process is killed.
     os.environ["TMPDIR"] = tempfile.tempdir = folder
     resource.setrlimit(resource.RLIMIT_DATA, (memory_limit, memory_limit))

@@ -332,7 +332,8 @@ class Observer(ABC):
     def leftovers(
         self, program: Program, module: ModuleType, forward: Callable[..., Any]
     ) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
-        """Bytes held and tensors alive after each of `program.release` runs of the procedure.
+        """Bytes held and tensors alive after each of `program.release` runs of the procedure, beyond
+        those before the first.
 
         The garbage collector is off: what only it could free grows from run to run. Nothing traces.
         """
@@ -340,13 +341,14 @@ class Observer(ABC):
         alive: list[int | None] = []
         with self.watching():
             self.settle()
+            bytes_before, before = self.held() or 0, self.alive() or 0
             gc.disable()
             try:
                 for _ in range(program.release):
                     module.run(forward)
                     self.wait()
-                    held.append(self.held())
-                    alive.append(self.alive())
+                    held.append(_beyond(bytes_before, self.held()))
+                    alive.append(_beyond(before, self.alive()))
             finally:
                 gc.enable()
                 gc.collect()
@@ -398,6 +400,10 @@ class Observer(ABC):
     def _array(self, value: Any) -> Array:
         leaf = self.leaf(value)
         return np.array(value if leaf is None else leaf.array)
+
+
+def _beyond(before: int, reading: int | None) -> int | None:
+    return None if reading is None else reading - before
 
 
 class Meter:
