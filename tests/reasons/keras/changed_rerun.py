@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 ENVIRONMENT = {"KERAS_BACKEND": "tensorflow"}
-REASON = "Nothing compares"
+REASON = "Nothing compares the values"
 
 
 def differs(changed: bool) -> bool:
