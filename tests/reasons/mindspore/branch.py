@@ -11,10 +11,8 @@ class Branching(nn.Cell):
     def construct(self, x):
         h = x * x
         if h.sum() > 0:
-            s = ops.sin(h)
-        else:
-            s = ops.cos(h)
-        return ops.exp(s)
+            h = ops.sin(h)
+        return ops.exp(h)
 
 
 class Straight(nn.Cell):
