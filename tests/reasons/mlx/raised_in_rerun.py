@@ -1,0 +1,43 @@
+"""What a region was given is not freed after an error in its rerun: its module holds the graph."""
+
+import contextlib
+import gc
+
+import mlx.core as mx
+from mlx import nn
+
+REASON = "When the region raises in the rerun"
+SIZE = 2**16
+
+
+def step(released: bool) -> None:
+    module, calls = nn.Module(), []
+
+    def region(x):
+        calls.append(None)
+        if len(calls) > 1:
+            raise ValueError("raised")
+        return mx.sin(x * module.w)
+
+    def loss(w, x):
+        module.w = w
+        return nn.utils.checkpoint(module, region)(x).sum()
+
+    w, x = mx.ones(SIZE) * 3, mx.ones(SIZE) * 2
+    mx.eval(w, x)
+    with contextlib.suppress(ValueError):
+        mx.grad(loss)(w, x)
+    assert len(calls) == 2
+    if released:
+        module.w = None
+
+
+def differs(changed: bool) -> bool:
+    """Whether every step leaves arrays; with the change, the module lets its parameter go."""
+    gc.collect()
+    before = mx.get_active_memory()
+    for _ in range(3):
+        step(changed)
+    gc.collect()
+    mx.synchronize()
+    return mx.get_active_memory() - before >= 3 * 4 * SIZE

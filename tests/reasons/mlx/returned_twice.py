@@ -1,0 +1,23 @@
+"""A region that returns one array twice loses the second one's gradient."""
+
+import mlx.core as mx
+
+REASON = "mx.vjp of a function that returns one array twice"
+
+
+def differs(changed: bool) -> bool:
+    """Whether the first cotangent alone counts; with the change, a copy is returned."""
+
+    def region(x):
+        y = mx.sin(x)
+        return y, y + 0 if changed else y
+
+    def loss(x):
+        first, second = mx.checkpoint(region)(x)
+        return 2 * first + 3 * second
+
+    x = mx.array(2.0)
+    (alone,) = mx.vjp(region, [x], [mx.array(2.0), mx.array(3.0)])[1]
+    found = [mx.allclose(g, 2 * mx.cos(x)).item() for g in (mx.grad(loss)(x), alone)]
+    assert found[0] == found[1]
+    return found[0]

@@ -1,0 +1,31 @@
+"""With the tape around a tf.function, the last region's rerun is given the first region's numbers."""
+
+import numpy as np
+import tensorflow as tf
+
+REASON = (
+    "The graph of the backward draws what the graph of the forward drew, in the same order: the"
+)
+
+
+def differs(changed: bool) -> bool:
+    """Whether two regions have exchanged numbers; with the change, each draws with its own seed."""
+    tf.random.set_seed(0)
+
+    def block(seed):
+        seed = seed if changed else None
+        return tf.recompute_grad(lambda h, x: h + x * tf.random.uniform([4], seed=seed))
+
+    @tf.function(autograph=False)
+    def step(x1, x2):
+        h = block(1)(tf.zeros([4]), x1)
+        return h, block(2)(h, x2)
+
+    x1, x2 = tf.ones([4]), tf.ones([4])
+    with tf.GradientTape() as tape:
+        tape.watch([x1, x2])
+        h, y = step(x1, x2)
+    # The gradient of each region's x is its noise.
+    first, second = (gradient.numpy() for gradient in tape.gradient(y, [x1, x2]))
+    drawn_first, drawn_second = h.numpy(), (y - h).numpy()
+    return np.allclose(first, drawn_second) and np.allclose(second, drawn_first)

@@ -1,0 +1,24 @@
+"""XLA leaves out a product of a tensor without elements, recomputed or not."""
+
+import tensorflow as tf
+
+REASON = "Of a tensor without elements there is nothing to compute"
+
+
+def differs(changed: bool) -> bool:
+    """Whether the compiled step has no product; with the change, the tensor has elements."""
+    w, x = tf.Variable(tf.ones([4, 4])), tf.ones([2 if changed else 0, 4])
+
+    def products(block):
+        @tf.function(autograph=False, jit_compile=True)
+        def step(x, cotangent):
+            with tf.GradientTape() as tape:
+                y = block(x)
+            return y, tape.gradient(y, w, output_gradients=cotangent)
+
+        return step.experimental_get_compiler_ir(x, x)(stage="optimized_hlo").count(" dot(")
+
+    def block(x):
+        return tf.sin(x @ w)
+
+    return products(block) == products(tf.recompute_grad(block)) == 0

@@ -1,0 +1,30 @@
+"""Between the graphs of forward and backward, what a region made zeros like is kept."""
+
+import tensorflow as tf
+
+REASON = (
+    "With the tape around a tf.function, every output, argument and captured variable of a region"
+)
+
+
+def handed(function, x):
+    """The shapes of what the forward hands to the backward as inputs of ZerosLike."""
+    concrete = tf.function(function, autograph=False).get_concrete_function(x)
+    _, backward = concrete._delayed_rewrite_functions.forward_backward()
+    made = [op for op in backward.graph.get_operations() if op.type == "ZerosLike"]
+    return [tuple(op.inputs[0].shape) for op in made if op.inputs[0].op.type == "Placeholder"]
+
+
+def differs(changed: bool) -> bool:
+    """Whether an unused output and a variable are handed over; with the change, of a plain region."""
+    table = tf.Variable(tf.ones([100, 4]))
+
+    def block(indices):
+        rows = tf.gather(table, indices)
+        return tf.sin(rows), tf.reduce_sum(rows, axis=1)
+
+    def step(indices):
+        return (block if changed else tf.recompute_grad(block))(indices)[0]
+
+    shapes = handed(step, tf.constant([1, 2, 3]))
+    return (100, 4) in shapes and (3,) in shapes
