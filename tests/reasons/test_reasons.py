@@ -70,7 +70,9 @@ def _reasons(adapter: str) -> set[str]:
 
 
 @cache
-def _told(adapter: str, environment: tuple[tuple[str, str], ...]) -> Mapping[str, Mapping[str, object]]:
+def _told(
+    adapter: str, environment: tuple[tuple[str, str], ...]
+) -> Mapping[str, Mapping[str, object]]:
     """What all programs of a framework that need one environment tell, by file."""
     files = [
         str(p.file)
