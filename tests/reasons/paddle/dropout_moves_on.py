@@ -1,0 +1,52 @@
+"""A graph whose dropout is copied goes on with other numbers."""
+
+import numpy as np
+import paddle
+from paddle.distributed.fleet.utils import recompute
+from paddle.distributed.passes import PassContext, new_pass
+
+REASON = "Wrong gradients have trained other parameters"
+# In the order of the program: else either dropout may draw first.
+ENVIRONMENT = {"FLAGS_new_executor_sequential_run": "1", "FLAGS_new_executor_serial_run": "1"}
+
+
+def run(forward, recomputed=True, times=1):
+    """Gradient and results of a static graph at each run; `recomputed`: with the pass applied."""
+    main, startup = paddle.static.Program(), paddle.static.Program()
+    with paddle.static.program_guard(main, startup):
+        x = paddle.static.data("x", [64], "float32")
+        x.stop_gradient = False
+        results = forward(x)
+        loss = results[0].sum()
+        operations = len(main.global_block().ops)
+        gradients = paddle.static.gradients(loss, [x])
+    if recomputed:
+        # The pass asks for roles: 0 is forward, 1 backward.
+        for number, operation in enumerate(main.global_block().ops):
+            operation.op_role = int(number >= operations)
+        options = {"refined_ops_patterns": []}
+        new_pass("auto_parallel_recompute_pir", options).apply([main], [startup], PassContext())
+    executor = paddle.static.Executor(paddle.CPUPlace())
+    feed = {"x": np.ones(64, "float32")}
+    return [executor.run(main, feed=feed, fetch_list=[*gradients, *results]) for _ in range(times)]
+
+
+def differs(changed: bool) -> bool:
+    """Whether the second run drops others than without the pass; with the change, in the first."""
+    paddle.enable_static()
+
+    def forward(x):
+        def region(x):
+            return paddle.nn.functional.dropout(paddle.sin(x), 0.5) * x
+
+        return [recompute(region, x)]
+
+    try:
+        found = []
+        for recomputed in (False, True):
+            paddle.seed(0)
+            found.append([y == 0 for _, y in run(forward, recomputed, times=2)])
+    finally:
+        paddle.disable_static()
+    plain, copied = found
+    return not np.array_equal(plain[0 if changed else 1], copied[0 if changed else 1])
