@@ -6,6 +6,7 @@ as it is changed, whether the difference appears, or the error that ended it.
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import json
 import sys
@@ -17,6 +18,7 @@ MARK = "reason: "
 
 
 def _told(module: Any, changed: bool) -> bool | str:
+    gc.collect()  # garbage of the programs before would go while this one reads memory
     try:
         found = module.differs(changed)
     except Exception:

@@ -4,6 +4,8 @@ import numpy as np
 import paddle
 
 REASON = "The pass that runs operations in place"
+# In the order of the program: else who reads the memory may come before who writes it.
+ENVIRONMENT = {"FLAGS_new_executor_sequential_run": "1", "FLAGS_new_executor_serial_run": "1"}
 
 
 def differs(changed: bool) -> bool:
