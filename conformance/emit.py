@@ -127,6 +127,7 @@ class Spelling(ABC):
         self.case, self.variant = case, variant
         self.code = Code()
         self.path = "plain"  # which of `plain` and `recomputed` is being written
+        self.within = ""  # the innermost region whose body is being written
         self._regions = {region.name: region for region in case.regions()}
         self._named_often = {n.region for n in walk(case.program) if isinstance(n, Again)} | {
             s.names()[0] for _, s in case.statements() if s.op == "is_unwrapped_by"
@@ -256,10 +257,12 @@ class Spelling(ABC):
     def write_nodes(self, nodes: Iterable[Node], region: str) -> None:
         """The body of a function: `region` is the innermost region's name."""
         for node in nodes:
+            self.within = region  # set anew: a region's body is written in between
             if isinstance(node, Statement):
                 self.write_statement(node, region)
             elif isinstance(node, Region):
                 self.write_region(node)
+                self.within = region
                 if node.called:
                     self.write_call(node, self.recompute(node), node)
             else:

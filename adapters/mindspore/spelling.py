@@ -98,6 +98,13 @@ PRIMITIVES: Mapping[str, str] = {
     "softmax": "Softmax({axis})",
     "split": "Split({axis}, {sections})",
 }
+#: In PyNative mode: whether outermost regions are reentrant, and whether regions inside others are.
+REENTRANT = {
+    "pynative-reentrant": (True, True),
+    "pynative-non-reentrant": (False, False),
+    "pynative-reentrant-around-non-reentrant": (True, False),
+    "pynative-non-reentrant-around-reentrant": (False, True),
+}
 #: A rule written by hand, as a cell's `bprop` or, where it reads what it has saved, as a function's.
 CUSTOM_SIN = """
     class CustomSin(nn.Cell):
@@ -292,12 +299,15 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
     def _options(self, region: Region, *others: str) -> str:
         """Keywords of `recompute`: those about reentrance count in PyNative mode alone."""
         options = list(others)
-        if self.variant.name == "pynative-reentrant":
+        outer, inner = REENTRANT.get(self.variant.name, (None, None))
+        reentrant = inner if self.within else outer
+        if reentrant:
             options.append("use_reentrant=True")
-        elif self.variant.name == "pynative-non-reentrant":
+        elif reentrant is False:
             options.append("use_reentrant=False")
-            if self.case.procedure.kind in ("second_order", "third_order"):
-                options.append("early_stop=False")  # as the documentation asks for
+            # For orders above the first the documentation asks for it.
+            if inner != outer or self.case.procedure.kind in ("second_order", "third_order"):
+                options.append("early_stop=False")
         return ", ".join(filter(None, options))
 
     def _place(self, region: Region) -> str:

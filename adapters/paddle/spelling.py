@@ -18,6 +18,13 @@ from conformance.emit import Spelling as Base
 _here = Path(__file__).parent
 sequential: Any = load_file(_here / "sequential.py", "conformance_adapter_paddle_sequential")
 static: Any = load_file(_here / "static.py", "conformance_adapter_paddle_static")
+#: Whether outermost regions are reentrant, and whether regions inside others are.
+REENTRANT = {
+    "reentrant": (True, True),
+    "hook": (False, False),
+    "reentrant-around-hook": (True, False),
+    "hook-around-reentrant": (False, True),
+}
 #: For the variants that compile the forward pass, the option of `to_static`.
 FULL_GRAPH: Mapping[str, bool] = {"to-static-ast": True, "to-static-sot": False}
 
@@ -227,8 +234,9 @@ class Spelling(Base):
         if self.own is not None:
             return self.own_call(block, arguments, region)
         options = []
-        if self.variant.name in ("reentrant", "hook"):
-            options.append(f"use_reentrant={self.variant.name == 'reentrant'}")
+        if self.variant.name in REENTRANT:
+            outer, inner = REENTRANT[self.variant.name]
+            options.append(f"use_reentrant={inner if self.within else outer}")
         if not region.preserve_rng:
             options.append("preserve_rng_state=False")
         return f"recompute({', '.join(filter(None, [block, arguments, *options]))})"

@@ -47,6 +47,12 @@ def _uniform(call: Call) -> str:
     return f"torch.empty({shape}).uniform_({low}, {high}{generator})"
 
 
+#: Whether outermost regions are reentrant, and whether regions inside others are.
+REENTRANT = {
+    "reentrant": (True, True),
+    "reentrant-around-non-reentrant": (True, False),
+    "non-reentrant-around-reentrant": (False, True),
+}
 CUSTOM_SIN = """
     class CustomSin(torch.autograd.Function):
         @staticmethod
@@ -195,8 +201,11 @@ class Spelling(Base):
 
     def options(self, region: Region) -> list[str]:
         """The keywords of a region's call."""
-        found = [f"use_reentrant={self.variant.name == 'reentrant'}"]
-        if self.variant.name == "non-reentrant-whole":
+        name = self.variant.name
+        outer, inner = REENTRANT.get(name, (False, False))
+        reentrant = inner if self.within else outer
+        found = [f"use_reentrant={reentrant}"]
+        if not reentrant and (name in REENTRANT or name == "non-reentrant-whole"):
             found.append("early_stop=False")
         if not region.preserve_rng:
             found.append("preserve_rng_state=False")
