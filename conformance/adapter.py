@@ -18,6 +18,7 @@ from typing import Literal as OneOf
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from conformance import plain_yaml
 from conformance.capabilities import CAPABILITIES
 from conformance.errors import AdapterError, ConformanceError, nearest
 from conformance.modules import load_file as load_file
@@ -251,7 +252,7 @@ def read_adapter(folder: Path) -> Adapter:
 def read_model(file: Path, kind: type[M], error: type[ConformanceError]) -> M:
     """A YAML file as a model. Raises `error` with the file, the place in it and what is wrong."""
     try:
-        return kind.model_validate(yaml.safe_load(file.read_text("utf-8")))
+        return kind.model_validate(plain_yaml.load(file.read_text("utf-8")))
     except yaml.YAMLError as raised:
         raise error(f"not YAML: {raised}", where=file) from raised
     except ValidationError as raised:
