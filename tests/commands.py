@@ -12,6 +12,7 @@ import gc
 import importlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -41,23 +42,20 @@ def conformance(
     folder: Path, *arguments: str, fresh: bool = False
 ) -> subprocess.CompletedProcess[str]:
     """`conformance ARGUMENTS` in a folder."""
-    return _run("conformance", folder, arguments, os.environ, fresh)
+    return _run("conformance", folder, arguments, fresh)
 
 
 def pytest_session(
     folder: Path, *arguments: str, fresh: bool = False
 ) -> subprocess.CompletedProcess[str]:
     """`pytest ARGUMENTS` in a folder."""
-    return _run("pytest", folder, ("-W", IMPORTED, *arguments), os.environ, fresh)
+    return _run("pytest", folder, ("-W", IMPORTED, *arguments), fresh)
 
 
 def _run(
-    program: str,
-    folder: Path,
-    arguments: tuple[str, ...],
-    environment: Mapping[str, str],
-    fresh: bool,
+    program: str, folder: Path, arguments: tuple[str, ...], fresh: bool
 ) -> subprocess.CompletedProcess[str]:
+    environment = _environment()
     command = [sys.executable, *PROGRAMS[program], *arguments]
     with tempfile.TemporaryDirectory() as kept:
         out, err = Path(kept, "out"), Path(kept, "err")
@@ -77,7 +75,7 @@ def _run(
                 "program": program,
                 "arguments": arguments,
                 "folder": str(folder),
-                "environment": dict(environment),
+                "environment": environment,
                 "out": str(out),
                 "err": str(err),
             }
@@ -92,6 +90,22 @@ def _run(
         return subprocess.CompletedProcess(command, code, out.read_text(), err.read_text())
 
 
+def _environment() -> dict[str, str]:
+    """That of this process; but where no bytecode may be kept, it is in a folder for as long as these
+    tests run, or each of the many processes would compile the same modules again."""
+    if not sys.dont_write_bytecode:
+        return dict(os.environ)
+    given = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    return {**given, "PYTHONPYCACHEPREFIX": _bytecode()}
+
+
+@cache
+def _bytecode() -> str:
+    folder = tempfile.mkdtemp(prefix="conformance-tests-bytecode-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 @cache
 def _helper() -> subprocess.Popen[str]:
     """The process that forks, started on first use and ended with this one."""
@@ -100,6 +114,7 @@ def _helper() -> subprocess.Popen[str]:
     made = subprocess.Popen(
         [sys.executable, "-c", f"{start} del sys.path[0]; serve()", str(ROOT)],
         cwd=tempfile.gettempdir(),
+        env=_environment(),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -98,10 +98,9 @@ def test_order_and_verdicts_are_the_same_with_xdist(session, pytester):
 
 
 def test_xdist_keeps_checks_of_one_observation_together(session, pytester):
-    session("-n", "2", "-v", *variants("right"))
+    done = session("-n", "2", "-v", *variants("right"))
     logs = [p.name for p in (pytester.path / "reports" / "logs").glob("mini*.log")]
     assert "mini.gw0.log" in logs
-    done = session("-n", "2", "-v", *variants("right"))
     worker: dict[str, set[str]] = {}
     for line in done.outlines:
         if line.startswith("[gw") and "::" in line:
