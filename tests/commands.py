@@ -55,7 +55,7 @@ def pytest_session(
 def _run(
     program: str, folder: Path, arguments: tuple[str, ...], fresh: bool
 ) -> subprocess.CompletedProcess[str]:
-    environment = _environment()
+    environment, helper = _environment(), _helper()
     command = [sys.executable, *PROGRAMS[program], *arguments]
     with tempfile.TemporaryDirectory() as kept:
         out, err = Path(kept, "out"), Path(kept, "err")
@@ -79,7 +79,6 @@ def _run(
                 "out": str(out),
                 "err": str(err),
             }
-            helper = _helper()
             assert helper.stdin is not None
             assert helper.stdout is not None
             helper.stdin.write(json.dumps(asked) + "\n")
@@ -101,18 +100,18 @@ def _environment() -> dict[str, str]:
 
 @cache
 def _bytecode() -> str:
-    folder = tempfile.mkdtemp(prefix="conformance-tests-bytecode-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    """The folder of bytecode; the helper takes it away, which ends last however this process ends."""
+    return tempfile.mkdtemp(prefix="conformance-tests-bytecode-")
 
 
 @cache
 def _helper() -> subprocess.Popen[str]:
     """The process that forks, started on first use and ended with this one."""
     # The tests' folder is not where a command would find `conformance`.
-    start = "import sys; sys.path.insert(0, sys.argv.pop()); from tests.commands import serve; "
+    start = "import sys; sys.path.insert(0, sys.argv[1]); from tests.commands import serve; "
+    kept = [_bytecode()] if sys.dont_write_bytecode else []
     made = subprocess.Popen(
-        [sys.executable, "-c", f"{start} del sys.path[0]; serve()", str(ROOT)],
+        [sys.executable, "-c", f"{start} del sys.path[0]; serve()", str(ROOT), *kept],
         cwd=tempfile.gettempdir(),
         env=_environment(),
         stdin=subprocess.PIPE,
@@ -137,6 +136,8 @@ def serve() -> None:
             return  # and end as any process does
         _, status = os.waitpid(child, 0)
         os.write(1, f"{os.waitstatus_to_exitcode(status)}\n".encode())
+    for folder in sys.argv[2:]:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def default_plugins() -> tuple[str, ...]:
