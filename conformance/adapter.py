@@ -7,22 +7,21 @@ the worker process alone), `requirements.txt` and `known.yaml`.
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import Annotated, TypeVar
 from typing import Literal as OneOf
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from conformance import plain_yaml
 from conformance.capabilities import CAPABILITIES
 from conformance.errors import AdapterError, ConformanceError, nearest
+from conformance.modules import load_file as load_file
 from conformance.operations import OPERATIONS
 
 Discipline = OneOf["whole", "early-stop", "minimal"]
@@ -233,42 +232,6 @@ class Adapter:
         return load_file(self.folder / f"{module}.py", f"conformance_adapter_{self.name}_{module}")
 
 
-def load_file(path: Path, name: str) -> ModuleType:
-    """The Python file as a module under `name`; loaded once per process and path.
-
-    Raises `AdapterError` where there is no such file, and whatever the file raises.
-    """
-    known = sys.modules.get(name)
-    if known is not None and known.__file__ == str(path):
-        return known
-    if not path.is_file():
-        raise AdapterError(f"no such file: {path.name}", where=path.parent)
-    loader = _Source(name, str(path))
-    spec = importlib.util.spec_from_loader(name, loader)
-    assert spec is not None, "a loader of files always has one"
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
-
-
-class _Source(SourceFileLoader):
-    """Loads a file from its text, never from kept bytecode.
-
-    Python knows bytecode by the size of the file and the second of its time: a program that is
-    written anew within a second can share both with the one before (PEP 552 names the limit).
-    """
-
-    def get_code(self, fullname: str) -> CodeType:
-        """The code of the file as it is now. Raises `SyntaxError`."""
-        code: CodeType = self.source_to_code(self.get_data(self.path), self.path)
-        return code
-
-
 def read_adapter(folder: Path) -> Adapter:
     """The adapter in a folder. Raises `AdapterError` with file and what is wrong."""
     file = folder / "adapter.yaml"
@@ -289,7 +252,7 @@ def read_adapter(folder: Path) -> Adapter:
 def read_model(file: Path, kind: type[M], error: type[ConformanceError]) -> M:
     """A YAML file as a model. Raises `error` with the file, the place in it and what is wrong."""
     try:
-        return kind.model_validate(yaml.safe_load(file.read_text("utf-8")))
+        return kind.model_validate(plain_yaml.load(file.read_text("utf-8")))
     except yaml.YAMLError as raised:
         raise error(f"not YAML: {raised}", where=file) from raised
     except ValidationError as raised:

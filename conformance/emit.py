@@ -24,6 +24,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 from ruff.__main__ import find_ruff_bin
@@ -186,9 +187,7 @@ class Spelling(ABC):
 
     def refuse_clashes(self) -> None:
         """Raise `AdapterError` where a name of the case would hide one that the program imports."""
-        tree = ast.parse("\n".join(self.imports))
-        names = [node for node in ast.walk(tree) if isinstance(node, ast.alias)]
-        imported = {(n.asname or n.name).partition(".")[0] for n in names}
+        imported = _imported(tuple(self.imports))
         made = {name for node in walk(self.case.program) for name in node_makes(node)}
         clashes = imported & (made | set(self.case.names()))
         if clashes:
@@ -783,6 +782,13 @@ def finish(drafts: Mapping[str, Code]) -> dict[str, Text]:
             _ruff("check", "--fix", "--quiet", "--select", "F401,I001", "--exit-zero", folder)
             _ruff("format", "--quiet", folder)
         return {key: _unmarked(files[key].read_text("utf-8"), drafts[key].sites) for key in drafts}
+
+
+@lru_cache(maxsize=64)
+def _imported(lines: tuple[str, ...]) -> frozenset[str]:
+    """The names that lines of imports give, which are the same for all cases of a variant."""
+    names = [node for node in ast.walk(ast.parse("\n".join(lines))) if isinstance(node, ast.alias)]
+    return frozenset((n.asname or n.name).partition(".")[0] for n in names)
 
 
 def _ruff(*arguments: str) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from conformance import plain_yaml
 from conformance.errors import KnownError
 from conformance.results import KnownNote, Result
 from conformance.verdict import Status, Verdict
@@ -178,7 +179,7 @@ def read(file: Path, *, unfinished: bool = False) -> tuple[Entry, ...]:
     if not file.is_file():
         return ()
     try:
-        node = yaml.compose(file.read_text("utf-8"), Loader=yaml.SafeLoader)
+        node = plain_yaml.compose(file.read_text("utf-8"))
     except yaml.YAMLError as error:
         raise KnownError(f"not YAML: {error}", where=file) from error
     if node is None:

@@ -21,15 +21,17 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pebble import ProcessExpired, ProcessPool
 
-from conformance.adapter import Adapter
 from conformance.errors import BrokenAdapterError
 from conformance.observation import Observation
 from conformance.program import Program
 from conformance.worker import entry
+
+if TYPE_CHECKING:  # a worker imports this module, and has no use for what reads adapters
+    from conformance.adapter import Adapter
 
 #: Seconds that importing a framework and warming it up may take.
 IMPORT_LIMIT = 300.0

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import yaml
 
+from conformance import plain_yaml
 from conformance.adapter import Adapter
 from conformance.case import Case
 from conformance.errors import SmokeError, nearest
@@ -87,7 +88,7 @@ def find(adapter: Adapter) -> Smoke:
 def read(file: Path) -> Smoke:
     """The selection in a file. Raises `SmokeError` with file and line for what is malformed."""
     try:
-        node = yaml.compose(file.read_text("utf-8"), Loader=yaml.SafeLoader)
+        node = plain_yaml.compose(file.read_text("utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise SmokeError(f"not YAML: {error}", where=file) from error
     if not isinstance(node, yaml.MappingNode):

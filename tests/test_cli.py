@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 import yaml
 
 from conformance import load, results
-from tests import mini
+from tests import commands, mini
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 MINI = ("--adapters-folder", str(mini.ADAPTERS))
@@ -22,22 +22,12 @@ CASES = ("--cases", str(mini.CASES))
 
 @pytest.fixture
 def conformance(tmp_path) -> Command:
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-c", "from conformance.cli import main; main()", *arguments],
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            timeout=120,
-            cwd=tmp_path,
-        )
-
-    return run
+    return partial(commands.conformance, tmp_path)
 
 
 @pytest.fixture
 def run(conformance) -> Command:
-    return lambda *more: conformance("run", *MINI, *CASES, *more)
+    return partial(conformance, "run", *MINI, *CASES)
 
 
 @pytest.mark.parametrize(
@@ -57,14 +47,14 @@ def test_every_command_has_help_with_examples(conformance, command):
 
 
 def test_help_documents_exit_codes_and_completion(conformance):
-    text = conformance("--help").stdout
+    text = conformance("--help", fresh=True).stdout
     assert "  0  nothing unexpected" in text
     assert "--install-completion" in text
     assert conformance("--version").stdout.strip()
 
 
 def test_green_run_exits_0_and_ends_with_a_table(run, tmp_path):
-    done = run("--adapter", "mini", "--variant", "right")
+    done = run("--adapter", "mini", "--variant", "right", fresh=True)
     assert done.returncode == 0, done.stderr
     assert done.stderr == "1 of 30 checks\n"  # nothing is recorded that would say how long
     lines = [line.split() for line in done.stdout.splitlines()]

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -43,7 +43,8 @@ NO_FUNCTION = {"mindspore/graph-primitive"}
 def written(request: pytest.FixtureRequest) -> Iterator[Written]:
     gc.disable()  # it would look through all syntax trees again and again
     yield every_program(ADAPTERS[request.param])
-    _tree.cache_clear()
+    for known in (_tree, _names_by_definition):
+        known.cache_clear()
     gc.enable()
 
 
@@ -83,8 +84,44 @@ def test_programs_have_the_functions(written: Written) -> None:
 # -- sites ----------------------------------------------------------------------------------------
 
 
-def _reached(tree: ast.Module, start: str) -> list[ast.stmt]:
-    """The definitions of a module that a function of it uses, itself first."""
+def _statements(nodes: Iterable[ast.AST]) -> Iterator[ast.stmt]:
+    """Statements, and those inside them. Expressions are most of a tree, and hold none."""
+    for node in nodes:
+        if isinstance(node, ast.stmt):
+            yield node
+        for block in ("body", "handlers", "orelse", "finalbody", "cases"):
+            inner = getattr(node, block, ())
+            if isinstance(inner, list):  # and not the one expression of a lambda
+                yield from _statements(inner)
+
+
+def _names(node: ast.AST) -> set[str]:
+    """The names that are read or made in a node."""
+    found, waiting = set(), [node]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+            continue
+        for field in node._fields:
+            value = getattr(node, field)
+            if isinstance(value, ast.AST):
+                waiting.append(value)
+            elif isinstance(value, list):
+                waiting += [part for part in value if isinstance(part, ast.AST)]
+    return found
+
+
+@cache
+def _names_by_definition(text: str) -> Mapping[str, set[str]]:
+    """The names in each function and class of a program."""
+    made = (n for n in _tree(text).body if isinstance(n, ast.FunctionDef | ast.ClassDef))
+    return {node.name: _names(node) for node in made}
+
+
+def _reached(text: str, start: str) -> list[ast.stmt]:
+    """The definitions of a program that a function of it uses, itself first."""
+    tree, names = _tree(text), _names_by_definition(text)
     made = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)}
     found: dict[str, ast.stmt] = {}
     waiting = [start]
@@ -92,15 +129,15 @@ def _reached(tree: ast.Module, start: str) -> list[ast.stmt]:
         name = waiting.pop()
         if name in made and name not in found:
             found[name] = made[name]
-            waiting += [n.id for n in ast.walk(made[name]) if isinstance(n, ast.Name)]
+            waiting += names[name]
     return list(found.values())
 
 
 def _marked(text: Text, nodes: list[ast.stmt]) -> Iterator[tuple[ast.stmt, Site]]:
     """The statements and definitions in `nodes` that have a site."""
     for top in nodes:
-        for node in ast.walk(top):
-            if isinstance(node, ast.stmt) and node.lineno in text.lines:
+        for node in _statements([top]):
+            if node.lineno in text.lines:
                 site = text.lines[node.lineno]
                 if isinstance(node, ast.FunctionDef) == (site.kind == "region"):
                     yield node, site
@@ -120,13 +157,13 @@ def test_each_statement_has_one_site(written: Written, path: str) -> None:
     for key, (case, variant, text) in written.items():
         if path == "recomputed" and _is_invalid(case):
             continue  # what is handed over instead of a block has no statements
-        tree, lines_of = _tree(text.text), text.text.split("\n")
+        lines_of = text.text.split("\n")
         wanted = Counter((region, s.label, s.op) for region, s in case.statements())
         if variant.id in NO_FUNCTION:
             calls = Counter(node.region for node in case.program if isinstance(node, Again))
             wanted += Counter({site: calls[site[0]] for site in wanted})
         found: Counter[tuple[str, str, str]] = Counter()
-        for node, site in _marked(text, _reached(tree, path)):
+        for node, site in _marked(text, _reached(text.text, path)):
             if site.kind != "statement":
                 continue
             found[site.region, site.label, site.op] += 1
@@ -143,9 +180,8 @@ def test_each_region_has_a_site(written: Written, path: str) -> None:
     for key, (case, variant, text) in written.items():
         if path == "recomputed" and _is_invalid(case):
             continue
-        tree = _tree(text.text)
         found = Counter(
-            s.region for _, s in _marked(text, _reached(tree, path)) if s.kind == "region"
+            s.region for _, s in _marked(text, _reached(text.text, path)) if s.kind == "region"
         )
         wanted = Counter(r.name for r in case.regions())
         assert found == (Counter() if variant.id in NO_FUNCTION else wanted), key
@@ -173,7 +209,7 @@ def test_another_thread_runs_the_line_that_starts_backward(written: Written) -> 
         (run,) = (n for n in _tree(text.text).body if getattr(n, "name", "") == "run")
         started = {
             line
-            for node in ast.walk(run)
+            for node in _statements([run])
             if isinstance(node, ast.With) and "ThreadPoolExecutor" in ast.unparse(node.items[0])
             for line in range(node.body[0].lineno, (node.body[-1].end_lineno or 0) + 1)
         }
@@ -252,12 +288,21 @@ def test_recomputed_differs_in_calls_of_regions_alone(written: Written) -> None:
         policy = any(region.save for region in case.regions())
         if variant.id not in DIRECT or policy or _is_invalid(case):
             continue
-        made = {n.name: n for n in ast.parse(text.text).body if isinstance(n, ast.FunctionDef)}
+        made = {n.name: n for n in _tree(text.text).body if isinstance(n, ast.FunctionDef)}
         direct = _Direct()
-        recomputed = direct.visit(made["recomputed"])
+        # A tree of its own: what visits it changes it.
+        recomputed = direct.visit(_parsed(text.text, made["recomputed"]))
         recomputed.name = "plain"
         assert _numbered(ast.unparse(recomputed)) == _numbered(ast.unparse(made["plain"])), key
         assert direct.removed >= 1, key
+
+
+def _parsed(text: str, made: ast.FunctionDef) -> ast.FunctionDef:
+    """A function of a program, parsed anew."""
+    first = min([made.lineno, *(decorator.lineno for decorator in made.decorator_list)])
+    (found,) = ast.parse("\n".join(text.split("\n")[first - 1 : made.end_lineno])).body
+    assert isinstance(found, ast.FunctionDef)
+    return found
 
 
 def _numbered(text: str) -> str:
@@ -359,26 +404,24 @@ def test_hostile_words_stay_words(name: str, tmp_path: Path) -> None:
     cases = tuple(_hostile(id, words) for id, words in {"harmless": "words", **hostile}.items())
     written = every_program(ADAPTERS[name], cases)
     assert len({key for key, _ in written}) == len(cases)
+    trees = {v: ast.parse(w[2].text) for (id, v), w in written.items() if id == "fam/harmless"}
+    names = {variant: _names(tree) for variant, tree in trees.items()}
     for key, (_, variant, text) in written.items():
         tree = ast.parse(text.text)
         docstring, *body, last = tree.body
         words = ast.get_docstring(tree) or ""
         assert words.count("\n") == 3, key
         harmless = written["fam/harmless", variant.id][2]
-        same = ast.parse(harmless.text).body[1:-1]
+        same = trees[variant.id].body[1:-1]
         assert [type(node) for node in body] == [type(node) for node in same], key
         assert isinstance(last, ast.If), key
-        assert _names(tree) == _names(ast.parse(harmless.text)), key
-        assert "__import__" not in _names(tree), key
+        assert _names(tree) == names[variant.id], key
+        assert "__import__" not in names[variant.id], key
         assert set(text.lines.values()) == set(harmless.lines.values()), key
         assert min(text.lines) > (docstring.end_lineno or 0), key
     _write(written, tmp_path)
     assert _ruff(tmp_path, "format", "--check") == ""
     assert not mark.exists()
-
-
-def _names(tree: ast.Module) -> set[str]:
-    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
 def test_a_name_that_hides_an_import_is_refused() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from conformance import results
-from tests import mini
+from tests import commands, mini
 
 pytest_plugins = ["pytester"]
 MINI = str(mini.ADAPTERS / "mini")
@@ -17,10 +17,12 @@ MINI = str(mini.ADAPTERS / "mini")
 
 @pytest.fixture
 def session(pytester: pytest.Pytester):
-    def run(*arguments: str, adapter: str = MINI) -> pytest.RunResult:
-        return pytester.runpytest_subprocess(
-            "--adapter", adapter, "--cases", str(mini.CASES), *arguments, timeout=120
-        )
+    def run(*arguments: str, adapter: str = MINI, fresh: bool = False) -> pytest.RunResult:
+        given = ("--adapter", adapter, "--cases", str(mini.CASES), *arguments)
+        done = commands.pytest_session(pytester.path, *given, fresh=fresh)
+        print(done.stdout, done.stderr, sep="\n")  # for whom a test fails
+        lines = done.stdout.splitlines(), done.stderr.splitlines()
+        return pytest.RunResult(done.returncode, *lines, 0.0)
 
     return run
 
@@ -60,7 +62,7 @@ def test_item_per_case_variant_and_check(session):
 
 
 def test_conforming_variant_is_green(session, pytester):
-    done = session(*variants("right"))
+    done = session(*variants("right"), fresh=True)
     assert done.ret == 0
     found = read(pytester)
     assert found.header.variants == ("mini/right",)
@@ -96,10 +98,9 @@ def test_order_and_verdicts_are_the_same_with_xdist(session, pytester):
 
 
 def test_xdist_keeps_checks_of_one_observation_together(session, pytester):
-    session("-n", "2", "-v", *variants("right"))
+    done = session("-n", "2", "-v", *variants("right"))
     logs = [p.name for p in (pytester.path / "reports" / "logs").glob("mini*.log")]
     assert "mini.gw0.log" in logs
-    done = session("-n", "2", "-v", *variants("right"))
     worker: dict[str, set[str]] = {}
     for line in done.outlines:
         if line.startswith("[gw") and "::" in line:

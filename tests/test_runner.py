@@ -33,11 +33,22 @@ from tests.evidence import (
 )
 
 
+def made_in(folder: Path) -> Runner:
+    adapter = mini.adapter()
+    return Runner(adapter, mini.places(folder), folder / "mini.log", read(adapter.known))
+
+
 @pytest.fixture
 def runner(tmp_path):
-    adapter = mini.adapter()
-    known = read(adapter.known)
-    made = Runner(adapter, mini.places(tmp_path), tmp_path / "mini.log", known)
+    made = made_in(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    """A runner that tests share which only ask it for results: its worker need not start for each."""
+    made = made_in(tmp_path_factory.mktemp("running"))
     yield made
     made.close()
 
@@ -47,9 +58,9 @@ def verdicts(runner: Runner, variant: str, case: str = "square") -> dict[str, Ve
     return {verdict.check: verdict for verdict in found.verdicts}
 
 
-def test_conforming_variant_passes_everything_that_can_be_seen(runner):
+def test_conforming_variant_passes_everything_that_can_be_seen(running):
     for case in ("square", "chain[length=2]", "by-name", "twice"):
-        found = verdicts(runner, "right", case)
+        found = verdicts(running, "right", case)
         assert set(found) == set(checks_of(mini.case(case)))
         seen = {check: verdict.status for check, verdict in found.items()}
         assert seen.pop("retained memory") is Status.UNSUPPORTED
@@ -57,14 +68,14 @@ def test_conforming_variant_passes_everything_that_can_be_seen(runner):
         assert {"error", "value", "gradient", "executions"} <= set(seen)
 
 
-def test_wrong_gradient_fails_the_check_of_gradients_alone(runner):
-    found = verdicts(runner, "wrong")
+def test_wrong_gradient_fails_the_check_of_gradients_alone(running):
+    found = verdicts(running, "wrong")
     failed = [check for check, verdict in found.items() if verdict.status is Status.FAIL]
     assert failed == ["gradient"]
 
 
-def test_result_carries_its_evidence(runner):
-    found = runner.run(mini.case("square"), mini.variant("wrong"))
+def test_result_carries_its_evidence(running):
+    found = running.run(mini.case("square"), mini.variant("wrong"))
     assert (found.case, found.variant) == ("mini/square", "mini/wrong")
     assert found.observation is not None
     assert found.expected is not None
@@ -83,8 +94,8 @@ def test_result_carries_its_evidence(runner):
         ("plain-raising", Status.BROKEN, "OSError: no device"),
     ],
 )
-def test_run_that_does_not_finish_has_one_verdict(runner, variant, status, words):
-    found = verdicts(runner, variant)
+def test_run_that_does_not_finish_has_one_verdict(running, variant, status, words):
+    found = verdicts(running, variant)
     assert list(found) == ["error"]
     assert found["error"].status is status
     assert words in found["error"].message
@@ -98,8 +109,8 @@ def test_lacked_capability_is_not_run(runner, tmp_path):
     assert not (tmp_path / "programs").exists()
 
 
-def test_refused_capability_is_seen_to_be_refused(runner):
-    found = runner.run(mini.case("by-name"), mini.variant("picky"))
+def test_refused_capability_is_seen_to_be_refused(running):
+    found = running.run(mini.case("by-name"), mini.variant("picky"))
     (verdict,) = found.verdicts
     assert verdict.status is Status.UNSUPPORTED
     assert "ValueError: recompute takes no keyword arguments" in verdict.message
@@ -114,29 +125,29 @@ def changed_refusal(name: str, **changes: str):
 
 
 @pytest.mark.parametrize("changes", [{"raises": "TypeError"}, {"match": "something else"}])
-def test_another_error_than_the_declared_one_is_judged(runner, changes):
-    found = runner.run(mini.case("by-name"), changed_refusal("picky", **changes))
+def test_another_error_than_the_declared_one_is_judged(running, changes):
+    found = running.run(mini.case("by-name"), changed_refusal("picky", **changes))
     (verdict,) = found.verdicts
     assert (verdict.check, verdict.status) == ("error", Status.FAIL)
 
 
-def test_base_class_of_the_declared_error_will_do(runner):
-    found = runner.run(mini.case("by-name"), changed_refusal("picky", raises="Exception"))
+def test_base_class_of_the_declared_error_will_do(running):
+    found = running.run(mini.case("by-name"), changed_refusal("picky", raises="Exception"))
     assert found.verdicts[0].status is Status.UNSUPPORTED
 
 
-def test_refusal_that_does_not_happen_is_judged(runner):
-    found = runner.run(mini.case("by-name"), changed_refusal("right"))
+def test_refusal_that_does_not_happen_is_judged(running):
+    found = running.run(mini.case("by-name"), changed_refusal("right"))
     statuses = {verdict.check: verdict.status for verdict in found.verdicts}
     assert statuses["gradient"] is Status.PASS
 
 
-def test_exception_while_judging_is_broken(runner, monkeypatch):
+def test_exception_while_judging_is_broken(running, monkeypatch):
     def fail(*_: object) -> None:
         raise ZeroDivisionError("in a check")
 
     monkeypatch.setattr(module, "judge", fail)
-    found = verdicts(runner, "right")
+    found = verdicts(running, "right")
     assert found["error"].status is Status.BROKEN
     assert "ZeroDivisionError: in a check" in found["error"].message
     assert "Traceback" in found["error"].observed
@@ -230,9 +241,9 @@ def test_seconds_are_split_by_stage(runner):
     assert all(seconds > 0 for seconds in runner.watch.seconds.values())
 
 
-def test_case_that_quotes_a_wrong_number_is_broken(runner):
+def test_case_that_quotes_a_wrong_number_is_broken(running):
     wrong = replace(mini.case("square"), printed_gradients={"x": [1.0, 2.0, 3.0]})
-    (verdict,) = runner.run(wrong, mini.variant("right")).verdicts
+    (verdict,) = running.run(wrong, mini.variant("right")).verdicts
     assert (verdict.check, verdict.status) == ("error", Status.BROKEN)
     assert "the case quotes what the reference contradicts: gradient of x is" in verdict.message
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -31,7 +31,7 @@ from conformance.smoke_cover import (
     with_unsupported,
 )
 from conformance.verdict import Level, Status, Verdict
-from tests import mini
+from tests import commands, mini
 from tests.faulty.faults import FOLDER, faults_of, frameworks
 from tests.suite_cases import CASES
 
@@ -316,17 +316,7 @@ def test_an_implementation_runs_all_cases_on_its_own_variants() -> None:
 
 @pytest.fixture
 def conformance(tmp_path: Path) -> Command:
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-c", "from conformance.cli import main; main()", *arguments],
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            timeout=120,
-            cwd=tmp_path,
-        )
-
-    return run
+    return partial(commands.conformance, tmp_path)
 
 
 def known_for(folder: Path, *cases: str) -> None:
@@ -341,7 +331,7 @@ def test_smoke_from_update_to_report(conformance: Command, tmp_path: Path) -> No
     (Path(adapter) / "known.yaml").unlink()
     place = ("--adapter", adapter, "--cases", str(mini.CASES))
     assert conformance("run", *place).returncode == 0
-    done = conformance("smoke", *place, "--update")
+    done = conformance("smoke", *place, "--update", fresh=True)
     assert done.returncode == 0, done.stderr
     assert "2 programs of " in done.stdout
     before = (Path(adapter) / "smoke.yaml").read_text()
@@ -352,9 +342,9 @@ def test_smoke_from_update_to_report(conformance: Command, tmp_path: Path) -> No
 
     whole = {(r.case, r.variant): r for r in read_results(tmp_path / "reports/mini.jsonl").results}
     for more, said in (
-        (("--smoke",), "--smoke, "),
         (("-m", "smoke"), "-m smoke, "),
         (("--smoke", "-n", "2"), "--smoke, "),
+        (("--smoke",), "--smoke, "),
     ):
         done = conformance("run", *place, *more)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -366,7 +356,6 @@ def test_smoke_from_update_to_report(conformance: Command, tmp_path: Path) -> No
         assert run.header.selection.startswith(said)
         for found in run.results:
             assert found.verdicts == whole[found.case, found.variant].verdicts
-    conformance("run", *place, "--smoke")
     assert conformance("compare", "--cases", str(mini.CASES)).returncode == 0
     assert conformance("report", "--cases", str(mini.CASES)).returncode == 0
     for page in ("index.html", "report.md"):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from conformance.adapter import load_file
+from conformance.modules import load_file
 from conformance.program import Program, Site
 
 places: Any = load_file(Path(__file__).parent / "places.py", "conformance_adapter_jax_places")

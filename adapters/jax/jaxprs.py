@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Literal, Primitive
 
-from conformance.adapter import load_file
+from conformance.modules import load_file
 from conformance.operations import OPERATIONS, RANDOM
 from conformance.program import Program, Site
 

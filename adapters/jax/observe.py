@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import set_current_trace, take_current_trace
 
-from conformance.adapter import load_file
+from conformance.modules import load_file
 from conformance.observation import (
     Array,
     Draw,

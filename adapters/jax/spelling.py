@@ -231,6 +231,8 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
 
     def _threaded(self, nodes: Iterable[Node]) -> list[str]:
         """The state that these nodes change, in the order of the case."""
+        if not self._state:
+            return []
         changed = {n for s in self._inside(nodes) for n in _updated(s)}
         return [name for name in self._state if name in changed]
 
@@ -262,5 +264,7 @@ def _updated(statement: Statement) -> tuple[str, ...]:
     if statement.op in procedures.REFERRING:
         return ()
     operation = OPERATIONS[statement.op]
+    if not operation.updates:
+        return ()
     pairs = zip(operation.tensors, statement.arguments, strict=True)
     return tuple(a.name for n, a in pairs if n in operation.updates and isinstance(a, Ref))

@@ -14,7 +14,7 @@ import keras
 import numpy as np
 from keras.src import backend
 
-from conformance.adapter import load_file
+from conformance.modules import load_file
 from conformance.observation import Array, Leaf
 from conformance.worker.trace import Trace
 

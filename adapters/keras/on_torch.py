@@ -15,7 +15,7 @@ from keras.random import SeedGenerator
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from conformance.adapter import load_file
+from conformance.modules import load_file
 from conformance.observation import Leaf, Phase
 from conformance.program import Program, Site
 from conformance.worker.observer import Counts

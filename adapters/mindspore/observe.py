@@ -23,7 +23,7 @@ import mindspore as ms
 import numpy as np
 from mindspore import Tensor
 
-from conformance.adapter import load_file
+from conformance.modules import load_file
 from conformance.observation import Leaf, Observation, Phase, Run
 from conformance.program import Program, Site
 from conformance.worker.observer import Counts, Meter, load_program

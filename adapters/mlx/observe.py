@@ -12,7 +12,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from conformance.adapter import load_file
+from conformance.modules import load_file
 from conformance.observation import Array, Draw, Execution, Leaf, Phase, Run
 from conformance.operations import RANDOM
 from conformance.program import Program

@@ -16,7 +16,7 @@ from paddle.base import core, framework
 from paddle.distributed.fleet.utils import recompute
 from paddle.jit.dy2static import program_translator
 
-from conformance.adapter import load_file
+from conformance.modules import load_file
 from conformance.observation import Array, Leaf, Observation, Run
 from conformance.program import Program
 from conformance.worker.observer import Meter

@@ -15,8 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from conformance.adapter import load_file
 from conformance.case import Case
+from conformance.modules import load_file
 from conformance.observation import Allowed, Phase
 from conformance.operations import OPERATIONS, RANDOM
 

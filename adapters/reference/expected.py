@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from conformance.adapter import load_file
 from conformance.case import Case, Statement, walk
+from conformance.modules import load_file
 from conformance.observation import Array, Draw, Expected, Leaf, Tree
 from conformance.operations import RANDOM
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from conformance.adapter import load_file
 from conformance.case import (
     Again,
     Array,
@@ -29,6 +28,7 @@ from conformance.case import (
     Tree,
     Value,
 )
+from conformance.modules import load_file
 from conformance.observation import Draw
 from conformance.operations import OPERATIONS, RANDOM
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from conformance.adapter import load_file
 from conformance.case import Case
+from conformance.modules import load_file
 from conformance.observation import ExpectedMemory
 from conformance.operations import RANDOM
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from conformance.adapter import load_file
+from conformance.modules import load_file
 from conformance.observation import Array, Leaf
 from conformance.program import Program
 from conformance.worker.observer import Observer as Base

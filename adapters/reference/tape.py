@@ -228,8 +228,11 @@ def _operation(function):
     def counted(*args, **kwargs):
         if not _state.logging:
             return function(*args, **kwargs)
-        with _set(logging=False):
+        _state.logging = False  # by hand: `_set` takes longer than many an operation
+        try:
             result = function(*args, **kwargs)
+        finally:
+            _state.logging = True
         _state.log.append((_state.region, function.__name__, _state.phase))
         return result
 
@@ -385,7 +388,7 @@ class RegionNode:
             inside.append(_alias(kept))
             return inside[-1]
 
-        before = random_state()
+        before = None if self.state is None else random_state()
         frame = Frame(True)
         with _set(recording=True, frame=frame, region=self.name, phase="rerun"):
             args, kwargs = _map(fetch, self.args), _map(fetch, self.kwargs)
@@ -394,7 +397,7 @@ class RegionNode:
             with _set(logging=True):
                 _state.log.append((self.name, "", "rerun"))
                 result = self.function(*args, **kwargs)
-        if self.state is not None:
+        if before is not None:
             set_random_state(before)
         found = _distinct(t for t in tensors_in(result) if t.node and t.scope is frame)
         return _Run(found, inside)

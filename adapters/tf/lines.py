@@ -18,7 +18,7 @@ from unittest import mock
 
 import tensorflow as tf
 
-from conformance.adapter import load_file
+from conformance.modules import load_file
 from conformance.observation import Phase
 from conformance.program import Program, Site
 from conformance.worker.trace import Trace

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from conformance.adapter import load_file
+from conformance.modules import load_file
 from conformance.observation import Array, Draw, Leaf, Observation, Phase, Run
 from conformance.program import Program, Site
 from conformance.worker.observer import Counts, told_apart

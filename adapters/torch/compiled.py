@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from conformance.adapter import load_file
+from conformance.modules import load_file
 from conformance.observation import Observation, RandomState, Run
 from conformance.program import Program
 from conformance.worker.observer import Observer as Base

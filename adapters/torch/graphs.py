@@ -22,7 +22,7 @@ import torch
 from torch._dynamo import bytecode_transformation
 from torch._dynamo.backends import common
 
-from conformance.adapter import load_file
+from conformance.modules import load_file
 from conformance.observation import Execution, Phase
 from conformance.operations import OPERATIONS, RANDOM
 from conformance.program import Program, Site

@@ -14,7 +14,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
-from conformance.adapter import load_file
+from conformance.modules import load_file
 from conformance.observation import Array, Leaf, Phase
 from conformance.program import Program, Site
 from conformance.worker.observer import Counts

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from conformance.adapter import load_file
+from conformance.modules import load_file
 from conformance.observation import Observation
 from conformance.program import Program
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from conformance.adapter import load_file
+from conformance.modules import load_file
 from conformance.observation import (
     RESOLUTION,
     Array,

@@ -25,7 +25,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from conformance.adapter import load_file
+from conformance.modules import load_file
 from conformance.program import Program
 from conformance.worker.observer import Observer, load_program
 from conformance.worker.trace import Trace

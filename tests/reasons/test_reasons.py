@@ -64,6 +64,7 @@ def _program(file: Path) -> Program:
 PROGRAMS = [_program(f) for f in sorted(FOLDER.glob("*/*.py")) if f.stem != "__init__"]
 
 
+@cache
 def _reasons(adapter: str) -> set[str]:
     entries = read(read_adapter(ROOT / "adapters" / adapter).known, unfinished=True)
     return {" ".join(entry.reason.split()) for entry in entries}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from conformance.adapter import load_file
+from conformance.modules import load_file
 from conformance.observation import Leaf
 from conformance.worker.observer import Observer as Base
 
