@@ -10,7 +10,7 @@ than what pages can tell. See `conformance/residency.py` for the second way of m
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -28,7 +28,7 @@ from conformance.places import find_places
 from conformance.pool import Finished, Pool
 from conformance.program import Program
 from conformance.programs import Key, write_programs
-from conformance.residency import measure, scaled, unavailable
+from conformance.residency import measure, measure_retained, scaled, unavailable
 from conformance.worker.residency import Measured
 
 DEFAULT = ("memory/chain-each", "memory/chain-segments", "memory/chain-whole")
@@ -99,33 +99,48 @@ def compared(
     *,
     paths: Sequence[str] = PATHS,
     peak: bool = True,
+    observe: Callable[[Program], Observation] | None = None,
 ) -> Iterator[Compared]:
     """Each run measured both ways. Pairs whose retained memory cannot be observed are left out.
 
+    `observe` is how an adapter's observer is asked; if left out, in a worker process of its own. Where
+    no `peak` is asked for, and the framework gives back what it frees, one process measures all `paths`
+    of a program.
     Raises `BrokenAdapterError` where a program cannot be measured, and `RuntimeError` where it
     cannot be observed.
     """
     large = _programs(adapter, pairs, LARGE, folder / "large")
     small = _programs(adapter, pairs, SMALL, folder / "small")
     settings = SETTINGS.get(adapter.name, Settings())
-    with Pool(adapter, folder / "log") as pool:
-        observed = {key: _observed(pool, program) for key, program in large.items()}
+    if observe is not None:
+        observed = {key: observe(program) for key, program in large.items()}
+    else:
+        with Pool(adapter, folder / "log") as pool:
+            observed = {key: _observed(pool, program) for key, program in large.items()}
     for key, program in large.items():
+        if "retained memory" in observed[key].unobserved:
+            continue
+        own = adapter.variant(program.variant).model.environment
+        environment = {**adapter.model.environment, **own, **settings.environment}
+        together: Iterator[Measured] | None = None
+        if not (peak or settings.pooled):
+            together = iter(measure_retained(adapter.folder, program, paths, environment))
         for path in paths:
             run: Run = getattr(observed[key], path)
-            if "retained memory" in observed[key].unobserved:
-                continue
             if run.retained is None:
                 raise RuntimeError(f"nothing was observed: {key} {run.error}")
-            own = adapter.variant(program.variant).model.environment
-            pages = measure(
-                adapter.folder,
-                program,
-                path,
-                {**adapter.model.environment, **own, **settings.environment},
-                warm_up=small[key] if settings.pooled else None,
-                pooled=ACTIVATION if settings.pooled else 0,
-                peak=peak,
+            pages = (
+                next(together)
+                if together is not None
+                else measure(
+                    adapter.folder,
+                    program,
+                    path,
+                    environment,
+                    warm_up=small[key] if settings.pooled else None,
+                    pooled=ACTIVATION if settings.pooled else 0,
+                    peak=peak,
+                )
             )
             yield _compared(key, path, run, pages, ACTIVATION * settings.wide)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal as OneOf
 
 Scalar = None | bool | int | float | str
@@ -193,6 +194,10 @@ class Region:
 
     def captured(self) -> tuple[str, ...]:
         """The names that the body reads from outside, in order of first use."""
+        return self._captured
+
+    @cached_property  # writing a program down asks again and again, for regions in regions above all
+    def _captured(self) -> tuple[str, ...]:
         known = set(leaves(self.takes)) | set(leaves(self.kwargs))
         found: dict[str, None] = {}
         for node in self.body:

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections import defaultdict
+from functools import cache
 
 from conformance.adapter import Adapter, Variant
 from conformance.capabilities import required_by
@@ -17,18 +18,48 @@ from conformance.programs import EmitFailure, texts
 from tests.suite_cases import CASES
 
 Written = dict[tuple[str, str], tuple[Case, Variant, Text]]
-#: Looks names up in a process of its own, in which nothing but `imports` has been imported.
+#: Looks names up, those of each group in a process of its own, in which nothing has been imported but
+#: `imports`. Groups of one package have the import of the package itself in common, which takes longest
+#: and comes first in any case: it is done once, and their processes are forked from there.
 LOOK_UP = """
-import json, sys
-given, known = json.load(sys.stdin), {}
-exec("\\n".join(given["imports"]), known)
-for name in given["names"]:
-    found = known[name.partition(".")[0]]
-    try:
-        for part in name.split(".")[1:]:
-            found = getattr(found, part)
-    except AttributeError as error:
-        print(f"missing: {name}: {error}")
+import json, os, sys
+
+def apart(work):
+    sys.stdout.flush()
+    if not os.fork():
+        code = 1
+        try:
+            work()
+            code = 0
+        finally:
+            if code:
+                import traceback
+                traceback.print_exc()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+    _, status = os.wait()
+    if status:
+        print("missing: a process ended with", status)
+
+def look_up(group):
+    known = {}
+    exec("\\n".join(group["imports"]), known)
+    for name in group["names"]:
+        found = known[name.partition(".")[0]]
+        try:
+            for part in name.split(".")[1:]:
+                found = getattr(found, part)
+        except AttributeError as error:
+            print(f"missing: {name}: {error}")
+
+def package(name, groups):
+    exec(f"import {name}", {})
+    for group in groups:
+        apart(lambda: look_up(group))
+
+for name, groups in json.load(sys.stdin).items():
+    apart(lambda: package(name, groups))
 """
 
 
@@ -54,35 +85,42 @@ def not_imported(adapter: Adapter) -> list[str]:
     #: By the name that a program gives a module: the lines that import it, and what is read of it.
     read: dict[tuple[str, tuple[str, ...]], set[str]] = defaultdict(set)
     for _, _, text in every_program(adapter).values():
-        tree = ast.parse(text.text)
+        rows = text.text.splitlines()
         lines: dict[str, list[str]] = defaultdict(list)
-        for node in tree.body:
+        dotted: set[str] = set()
+        for node in ast.parse(text.text).body:
             if isinstance(node, ast.Import | ast.ImportFrom):
                 for alias in node.names:
                     root = (alias.asname or alias.name).partition(".")[0]
                     lines[root].append(ast.unparse(node))
-        for name in _dotted(tree):
+            else:
+                first = min(d.lineno for d in (node, *getattr(node, "decorator_list", ())))
+                dotted |= _dotted("\n".join(rows[first - 1 : node.end_lineno]))
+        for name in dotted:
             root = name.partition(".")[0]
             if root in lines:
                 read[root, tuple(sorted(lines[root]))].add(name)
-    found = []
+    groups: dict[str, list[dict[str, list[str]]]] = defaultdict(list)
     for (_, imports), names in sorted(read.items()):
-        done = subprocess.run(
-            [sys.executable, "-c", LOOK_UP],
-            input=json.dumps({"imports": imports, "names": sorted(names)}),
-            env={**os.environ, "PYTHONPATH": str(adapter.folder)},
-            capture_output=True,
-            text=True,
-        )
-        found += [line for line in done.stdout.splitlines() if line.startswith("missing: ")]
-        found += [done.stderr] if done.returncode else []
-    return found
+        (package,) = {line.split()[1].partition(".")[0] for line in imports}
+        groups[package].append({"imports": list(imports), "names": sorted(names)})
+    done = subprocess.run(
+        [sys.executable, "-c", LOOK_UP],
+        input=json.dumps(groups),
+        env={**os.environ, "PYTHONPATH": str(adapter.folder)},
+        capture_output=True,
+        text=True,
+    )
+    found = [line for line in done.stdout.splitlines() if line.startswith("missing: ")]
+    return found + ([done.stderr] if done.returncode or found else [])
 
 
-def _dotted(tree: ast.Module) -> set[str]:
-    """The dotted names of a program, each as long as it is written."""
+@cache
+def _dotted(source: str) -> frozenset[str]:
+    """The dotted names of a part of a program, each as long as it is written. Programs of one case have
+    many parts in common."""
     found, inner = set(), set()
-    for node in ast.walk(tree):
+    for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.Attribute) or node in inner:
             continue
         parts: list[str] = []
@@ -93,4 +131,4 @@ def _dotted(tree: ast.Module) -> set[str]:
             value = value.value
         if isinstance(value, ast.Name):
             found.add(".".join((value.id, *reversed(parts))))
-    return found
+    return frozenset(found)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,6 @@ jax = framework("jax", "jax")
 
 from conformance.adapter import read_adapter  # noqa: E402
 from conformance.case import Case  # noqa: E402
-from conformance.load import load_text  # noqa: E402
 from conformance.observation import Leaf, Observation, Run  # noqa: E402
 from conformance.operations import OPERATIONS  # noqa: E402
 from conformance.program import Program  # noqa: E402
@@ -24,6 +25,8 @@ from conformance.programs import write_programs  # noqa: E402
 from conformance.worker.entry import observer as worker_observer  # noqa: E402
 from tests.every_program import not_imported  # noqa: E402
 from tests.operation_samples import IN_CASES, offered, spelled  # noqa: E402
+from tests.operation_samples import written as sample  # noqa: E402
+from tests.samples_together import alone, part, together  # noqa: E402
 from tests.suite_cases import BY_ID  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -54,41 +57,7 @@ def published(identity: str) -> Case:
 
 def written(*body: str, **shapes: tuple[int, ...]) -> Case:
     """A case that runs statements in a region and squares y; its arrays are float64."""
-    inputs = "\n".join(
-        f"      {name}: {{shape: {list(shape)}, uniform: [0.5, 2.0], dtype: float64}}"
-        for name, shape in shapes.items()
-    )
-    taken = list(shapes)
-    state = ""
-    if any("embedding" in line for line in body):
-        inputs += "\n      i: {shape: [2, 5], integers: [0, 3]}"
-        taken.append("i")
-    if any("batch_norm" in line for line in body):
-        of = "{shape: [3], full: 1.0, dtype: float64}"
-        state = f"\n    state:\n      mean: {of}\n      var: {of}"
-    lines = "\n".join(f"          - '{line}'" for line in body)
-    (case,) = load_text(
-        f"""family: written
-cases:
-  one:
-    title: Some operations
-    source: the test
-    why: The adapter spells them.
-    inputs:
-{inputs}{state}
-    program:
-      - recompute: block
-        takes: [{", ".join(taken)}]
-        gives: y
-        body:
-{lines}
-      - z = multiply(y, y)
-    outputs: z
-    gradients: {{of: sum(z)}}
-""",
-        "test",
-    )
-    return case
+    return sample("one", list(body), shapes)
 
 
 def reruns(run: Run) -> dict[str, int]:
@@ -171,26 +140,55 @@ def test_programs_read_nothing_that_they_do_not_import() -> None:
     assert not_imported(ADAPTER) == []
 
 
+#: Samples that draw numbers; the others run in one program.
+DRAWN = [row for row in BODIES if any(op in " ".join(row[0]) for op in ("dropout", "uniform"))]
+REST = [row for row in BODIES if row not in DRAWN]
+TOGETHER = together(REST)
+INPUTS = REFERENCE.flow.make_inputs(TOGETHER)
+
+
+@pytest.fixture(scope="module")
+def seen_together(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Observation]:
+    """What is observed of the samples in one program, once for each variant."""
+    return cache(lambda variant: observed(TOGETHER, variant, tmp_path_factory.mktemp("programs")))
+
+
+def assert_the_references(case: Case, run: Run, draws: Any = None) -> None:
+    """A run has the outputs, gradients and state that the reference comes to."""
+    text = str(case.program)
+    expected = REFERENCE.expect(case, "minimal", draws=draws)
+    tolerance = 1e-6 if "astype" in text or "uniform" in text else 1e-10
+    assert isinstance(run.outputs, Leaf)
+    np.testing.assert_allclose(run.outputs.array, expected.outputs.array, rtol=tolerance)
+    assert run.gradients.keys() == expected.gradients.keys()
+    for name, gradient in expected.gradients.items():
+        np.testing.assert_allclose(run.gradients[name], gradient, rtol=tolerance, atol=1e-9)
+    for name, array in expected.state.items():
+        np.testing.assert_allclose(run.state[name], array, rtol=1e-10)
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize(("body", "shapes"), BODIES, ids=[b[0][-1] for b in BODIES])
+@pytest.mark.parametrize("place", range(len(REST)), ids=[b[0][-1] for b in REST])
 def test_an_operation_and_its_gradients_are_the_references(
+    place: int, variant: str, seen_together: Callable[[str], Observation]
+) -> None:
+    seen = seen_together(variant)
+    case = alone(REST[place], place, INPUTS)
+    for run in (seen.plain, seen.recomputed):
+        assert run.error is None
+        assert_the_references(case, part(run, place))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(("body", "shapes"), DRAWN, ids=[b[0][-1] for b in DRAWN])
+def test_an_operation_that_draws_and_its_gradients_are_the_references(
     body: tuple[str, ...], shapes: dict[str, tuple[int, ...]], variant: str, tmp_path: Path
 ) -> None:
     case = written(*body, **shapes)
     seen = observed(case, variant, tmp_path)
-    expected = REFERENCE.expect(case, "minimal", draws=seen.recomputed.draws)
-    single = "astype" in body[0] or "uniform" in body[0]
-    tolerance = 1e-6 if single else 1e-10
     for run in (seen.plain, seen.recomputed):
         assert run.error is None
-        assert isinstance(run.outputs, Leaf)
-        np.testing.assert_allclose(run.outputs.array, expected.outputs.array, rtol=tolerance)
-        for name in shapes:
-            np.testing.assert_allclose(
-                run.gradients[name], expected.gradients[name], rtol=tolerance, atol=1e-9
-            )
-        for name, array in expected.state.items():
-            np.testing.assert_allclose(run.state[name], array, rtol=1e-10)
+        assert_the_references(case, run, seen.recomputed.draws)
 
 
 # -- executions ----------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from conformance.worker.observer import load_program  # noqa: E402
 from tests.every_program import not_imported  # noqa: E402
 from tests.operation_samples import IN_CASES, offered, samples_of, spelled  # noqa: E402
 from tests.operation_samples import written as sample  # noqa: E402
+from tests.samples_together import alone, part, together  # noqa: E402
 from tests.suite_cases import BY_ID  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -63,14 +64,15 @@ def counts(run: Run) -> dict[tuple[str, str, str], int]:
 # -- the numbers of each operation ---------------------------------------------------------------
 
 #: Statements that make y, and the shapes of what they read.
-STATEMENTS = [
-    *((statements, shapes) for _, statements, shapes, _ in samples_of(ADAPTER)),
-    (["y = dropout(a, p=0.25)"], {"a": (100, 100)}),
-    (
+STATEMENTS = [(statements, shapes) for _, statements, shapes, _ in samples_of(ADAPTER)]
+#: The same of operations that draw, whose plain run alone has the reference's numbers.
+DRAWN: dict[str, tuple[list[str], dict[str, tuple[int, ...]]]] = {
+    "dropout": (["y = dropout(a, p=0.25)"], {"a": (100, 100)}),
+    "uniform": (
         ["u = uniform(shape=[3, 4])", 'v = astype(u, dtype="float64")', "y = add(a, v)"],
         {"a": (3, 4)},
     ),
-]
+}
 #: Operations whose numbers are checked in `test_adapter_tf_graphs.py`, or that have none.
 ELSEWHERE = {"raise_if", "is_unwrapped_by", "uniform_from", "numpy_uniform", "python_uniform"}
 
@@ -82,7 +84,7 @@ def written(statements: list[str], shapes: Mapping[str, tuple[int, ...]]) -> Cas
 
 def test_every_operation_is_spelled_and_has_its_numbers_checked() -> None:
     assert offered(ADAPTER) <= spelled(ADAPTER) | {"is_unwrapped_by", "uniform_from"}
-    text = " ".join(s for statements, _ in STATEMENTS for s in statements)
+    text = " ".join(s for statements, _ in (*STATEMENTS, *DRAWN.values()) for s in statements)
     checked = {op for op in OPERATIONS if f" {op}(" in text} | ELSEWHERE | IN_CASES
     assert offered(ADAPTER) <= checked
 
@@ -91,35 +93,71 @@ def test_programs_read_nothing_that_they_do_not_import() -> None:
     assert not_imported(ADAPTER) == []
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize(("statements", "shapes"), STATEMENTS, ids=[s[0][-1] for s in STATEMENTS])
-def test_an_operation_and_its_gradients_are_the_references(
-    statements: list[str], shapes: dict[str, tuple[int, ...]], variant: str, tmp_path: Path
-) -> None:
-    case = written(statements, shapes)
-    seen = observed(case, variant, tmp_path)
-    draws = seen.plain.draws
+Seen = Callable[[Case, str], Observation]
+TOGETHER = together(STATEMENTS)
+INPUTS = REFERENCE.flow.make_inputs(TOGETHER)
+DROPPED = written(*DRAWN["dropout"])
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    """Gives what is observed of a case on a variant, observed once for all tests."""
+    folder = tmp_path_factory.mktemp("programs")
+    seen: dict[tuple[int, str], Observation] = {}
+
+    def observed_once(case: Case, variant: str) -> Observation:
+        key = id(case), variant
+        if key not in seen:
+            seen[key] = observed(case, variant, folder)
+        return seen[key]
+
+    return observed_once
+
+
+def assert_the_references(case: Case, run: Run, *, draws: Any = None) -> None:
+    """A run has the outputs, gradients and state that the reference comes to."""
+    text = str(case.program)
     expected = REFERENCE.expect(case, "whole", draws=draws)
-    random = draws is not None
-    for run in (seen.plain,) if random else (seen.plain, seen.recomputed):
-        assert run.error is None
-        assert isinstance(run.outputs, Leaf)
-        tolerance = 1e-6 if random or "astype" in statements[0] else 1e-10
-        if "gelu" in statements[0]:  # tf.nn.gelu rounds sqrt(1 / 2) to float32 in every dtype
-            tolerance = 1e-7
-        np.testing.assert_allclose(run.outputs.array, expected.outputs.array, rtol=tolerance)
-        for name in shapes:
-            np.testing.assert_allclose(
-                run.gradients[name], expected.gradients[name], rtol=tolerance, atol=1e-9
-            )
-    for name, array in expected.state.items():
-        np.testing.assert_allclose(seen.plain.state[name], array, rtol=1e-10)
+    assert isinstance(run.outputs, Leaf)
+    tolerance = 1e-6 if draws is not None or "astype" in text else 1e-10
+    if "gelu" in text:  # tf.nn.gelu rounds sqrt(1 / 2) to float32 in every dtype
+        tolerance = 1e-7
+    np.testing.assert_allclose(run.outputs.array, expected.outputs.array, rtol=tolerance)
+    assert run.gradients.keys() == expected.gradients.keys()
+    for name, gradient in expected.gradients.items():
+        np.testing.assert_allclose(run.gradients[name], gradient, rtol=tolerance, atol=1e-9)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_dropout_drops_its_share(variant: str, tmp_path: Path) -> None:
-    case = written(["y = dropout(a, p=0.25)"], {"a": (100, 100)})
-    (draw,) = observed(case, variant, tmp_path).plain.draws or ()
+@pytest.mark.parametrize("place", range(len(STATEMENTS)), ids=[s[0][-1] for s in STATEMENTS])
+def test_an_operation_and_its_gradients_are_the_references(
+    place: int, variant: str, once: Seen
+) -> None:
+    seen = once(TOGETHER, variant)
+    case = alone(STATEMENTS[place], place, INPUTS)
+    for run in (seen.plain, seen.recomputed):
+        assert run.error is None
+        assert_the_references(case, part(run, place))
+    state = part(seen.plain, place).state
+    for name, array in REFERENCE.expect(case, "whole").state.items():
+        np.testing.assert_allclose(state[name], array, rtol=1e-10)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("name", DRAWN)
+def test_an_operation_that_draws_and_its_gradients_are_the_references(
+    name: str, variant: str, once: Seen
+) -> None:
+    case = DROPPED if name == "dropout" else written(*DRAWN[name])
+    run = once(case, variant).plain
+    assert run.error is None
+    assert run.draws
+    assert_the_references(case, run, draws=run.draws)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_dropout_drops_its_share(variant: str, once: Seen) -> None:
+    (draw,) = once(DROPPED, variant).plain.draws or ()
     assert abs((draw.array != 0).mean() - 0.75) < 0.02
 
 

@@ -8,6 +8,7 @@ a page, and so everything is in activations of 4 MiB.
 from __future__ import annotations
 
 import importlib.util
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ import pytest
 from conformance.adapter import load_file, read_adapter
 from conformance.case import Case, Region
 from conformance.residency import unavailable
+from conformance.worker import entry
 from tests import suite_cases
+from tests.frameworks import framework
 
 ROOT = Path(__file__).resolve().parents[1]
 BENCHMARK: Any = load_file(ROOT / "benchmarks" / "residency.py", "conformance_benchmark_residency")
@@ -80,11 +83,15 @@ def test_an_adapter_reads_what_pages_tell(name: str, variant: str, tmp_path: Pat
     module, variants = VARIANTS[name]
     if importlib.util.find_spec(module) is None:
         pytest.skip(f"{module} is not installed here")
+    framework(name, module)
     adapter = read_adapter(ROOT / "adapters" / name)
     pairs = [(case, adapter.variant(variant)) for case in cases()]
     # The plain programs of all variants are the same, so the first one's stand for them.
     paths = ("plain", "recomputed") if variant == variants[0] else ("recomputed",)
-    rows = list(BENCHMARK.compared(adapter, pairs, tmp_path, paths=paths, peak=False))
+    observe = partial(entry.observe, str(adapter.folder))  # this process has the framework already
+    rows = list(
+        BENCHMARK.compared(adapter, pairs, tmp_path, paths=paths, peak=False, observe=observe)
+    )
     assert [(row.case, row.path) for row in rows] == [(c, path) for c in KEPT for path in paths]
     for row in rows:
         kept = OWN_WAY.get(name, KEPT)[row.case][BENCHMARK.PATHS.index(row.path)]

@@ -1,9 +1,10 @@
 """How much memory a program really has: the pages of its process that lie in memory.
 
 A second way to see what an adapter's observer sees, that asks the kernel and no framework. One process
-measures one run of one program, `python -m conformance.worker.residency ASKED ANSWER`: it reads an
-`Asked` and writes a `Measured`. Tensors are then mapped one by one and unmapped when they are freed,
-if glibc is told so before it starts, by `ENVIRONMENT`.
+measures one run of one program, or several of them one after the other, `python -m
+conformance.worker.residency ASKED ANSWER`: it reads a list of `Asked` and writes a list of `Measured`.
+Tensors are then mapped one by one and unmapped when they are freed, if glibc is told so before it
+starts, by `ENVIRONMENT`.
 
 A framework may instead keep what it frees in a pool of its own. Its pages stay, and only what is
 touched for the first time shows. What is free in such a pool is found out by taking it: tensors are
@@ -221,14 +222,15 @@ def measure(asked: Asked, observer: Observer) -> Measured:
 
 
 def main(asked: Path, answer: Path) -> None:
-    """Measure what the file asks for, in a process that has done nothing else."""
+    """Measure what the file asks for, in order, in a process that has done nothing else."""
     without_huge_pages()
-    request: Asked = pickle.loads(asked.read_bytes())
-    program = request.program
-    file = Path(request.adapter) / "observe.py"
+    requests: list[Asked] = pickle.loads(asked.read_bytes())
+    program = requests[0].program
+    file = Path(requests[0].adapter) / "observe.py"
     module = load_file(file, f"conformance_adapter_{program.adapter}_observe")
-    found = measure(request, module.Observer(program.variant))
-    answer.write_text(json.dumps(asdict(found)), "utf-8")
+    observer = module.Observer(program.variant)
+    found = [asdict(measure(request, observer)) for request in requests]
+    answer.write_text(json.dumps(found), "utf-8")
 
 
 if __name__ == "__main__":
