@@ -1336,6 +1336,7 @@ def stop_gradient(x):
     return _record((x,), x.data, x.dtype)
 
 
+@_operation
 def asks_gradient(x):
     """Whether a gradient can reach x."""
     return x.node is not None

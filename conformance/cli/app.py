@@ -13,6 +13,7 @@ from conformance.cli import (
     cases,
     compare,
     coverage,
+    documents,
     known,
     merge,
     probe,
@@ -47,6 +48,7 @@ app.command(epilog=EXIT_CODES)(probe.probe)
 app.command(epilog=EXIT_CODES)(compare.compare)
 app.command(epilog=EXIT_CODES)(report.report)
 app.command(epilog=EXIT_CODES)(behaviours.behaviours)
+app.command(epilog=EXIT_CODES)(documents.documents)
 app.command("list")(cases.list_cases)
 app.command()(cases.show)
 app.command()(cases.emit)

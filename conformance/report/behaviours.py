@@ -340,7 +340,7 @@ def answer(result: Result, check: str) -> str:
     note = result.note(verdict.check)
     known = note is not None and verdict.status.deviates
     mark = "known" if known else str(verdict.status)
-    text = f"*{mark}*: {escape(_reruns(result, verdict) or _short(verdict))}"
+    text = f"*{mark}*: {escape(_reruns(result, verdict) or short(verdict))}"
     if known and note is not None and note.url.startswith("https://"):
         text += f" <{note.url}>"
     return text
@@ -357,7 +357,7 @@ def _reruns(result: Result, verdict: Verdict) -> str:
     return f"runs again: {', '.join(counts)}" if counts else ""
 
 
-def _short(verdict: Verdict) -> str:
+def short(verdict: Verdict) -> str:
     """A message without the numbers that differ from variant to variant."""
     if verdict.check == "state" and verdict.status in (Status.REPORT, Status.WARN):
         moved = sorted(set(_STATISTICS.findall(verdict.message)))

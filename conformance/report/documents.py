@@ -1,0 +1,143 @@
+"""A page of documents: each claim that can be tested, and the verdicts that answer it.
+
+The claims come from a list (`conformance.documents`), the verdicts from results alone.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from urllib.parse import quote
+
+from conformance.case import Case
+from conformance.documents import Answer, Claim, Document, cases_of
+from conformance.report.behaviours import LONGEST, short
+from conformance.report.markdown import escape
+from conformance.results import Result, Results
+from conformance.verdict import Status, Verdict
+from conformance.words import counted
+
+#: Results by case and variant.
+Ran = Mapping[tuple[str, str], Result]
+_NOT_RUN = "is not run on this case: "
+
+
+def render(documents: Sequence[Document], cases: Sequence[Case], results: Sequence[Results]) -> str:
+    """The page, in Markdown. Where two results are of one case and variant, the later one counts.
+
+    Raises `DocumentsError` where a claim names a case that does not exist.
+    """
+    return "\n".join(_lines(documents, cases, results)) + "\n"
+
+
+def _lines(
+    documents: Sequence[Document], cases: Sequence[Case], results: Sequence[Results]
+) -> Iterator[str]:
+    ran = {(r.case, r.variant): r for run in results for r in run.results}
+    yield "# Documents"
+    yield ""
+    yield "What the documentation of four frameworks says of recompute, sentence by sentence and in our"
+    yield "words, as far as it can be tested; and what was seen in the runs below. Made by"
+    yield "`conformance documents` from their results and the list `docs/documents.yaml`, never by hand."
+    yield "A *known* deviation was recorded before; *unsupported* says what a variant does not offer."
+    yield ""
+    asked = {name.partition("/")[0] for name in _variants(documents)}
+    for run in dict.fromkeys(_versions(r) for r in results if r.header.adapter in asked):
+        yield f"- {run}"
+    yield ""
+    yield _counts([claim for document in documents for claim in document.claims])
+    yield ""
+    for document in documents:
+        yield from _section(document, cases, ran)
+
+
+def _variants(documents: Sequence[Document]) -> Iterator[str]:
+    for claim in (claim for document in documents for claim in document.claims):
+        for answer in claim.answers:
+            yield from (name.text for name in answer.variants)
+
+
+def _versions(run: Results) -> str:
+    named = ", ".join(f"{k} {v}" for k, v in run.header.versions.items() if k != "platform")
+    return f"{escape(run.header.adapter)}: {escape(named)}"
+
+
+def _counts(claims: Sequence[Claim]) -> str:
+    partly = sum(bool(claim.partly) for claim in claims)
+    unchecked = sum(bool(claim.unchecked) for claim in claims)
+    checked = len(claims) - unchecked
+    return (
+        f"{counted(len(claims), 'claim')}: {checked} checked, {partly} of them in part, "
+        f"and {unchecked} unchecked."
+    )
+
+
+def _section(document: Document, cases: Sequence[Case], ran: Ran) -> Iterator[str]:
+    yield f"## {escape(document.title)}"
+    yield ""
+    address = f", <{quote(document.url, safe=':/?&=#%')}>" if document.url else ""
+    yield f"{escape(document.page)}{address}. {_counts(document.claims)}"
+    yield ""
+    yield "| claim | case | variant | check | verdict |"
+    yield "|---|---|---|---|---|"
+    for claim in document.claims:
+        first = escape(claim.text)
+        for cells in _rows(claim, cases, ran):
+            yield f"| {first} | {' | '.join(cells)} |"
+            first = ""
+    yield ""
+
+
+def _rows(claim: Claim, cases: Sequence[Case], ran: Ran) -> Iterator[tuple[str, ...]]:
+    """A claim's rows: case, variants, check and verdict; last what is not checked."""
+    if claim.unchecked:
+        yield "", "", "", f"*unchecked*: {escape(claim.unchecked)}"
+    for answer in claim.answers:
+        yield from _answered(answer, cases, ran)
+    if claim.partly:
+        yield "", "", "", f"*in part*: {escape(claim.partly)}"
+
+
+def _answered(answer: Answer, cases: Sequence[Case], ran: Ran) -> Iterator[tuple[str, ...]]:
+    """An answer's rows: variants and checks with the same verdict on a case stand together."""
+    for case in (case for name in answer.cases for case in cases_of(name, cases)):
+        rows: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+        for check in answer.checks:
+            seen: dict[str, list[str]] = {}
+            for variant in answer.variants:
+                text = verdict_words(ran.get((case.id, variant.text)), check.text)
+                seen.setdefault(text, []).append(variant.text)
+            for text, variants in seen.items():
+                rows.setdefault((text, tuple(variants)), []).append(check.text)
+        for (text, named), checks in rows.items():
+            words = (case.id, ", ".join(named), ", ".join(checks))
+            yield (*(escape(word) for word in words), text)
+
+
+def verdict_words(result: Result | None, check: str) -> str:
+    """How a check ended, in Markdown; where the run ended before it, how that did."""
+    if result is None:
+        return "*not run*"
+    verdict = _verdict(result, check)
+    if verdict is not None and verdict.status is Status.PASS:
+        return f"*{verdict.status}*"
+    verdict = verdict or _verdict(result, "error")
+    if verdict is None or verdict.status is Status.PASS:
+        return "*no verdict*"
+    message = short(verdict)
+    if verdict.status is Status.UNSUPPORTED and message.startswith(_NOT_RUN):
+        return f"*not run*: {escape(message.removeprefix(_NOT_RUN))}"
+    note = result.note(verdict.check) if verdict.status.deviates else None
+    known = f" known: {escape(_cut(note.reason))}" if note else f": {escape(message)}"
+    ended = "" if verdict.check == check or not verdict.status.deviates else "ended in an error, "
+    return f"{ended}*{verdict.status}*{known}"
+
+
+def _verdict(result: Result, check: str) -> Verdict | None:
+    """The verdict of a check: of several, the first that deviates."""
+    found = [verdict for verdict in result.verdicts if verdict.check == check]
+    return next((v for v in found if v.status.deviates), found[0] if found else None)
+
+
+def _cut(text: str) -> str:
+    return textwrap.shorten(text, LONGEST, placeholder=" …")

@@ -1,0 +1,350 @@
+"""What documents claim: how the list is read, what it refuses, and the page that is made from it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conformance import results
+from conformance.adapter import all_adapters
+from conformance.checks import CHECKS
+from conformance.cli.documents import documents as command
+from conformance.documents import FILE, Claim, Document, DocumentsError, cases_of, read, validate
+from conformance.load import load_text
+from conformance.report.documents import render, verdict_words
+from conformance.report.markdown import escape
+from conformance.results import Header, KnownNote, Result, Results, make_footer
+from conformance.verdict import Status, Verdict
+from tests.suite_cases import CASES
+
+ROOT = Path(__file__).parent.parent
+ADAPTERS = all_adapters(ROOT / "adapters")
+VARIANTS = [variant.id for adapter in ADAPTERS for variant in adapter.variants]
+LISTED = read(ROOT / FILE)
+#: A cell's end: a bar that is not escaped.
+BAR = re.compile(r"(?<!\\)\|")
+MINI = load_text(
+    """
+family: mini
+cases:
+  square:
+    title: A square
+    source: the test
+    why: It is small.
+    axes: {n: [1, 2]}
+    inputs: {x: {shape: [$n], full: 2.0}}
+    program: [{recompute: block, takes: x, gives: y, body: ["y = multiply(x, x)"]}]
+    outputs: y
+    gradients: {of: sum(y)}
+""",
+    "mini.yaml",
+)
+TEXT = """\
+documents:
+  - title: A page
+    page: Where it stands
+    url: https://example.org/a
+    claims:
+      - claim: It squares | twice.
+        checked:
+          - case: mini/square
+            variant: [mini/right, mini/wrong]
+            check: gradient
+        partly: the root is not asked for
+      - claim: It runs elsewhere.
+        unchecked: there is no elsewhere
+"""
+
+
+def written(folder: Path, text: str = TEXT) -> Path:
+    file = folder / "documents.yaml"
+    file.write_text(text, "utf-8")
+    return file
+
+
+# -- what is shipped -------------------------------------------------------------------------------
+
+
+def test_every_name_in_the_list_exists() -> None:
+    validate(LISTED, CASES, VARIANTS)
+
+
+def test_there_are_five_documents_each_with_claims_that_are_checked_and_some_that_are_not() -> None:
+    assert len(LISTED) == 5
+    for document in LISTED:
+        assert any(claim.answers for claim in document.claims), document.title
+        assert any(claim.unchecked for claim in document.claims), document.title
+
+
+def test_the_cases_made_from_a_document_answer_one_of_its_claims() -> None:
+    named = {
+        case.id
+        for document in LISTED
+        for claim in document.claims
+        for answer in claim.answers
+        for name in answer.cases
+        for case in cases_of(name, CASES)
+    }
+    assert {case.id for case in CASES if case.id.startswith("documents/")} <= named
+
+
+def sections(page: str) -> Iterator[tuple[str, list[list[str]]]]:
+    """The titles of a page's sections, and the cells of their rows, as they are written."""
+    for part in page.split("\n## ")[1:]:
+        title, _, rest = part.partition("\n")
+        rows = [line for line in rest.splitlines() if line.startswith("|")][2:]
+        yield title, [[cell.strip() for cell in BAR.split(row)[1:-1]] for row in rows]
+
+
+def asked(claim: Claim) -> set[tuple[str, str, str]]:
+    """Every case, variant and check of a claim, as the page writes them."""
+    return {
+        (escape(case.id), escape(variant.text), escape(check.text))
+        for answer in claim.answers
+        for name in answer.cases
+        for case in cases_of(name, CASES)
+        for variant in answer.variants
+        for check in answer.checks
+    }
+
+
+def test_the_page_lists_exactly_the_claims_of_the_list() -> None:
+    """Which verdicts they have is a matter of results, and not compared."""
+    shown = dict(sections((ROOT / "docs" / "documents.md").read_text("utf-8")))
+    assert list(shown) == [escape(document.title) for document in LISTED]
+    for document in LISTED:
+        found: dict[str, set[tuple[str, str, str]]] = {}
+        words: dict[str, set[str]] = {}
+        claim = ""
+        for text, case, variants, checks, verdict in shown[escape(document.title)]:
+            claim = text or claim
+            found.setdefault(claim, set())
+            if not case:
+                words.setdefault(claim, set()).add(verdict)
+            for variant in filter(None, variants.split(", ")):
+                found[claim] |= {(case, variant, check) for check in checks.split(", ")}
+        assert found == {escape(c.text): asked(c) for c in document.claims}
+        assert words == {
+            escape(c.text): {
+                f"*unchecked*: {escape(c.unchecked)}"
+                if c.unchecked
+                else f"*in part*: {escape(c.partly)}"
+            }
+            for c in document.claims
+            if c.unchecked or c.partly
+        }
+
+
+# -- what is refused -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "line", "message"),
+    [
+        ("claim: It squares | twice.", "clam: It squares.", 6, "unknown key 'clam'"),
+        ("    page: Where it stands\n", "", 2, "key 'page' is missing"),
+        ("https://example.org/a", "javascript:alert(1)", 4, ": String should match pattern"),
+        ("check: gradient", "check: []", 10, "found an empty list: Value should"),
+        ("check: gradient", "check: 7", 10, "found 7, expected"),
+        ("claims:\n", "claims: 7\n    more:\n", 6, "unknown key 'more'"),
+        ("        unchecked: there is no elsewhere\n", "", 12, "neither `checked` nor `unchecked`"),
+        ("partly: the", "unchecked: the", 6, "both `checked` and `unchecked`"),
+        (
+            "unchecked: there",
+            "partly: a bit\n        unchecked: there",
+            12,
+            "found `partly` beside `unchecked`",
+        ),
+        ("It runs elsewhere.", "It squares | twice.", 12, "is listed twice, first at "),
+        ("title: A page", "title: [A page", 3, "not YAML: "),
+        ("title: A page", "title: A\n    title: B", 3, "key 'title' is given twice"),
+        (TEXT, "documents: []\n", 1, ": List should have at least 1 item"),
+        (TEXT, "- a list\n", 1, "found a list, expected"),
+    ],
+)
+def test_a_malformed_list_is_refused_with_file_and_line(
+    tmp_path: Path, was: str, becomes: str, line: int, message: str
+) -> None:
+    assert was in TEXT
+    file = written(tmp_path, TEXT.replace(was, becomes, 1))
+    with pytest.raises(DocumentsError) as error:
+        read(file)
+    assert str(error.value).startswith(f"{file}:{line}:")
+    assert message in str(error.value)
+    assert len(str(error.value).splitlines()) <= 2
+
+
+@pytest.mark.parametrize("text", ["", "# nothing but a comment\n"])
+def test_an_empty_list_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(DocumentsError, match="the file is empty"):
+        read(written(tmp_path, text))
+
+
+def test_a_list_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DocumentsError, match="cannot be read"):
+        read(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "place", "message"),
+    [
+        (
+            "case: mini/square",
+            "case: mini/sqare",
+            "8:19",
+            "no case 'mini/sqare'\n  hint: did you mean 'mini/square'?",
+        ),
+        ("mini/square", "mini/square[n=3]", "8:19", "no case 'mini/square[n=3]'"),
+        ("mini/wrong]", "mini/wrng]", "9:35", "no variant 'mini/wrng'"),
+        ("check: gradient", "check: gradients", "10:20", "no check 'gradients'"),
+        (
+            "check: gradient",
+            "check: [gradient, hooks]",
+            "10:31",
+            "the check 'hooks' does not judge mini/square[n=1]",
+        ),
+    ],
+)
+def test_a_name_that_does_not_exist_is_refused_with_its_place(
+    tmp_path: Path, was: str, becomes: str, place: str, message: str
+) -> None:
+    file = written(tmp_path, TEXT.replace(was, becomes, 1))
+    with pytest.raises(DocumentsError) as error:
+        validate(read(file), MINI, ["mini/right", "mini/wrong"])
+    assert str(error.value).startswith(f"{file}:{place}: {message}")
+
+
+# -- the page --------------------------------------------------------------------------------------
+
+
+def verdict(check: str, status: Status, message: str) -> Verdict:
+    return Verdict(check, status, CHECKS[check].level, message)
+
+
+def result(
+    *verdicts: Verdict, variant: str = "mini/right", n: int = 1, known: tuple[KnownNote, ...] = ()
+) -> Result:
+    return Result(f"mini/square[n={n}]", variant, verdicts, None, None, "", known)
+
+
+def ran(*listed: Result, adapter: str = "mini") -> Results:
+    header = Header("1", adapter, (f"{adapter}/right",), {}, {"numpy": "2"}, "of other cases")
+    return Results(Path("mini.jsonl"), header, listed, make_footer(listed, {}))
+
+
+PASSED = verdict("gradient", Status.PASS, "as the plain run")
+FAILED = verdict("gradient", Status.FAIL, "gradient of x is None")
+NOTE = KnownNote("gradient", "it forgets | x", "")
+
+
+@pytest.mark.parametrize(
+    ("shown", "text"),
+    [
+        (None, "*not run*"),
+        (result(), "*no verdict*"),
+        (result(PASSED), "*pass*"),
+        (result(FAILED), "*fail*: gradient of x is None"),
+        (result(FAILED, known=(NOTE,)), "*fail* known: it forgets \\| x"),
+        (result(PASSED, FAILED), "*fail*: gradient of x is None"),
+        (result(verdict("gradient", Status.REPORT, "it may")), "*report*: it may"),
+        (
+            result(verdict("error", Status.UNSUPPORTED, "mini/right lacks hooks (it has none)")),
+            "*unsupported*: lacks hooks \\(it has none\\)",
+        ),
+        (
+            result(verdict("error", Status.UNSUPPORTED, "mini/right is not run on this case: why")),
+            "*not run*: why",
+        ),
+        (
+            result(verdict("error", Status.FAIL, "raised <b>ValueError</b>")),
+            "ended in an error, *fail*: raised \\<b\\>ValueError\\</b\\>",
+        ),
+        (result(verdict("error", Status.PASS, "raised nothing")), "*no verdict*"),
+    ],
+)
+def test_a_verdict_in_words(shown: Result | None, text: str) -> None:
+    assert verdict_words(shown, "gradient") == text
+
+
+def test_a_long_reason_is_cut_between_words() -> None:
+    note = KnownNote("gradient", "word " * 100, "")
+    text = verdict_words(result(FAILED, known=(note,)), "gradient")
+    assert text.startswith("*fail* known: word word")
+    assert text.endswith("word …")
+    assert len(text) < 200
+
+
+def page(folder: Path, *runs: Results) -> str:
+    return render(read(written(folder)), MINI, runs)
+
+
+def test_the_page_has_a_row_for_each_case_and_verdict(tmp_path: Path) -> None:
+    failed = result(FAILED, variant="mini/wrong", known=(NOTE,))
+    text = page(tmp_path, ran(result(PASSED), failed), ran(adapter="other"))
+    assert text.startswith("# Documents\n")
+    assert "- mini: numpy 2\n" in text
+    assert "- other" not in text
+    assert "\n2 claims: 1 checked, 1 of them in part, and 1 unchecked.\n" in text
+    assert "\n## A page\n\nWhere it stands, <https://example.org/a>. 2 claims" in text
+    (found,) = (rows for _, rows in sections(text))
+    case = "mini/square\\[n={}\\]"
+    assert found == [
+        ["It squares \\| twice.", case.format(1), "mini/right", "gradient", "*pass*"],
+        ["", case.format(1), "mini/wrong", "gradient", "*fail* known: it forgets \\| x"],
+        ["", case.format(2), "mini/right, mini/wrong", "gradient", "*not run*"],
+        ["", "", "", "", "*in part*: the root is not asked for"],
+        ["It runs elsewhere.", "", "", "", "*unchecked*: there is no elsewhere"],
+    ]
+
+
+def test_checks_with_the_same_verdict_share_a_row(tmp_path: Path) -> None:
+    text = TEXT.replace("check: gradient", "check: [value, gradient]")
+    listed = read(written(tmp_path, text))
+    shown = render(listed, MINI, [ran(result(PASSED, verdict("value", Status.PASS, "so")))])
+    assert "mini/right | value, gradient | *pass* |" in shown
+
+
+def test_of_two_results_the_later_one_counts(tmp_path: Path) -> None:
+    again = page(tmp_path, ran(result(FAILED)), ran(result(PASSED)))
+    assert "mini/right | gradient | *pass* |" in again
+    assert again.count("- mini: numpy 2\n") == 1
+
+
+def test_the_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    header = Header("1", "torch", ("torch/reentrant",), {}, {"torch": "2"}, "of other cases")
+    results.write(tmp_path / "torch.jsonl", header, [], make_footer([], {}))
+    output = tmp_path / "documents.md"
+    command([], tmp_path, output)
+    assert capsys.readouterr().out == f"documents: {output}\n"
+    assert output.read_text("utf-8") == render(
+        LISTED, CASES, [results.read(tmp_path / "torch.jsonl")]
+    )
+
+
+def test_the_command_refuses_a_list_with_one_message(tmp_path: Path) -> None:
+    file = written(tmp_path, TEXT.replace("partly: ", "party: "))
+    done = subprocess.run(
+        [
+            *(sys.executable, "-c", "from conformance.cli import main; main()"),
+            *("documents", "--claims", str(file)),
+        ],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr == f"error: {file}:11:9: unknown key 'party'\n"
+
+
+def test_a_document_may_have_no_address(tmp_path: Path) -> None:
+    listed = read(written(tmp_path, TEXT.replace("    url: https://example.org/a\n", "")))
+    assert listed[0].url == ""
+    assert isinstance(listed[0], Document)
+    assert "\nWhere it stands. 2 claims" in render(listed, MINI, [ran()])
