@@ -41,6 +41,7 @@ _EXECUTIONS = {
     "eager": "op callbacks, operations by program line",
     "function": "profiler, graph nodes by the program line that traced them",
     "forward-function": "profiler, graph nodes by the program line that traced them",
+    "loop": "not told by round",
     "xla": "optimised HLO, instructions by the program line that traced their node",
 }
 
@@ -96,9 +97,16 @@ class Observer(Base):
         return np.array(generator.uniform([4]))
 
     def unobserved(self, program: Program) -> Mapping[str, str]:
-        if self.variant in ("function", "xla"):
-            return {"retained memory": "forward and backward are one graph, no moment lies between"}
-        return {}
+        if self.variant in ("eager", "forward-function"):
+            return {}
+        unobserved = {
+            "retained memory": "forward and backward are one graph, no moment lies between"
+        }
+        if self.variant == "loop":
+            unobserved |= dict.fromkeys(
+                ("executions", "randomness"), "what runs in a loop is not told by round"
+            )
+        return unobserved
 
     def run(
         self, program: Program, module: ModuleType, path: str, unobserved: dict[str, str]
@@ -343,7 +351,7 @@ class Observer(Base):
                 sys.settrace(None)
                 threading.settrace(None)
 
-        one_graph = self.variant in ("function", "xla")
+        one_graph = self.variant in ("function", "loop", "xla")
         follow = nullcontext() if one_graph else Trace(program, on_phase=on_phase).active()
         functions = self._functions or compiled.Functions(program.file)
         try:

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from conformance.adapter import load_file
-from conformance.case import Again, Array, Generator, Loss, Region, Statement, leaves, walk
+from conformance.adapter import Variant, load_file
+from conformance.case import Again, Array, Case, Generator, Loss, Region, Statement, leaves, walk
 from conformance.emit import BACKWARD, FORWARD, Writer, function
 from conformance.emit import Spelling as Base
 from conformance.program import Site
 
 _here = Path(__file__).parent
+loops: Any = load_file(_here / "loops.py", "conformance_adapter_tf_loops")
 operations: Any = load_file(_here / "operations.py", "conformance_adapter_tf_operations")
 
 #: The procedures that take gradients a second time.
@@ -22,8 +23,8 @@ AGAIN = ("second_backward", "per_output", "second_order", "third_order")
 class Spelling(Base):
     """Writes one case.
 
-    `function` and `xla` are one graph of forward and backward, `forward-function` is a graph of the
-    forward pass with the tape around it, and `eager` is no graph.
+    `function`, `loop` and `xla` are one graph of forward and backward, `forward-function` is a graph of
+    the forward pass with the tape around it, and `eager` is no graph.
     """
 
     procedures_written = (
@@ -39,6 +40,9 @@ class Spelling(Base):
             values[name].assign(0.5 * values[name])
         """
     operations: Mapping[str, Writer] = operations.OPERATIONS
+
+    def __new__(cls, case: Case, variant: Variant) -> Spelling:
+        return super().__new__(Loop if variant.name == "loop" else cls)
 
     def expression(self, statement: Statement) -> str:
         if statement.op == "uniform_from":
@@ -120,7 +124,7 @@ class Spelling(Base):
 
     @property
     def _one_graph(self) -> bool:
-        return self.variant.name in ("function", "xla")
+        return self.variant.name in ("function", "loop", "xla")
 
     @property
     def _decorator(self) -> str:
@@ -308,3 +312,7 @@ class Spelling(Base):
         if kind == "train":
             results.append(f'"parameters": {self.chosen(case.parameters)}')
         self.code(f"return {{{', '.join(results)}{self.state_entry()}}}")
+
+
+class Loop(loops.Loops, Spelling):  # type: ignore[misc, name-defined]
+    """Writes one case for `loop`."""

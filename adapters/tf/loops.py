@@ -1,0 +1,31 @@
+"""Regions as the body of `tf.while_loop`: calls that follow each other, each on what the last gave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from conformance.case import Again, Node, Region, chains
+from conformance.emit import Spelling, function
+
+
+class Loops(Spelling):
+    """Writes each chain of calls as one loop, with the region's function as its body."""
+
+    def write_nodes(self, nodes: Iterable[Node], region: str) -> None:
+        for chain in chains(tuple(nodes)):
+            first = chain[0]
+            if len(chain) == 1 or not isinstance(first, Region | Again):
+                super().write_nodes(chain, region)
+                continue
+            if isinstance(first, Region):
+                self.write_region(first)
+                called = first
+            else:
+                called = self.region_named(first.region)
+            body = function(called.name) if self.path == "plain" else self.recompute(called)
+            carry = self.tree(first.takes[0])
+            self.code(
+                f"_, {self.tree(chain[-1].gives)} = tf.while_loop("  # type: ignore[union-attr]
+                f"lambda i, _: i < {len(chain)}, lambda i, h: (i + 1, {body}(h)), "
+                f"(tf.constant(0), {carry}), maximum_iterations={len(chain)})"
+            )
