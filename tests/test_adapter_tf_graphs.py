@@ -223,6 +223,19 @@ def test_the_optimized_graphs_of_forward_and_backward_hold_what_was_counted(
         assert sum(n for (_, label, p), n in seen.items() if p == phase and label in sines) in held
 
 
+def test_a_chain_of_calls_is_one_loop_and_computes_what_the_chain_does(tmp_path: Path) -> None:
+    case = published("growth/sqrt-segments[n=16]")
+    text = emitted(case, "loop", tmp_path).text
+    assert text.count("tf.while_loop(") == 2
+    assert text.count("recomputed_segment(h)") == 1
+    loop, chain = (observed(case, v, tmp_path / v).recomputed for v in ("loop", "function"))
+    found, wanted = loop.gradients["x"], chain.gradients["x"]
+    assert found is not None
+    assert wanted is not None
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    assert loop.executions is None
+
+
 @pytest.mark.parametrize("name", ["regions/nested-pair", "regions/adjacent", "memory/chain-each"])
 def test_optimised_instructions_are_as_many_more_than_plains_as_statements_ran_again(
     name: str, tmp_path: Path
