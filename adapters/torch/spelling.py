@@ -204,7 +204,7 @@ class Spelling(Base):
         name = self.variant.name
         outer, inner = REENTRANT.get(name, (False, False))
         reentrant = inner if self.within else outer
-        found = [f"use_reentrant={reentrant}"]
+        found = [] if name == "defaults" else [f"use_reentrant={reentrant}"]
         if not reentrant and (name in REENTRANT or name == "non-reentrant-whole"):
             found.append("early_stop=False")
         if not region.preserve_rng:
