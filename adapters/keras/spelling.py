@@ -377,6 +377,7 @@ class Spelling(Base):
         return place if loss.reduction == "none" else f"ops.{loss.reduction}({place})"
 
     def write_gradients(self) -> None:
+        self.backend.write_before(self)
         self._write_step()
         self._write_return("[loss]")
 
@@ -384,6 +385,7 @@ class Spelling(Base):
         code, case = self.code, self.case
         trained = ", ".join(f'"{p.name}"' for p in case.parameters if p.gradient)
         code("losses = []")
+        self.backend.write_before(self)
         with code.indent(f"for _ in range({case.procedure.steps}):"):
             self._write_step()
             with code.indent(f"for name in ({trained},):"):
