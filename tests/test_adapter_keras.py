@@ -391,6 +391,15 @@ def test_fit_constructs_the_layers_of_regions_in_the_scope_and_no_others(tmp_pat
         assert not scoped & {"h", "y"}
 
 
+def test_a_layer_under_autocast_has_a_policy_of_mixed_precision(tmp_path: Path) -> None:
+    case = published("autocast/block")
+    run = observer(SCOPE).values(*loaded(emitted(case, SCOPE, tmp_path), "plain"))
+    exact = REFERENCE.expect(replace(case, autocast=""), "whole").outputs
+    assert isinstance(run.outputs, Leaf)
+    off = np.abs(run.outputs.array - exact.array).max()
+    assert 1e-4 < off < 0.04  # rounded to eight bits
+
+
 def loaded(program: Program, path: str) -> tuple[Program, Any, Any]:
     """What `Observer.values` is given."""
     module = load_program(program)

@@ -298,6 +298,9 @@ class Spelling(Base):
         with code.indent(f"class {kind}(keras.layers.Layer):"):
             words = [f'name="{name}"'] if self._listed else []
             words += ["autocast=False"] if self._casts else []
+            if self.case.autocast:
+                words.append(f'dtype="mixed_{self.case.autocast}"')
+                self.wrote("autocast")
             if owned or words:
                 with code.indent(f"def __init__({', '.join(['self', *owned])}):"):
                     code(f"super().__init__({', '.join(words)})")
