@@ -11,10 +11,10 @@ from collections import defaultdict
 from functools import cache
 
 from conformance.adapter import Adapter, Variant
-from conformance.capabilities import required_by
 from conformance.case import Case
 from conformance.emit import Text
 from conformance.programs import EmitFailure, texts
+from conformance.runner import lacking
 from tests.suite_cases import CASES
 
 Written = dict[tuple[str, str], tuple[Case, Variant, Text]]
@@ -69,7 +69,7 @@ def every_program(adapter: Adapter, cases: tuple[Case, ...] = CASES) -> Written:
         (case, variant)
         for variant in adapter.variants
         for case in cases
-        if not required_by(case) & set(variant.model.lacks)
+        if lacking(case, variant) is None
     ]
     made, found = texts(adapter, pairs), Written()
     for case, variant in pairs:

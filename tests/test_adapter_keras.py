@@ -36,6 +36,7 @@ BACKEND = keras.config.backend()
 REMAT, SCOPE = f"remat-{BACKEND}", f"scope-{BACKEND}"
 LIST, LARGER = f"scope-list-{BACKEND}", f"scope-larger-{BACKEND}"
 VARIANTS = (REMAT, SCOPE, LIST, LARGER)
+FIT, FIT_ACTIVATIONS = f"fit-{BACKEND}", f"fit-activations-{BACKEND}"
 UNIT = 2048 * 64 * 4
 
 
@@ -92,7 +93,8 @@ def test_every_operation_is_spelled() -> None:
 
 
 def test_programs_read_nothing_that_they_do_not_import() -> None:
-    here = {name: ADAPTER.model.variants[name] for name in VARIANTS}
+    names = (*VARIANTS, FIT, FIT_ACTIVATIONS)
+    here = {name: ADAPTER.model.variants[name] for name in names}
     model = ADAPTER.model.model_copy(update={"variants": here})
     assert not_imported(replace(ADAPTER, model=model)) == []
 
@@ -356,3 +358,49 @@ def test_a_generator_is_told_by_what_it_draws_next() -> None:
     keras.random.uniform((1,), seed=first)
     assert not np.array_equal(watching.numbers(first), watching.numbers(same))
     assert watching.numbers(object()) is None
+
+
+# -- models that are trained by `fit` --------------------------------------------------------------
+
+
+def test_fit_trains_the_model_that_the_reference_trains(tmp_path: Path) -> None:
+    """Every kind of layer: their weights start from the case's arrays, and are read back as those."""
+    for identity in ("models/lenet", "training/batch-norm", "training/residual"):
+        case = published(identity)
+        run = observer(FIT).values(*loaded(emitted(case, FIT, tmp_path), "plain"))
+        expected = REFERENCE.expect(case, "whole")
+        assert run.error is None
+        np.testing.assert_allclose(run.losses, expected.losses, rtol=1e-4)
+        for found, wanted in (
+            (run.gradients, expected.gradients),
+            (run.parameters, expected.parameters),
+            (run.state, expected.state),
+        ):
+            assert set(found) == set(wanted)
+            for name, array in wanted.items():
+                np.testing.assert_allclose(found[name], array, rtol=1e-3, atol=1e-5)
+
+
+def test_fit_constructs_the_layers_of_regions_in_the_scope_and_no_others(tmp_path: Path) -> None:
+    program = emitted(published("models/lenet"), FIT, tmp_path)
+    module = load_program(program)
+    for forward in (module.plain, module.recomputed):
+        model = forward(**module.inputs())
+        scoped = {layer.name for layer in model.layers if layer._remat_mode is not None}
+        assert {"c1", "c2"} & scoped == ({"c1", "c2"} if forward is module.recomputed else set())
+        assert not scoped & {"h", "y"}
+
+
+def test_a_layer_under_autocast_has_a_policy_of_mixed_precision(tmp_path: Path) -> None:
+    case = published("autocast/block")
+    run = observer(SCOPE).values(*loaded(emitted(case, SCOPE, tmp_path), "plain"))
+    exact = REFERENCE.expect(replace(case, autocast=""), "whole").outputs
+    assert isinstance(run.outputs, Leaf)
+    off = np.abs(run.outputs.array - exact.array).max()
+    assert 1e-4 < off < 0.04  # rounded to eight bits
+
+
+def loaded(program: Program, path: str) -> tuple[Program, Any, Any]:
+    """What `Observer.values` is given."""
+    module = load_program(program)
+    return program, module, getattr(module, path)

@@ -30,13 +30,16 @@ ROOT = Path(__file__).parent.parent
 ADAPTERS = {adapter.name: adapter for adapter in all_adapters(ROOT / "adapters")}
 FUNCTIONS = ("inputs", "plain", "recomputed", "run", "main")
 PATHS = ("plain", "recomputed")
+#: Keras' backends, for models that `fit` trains with the scope in either mode.
+FITTED = [f"{m}{b}" for m in ("", "activations-") for b in ("tensorflow", "jax", "torch")]
 #: Where one call does forward and backward, no line of `run` starts the backward pass.
 ONE_CALL = {
     *("mindspore/graph-function", "mindspore/graph-cell", "mindspore/graph-primitive"),
     "mindspore/jit",
+    *(f"keras/fit-{name}" for name in FITTED),
 }
-#: Where a region is an operation, which has no function: each of its calls is a line of its own.
-NO_FUNCTION = {"mindspore/graph-primitive"}
+#: Where a region is an operation, or layers, without a function: each call is a line of its own.
+NO_FUNCTION = {"mindspore/graph-primitive", *(f"keras/fit-{name}" for name in FITTED)}
 
 
 @pytest.fixture(scope="module", params=ADAPTERS)

@@ -41,11 +41,21 @@ class Backend(Protocol):
     #: What follows an input that asks for a gradient.
     asks: str
 
+    def write_before(self, spelling: Writing) -> None:
+        """What all steps have in common, before the first."""
+
     def write(self, spelling: Writing) -> None:
         """Forward and backward, once."""
 
 
-class TensorFlow:
+class Eager:
+    """Steps have nothing in common."""
+
+    def write_before(self, spelling: Writing) -> None:
+        """Nothing."""
+
+
+class TensorFlow(Eager):
     """`tf.GradientTape`."""
 
     imports = ("import tensorflow as tf",)
@@ -89,7 +99,7 @@ class TensorFlow:
                 spelling.code(f"other = {spelling.loss(spelling.case.then)}")
 
 
-class Torch:
+class Torch(Eager):
     """`loss.backward()`, `torch.autograd.grad` for higher orders, and `torch.func` for a transform."""
 
     imports = ("import torch",)
@@ -157,11 +167,15 @@ class Jax:
     without_gradients = ""
     asks = ""
 
+    def write_before(self, spelling: Writing) -> None:
+        """The variables that a forward pass changes."""
+        changing = _changing(spelling.case)
+        if changing:
+            spelling.code(f"changing = [{', '.join(changing)}]")
+
     def write(self, spelling: Writing) -> None:
         code, kind = spelling.code, spelling.case.procedure.kind
         changing = _changing(spelling.case)
-        if changing:
-            code(f"changing = [{', '.join(changing)}]")
         if kind == "part":
             code(f"wanted = {_chosen(spelling.case)}")
         code()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,20 @@ from keras.src import backend
 
 from conformance.modules import load_file
 from conformance.observation import Array, Leaf
+from conformance.program import Program
 from conformance.worker.trace import Trace
 
 _name = keras.config.backend()
 _on: Any = load_file(Path(__file__).parent / f"on_{_name}.py", f"conformance_adapter_keras_{_name}")
+
+
+#: What is not seen of `fit`, and why.
+HIDDEN = {
+    "executions": "`fit` runs layers of Keras' own: no line of the program computes a statement",
+    "retained memory": "`fit` runs forward and backward, with no boundary in the program",
+    "peak memory": "`fit` runs forward and backward, with no boundary in the program",
+    "release": "a model keeps what `fit` has compiled and counted",
+}
 
 
 class Lines(Trace):
@@ -64,6 +74,10 @@ class Observer(_on.Observer):
         keras.random.uniform((4,))
         gc.collect()
         gc.freeze()  # three frameworks' objects make every later collection slow
+
+    def unobserved(self, program: Program) -> Mapping[str, str]:
+        found: Mapping[str, str] = super().unobserved(program)
+        return {**found, **HIDDEN} if self.variant.startswith("fit-") else found
 
     def leaf(self, value: object) -> Leaf | None:
         return super().leaf(_value(value))

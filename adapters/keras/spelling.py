@@ -1,8 +1,9 @@
-"""How Keras writes a case: `keras.ops` on every backend, and one of two ways to recompute.
+"""How Keras writes a case: `keras.ops` on every backend, and one of three ways to recompute.
 
 `remat-…` wraps the function of a region in `keras.remat`. `scope-…` makes each region a layer, and
 constructs it inside `keras.RematScope`: what the scope says is read when a layer is constructed.
 `scope-list-…` lists the layer by its name, `scope-larger-…` asks for all layers with an output.
+`fit-…` makes the program a model of Keras' own layers, and trains it (`models.py`).
 """
 
 from __future__ import annotations
@@ -19,11 +20,15 @@ from conformance.emit import Spelling as Base
 from conformance.program import Site
 
 #: The mode of the scope, by the word in the variant's name.
-MODES: Mapping[str, str] = {"list": "list_of_layers", "larger": "larger_than"}
+MODES: Mapping[str, str] = {
+    "activations": "activations",
+    "larger": "larger_than",
+    "list": "list_of_layers",
+}
 
-gradients: Any = load_file(
-    Path(__file__).parent / "gradients.py", "conformance_adapter_keras_gradients"
-)
+HERE = Path(__file__).parent
+gradients: Any = load_file(HERE / "gradients.py", "conformance_adapter_keras_gradients")
+models: Any = load_file(HERE / "models.py", "conformance_adapter_keras_models")
 
 #: Functions that a program carries along where it uses the operation.
 HELPERS: Mapping[str, str] = {
@@ -132,7 +137,7 @@ def _uniform(call: Call) -> str:
 
 
 class Spelling(Base):
-    """Writes one case for `remat-…` or `scope-…`."""
+    """Writes one case for `remat-…` or `scope-…`; `Fit` does for `fit-…`."""
 
     helpers = HELPERS
     procedures_written = (
@@ -195,6 +200,9 @@ class Spelling(Base):
         "custom_sin": "custom_sin({x}, {reads})",
         "accumulate_sin": "accumulate_sin({x}, {total})",
     }
+
+    def __new__(cls, case: Case, variant: Variant) -> Spelling:
+        return super().__new__(Fit if variant.name.startswith("fit-") else cls)
 
     def __init__(self, case: Case, variant: Variant) -> None:
         super().__init__(case, variant)
@@ -290,6 +298,9 @@ class Spelling(Base):
         with code.indent(f"class {kind}(keras.layers.Layer):"):
             words = [f'name="{name}"'] if self._listed else []
             words += ["autocast=False"] if self._casts else []
+            if self.case.autocast:
+                words.append(f'dtype="mixed_{self.case.autocast}"')
+                self.wrote("autocast")
             if owned or words:
                 with code.indent(f"def __init__({', '.join(['self', *owned])}):"):
                     code(f"super().__init__({', '.join(words)})")
@@ -377,6 +388,7 @@ class Spelling(Base):
         return place if loss.reduction == "none" else f"ops.{loss.reduction}({place})"
 
     def write_gradients(self) -> None:
+        self.backend.write_before(self)
         self._write_step()
         self._write_return("[loss]")
 
@@ -384,6 +396,7 @@ class Spelling(Base):
         code, case = self.code, self.case
         trained = ", ".join(f'"{p.name}"' for p in case.parameters if p.gradient)
         code("losses = []")
+        self.backend.write_before(self)
         with code.indent(f"for _ in range({case.procedure.steps}):"):
             self._write_step()
             with code.indent(f"for name in ({trained},):"):
@@ -415,3 +428,7 @@ class Spelling(Base):
         if kind == "train":
             results.append(f'"parameters": {self.chosen(case.parameters)}')
         self.code(f"return {{{', '.join(results)}{self.state_entry()}}}")
+
+
+class Fit(models.Models, Spelling):  # type: ignore[misc]
+    """Writes one case for `fit-…`."""

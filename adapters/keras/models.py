@@ -1,0 +1,266 @@
+"""How `fit-…` writes a case: a model of Keras' own layers, compiled with SGD and trained by `fit`.
+
+The layers of a region are constructed inside `keras.RematScope`, all others outside. What there is no
+layer for is an operation of `keras.ops` in the graph of the model, to which the scope applies, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+from conformance.case import Again, Array, Node, Ref, Region, Statement
+from conformance.emit import FORWARD
+from conformance.emit import Spelling as Base
+from conformance.errors import AdapterError
+from conformance.program import Site
+
+#: `fit` hands out neither the last step's output nor its gradients: a metric and an optimizer keep them.
+KEPT = """
+    class LastOutput(keras.metrics.Metric):
+        def __init__(self, shape):
+            super().__init__(name="output")
+            self.last = self.add_variable(shape, "zeros")
+
+        def update_state(self, y_true, y_pred, sample_weight=None):
+            self.last.assign(y_pred)
+
+        def result(self):
+            return ops.convert_to_tensor(self.last)
+
+
+    class SGD(keras.optimizers.SGD):
+        def build(self, variables):
+            super().build(variables)
+            self.last = self.add_optimizer_variables(variables, "gradient")
+
+        def update_step(self, gradient, variable, learning_rate):
+            self.assign(self.last[self._get_variable_index(variable)], gradient)
+            super().update_step(gradient, variable, learning_rate)
+    """
+
+#: Layers without weights: their names, and how they are constructed out of an operation's options.
+WEIGHTLESS: Mapping[str, str] = {
+    "relu": 'Activation("relu")',
+    "gelu": 'Activation("gelu")',
+    "tanh": 'Activation("tanh")',
+    "sigmoid": 'Activation("sigmoid")',
+    "dropout": "Dropout({p})",
+    "max_pool2d": 'MaxPooling2D({size}, data_format="channels_first")',
+    "avg_pool2d": 'AveragePooling2D({size}, data_format="channels_first")',
+    "reshape": "Reshape({inner})",
+}
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer with weights.
+
+    `words` construct it, `takes` is the argument of the operation that it is called on, `weights` are
+    pairs of another argument and the name of the weight, in the order of `set_weights`; `axes` has, by
+    argument, the permutation that makes the case's array from the weight.
+    """
+
+    name: str
+    takes: str
+    weights: Sequence[tuple[str, str]]
+    axes: Mapping[str, tuple[int, ...]]
+
+
+LAYERS: Mapping[str, Layer] = {
+    "linear": Layer("Dense", "x", (("w", "kernel"), ("b", "bias")), {"w": (1, 0)}),
+    "matmul": Layer("Dense", "a", (("b", "kernel"),), {}),
+    "conv2d": Layer("Conv2D", "x", (("w", "kernel"),), {"w": (3, 2, 0, 1)}),
+    "batch_norm": Layer(
+        "BatchNormalization",
+        "x",
+        (
+            *(("gamma", "gamma"), ("beta", "beta")),
+            *(("running_mean", "moving_mean"), ("running_var", "moving_variance")),
+        ),
+        {},
+    ),
+    "layer_norm": Layer("LayerNormalization", "x", (("gamma", "gamma"), ("beta", "beta")), {}),
+    "embedding": Layer("Embedding", "indices", (("table", "embeddings"),), {}),
+}
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A weight of the model: the array of the case that it starts from, its path in the model, and the
+    permutation that makes the one from the other."""
+
+    array: str
+    path: str
+    axes: tuple[int, ...]
+
+    def given(self) -> str:
+        """The weight's first value, made from the array."""
+        return self._permuted(self.array, tuple(self.axes.index(n) for n in range(len(self.axes))))
+
+    def taken(self, source: str) -> str:
+        """What the dict `source` has at the weight's path, with the axes of the array."""
+        return self._permuted(f'{source}["{self.path}"]', self.axes)
+
+    def _permuted(self, array: str, axes: tuple[int, ...]) -> str:
+        if not axes:
+            return array
+        return f"ops.transpose({array}{'' if axes == (1, 0) else f', {axes}'})"
+
+
+class Models(Base):
+    """Writes `plain` and `recomputed` as functions that make a model, and `run` as its training."""
+
+    procedures_written = ("train",)
+    #: The mode of the scope, where it is not `full`.
+    _mode: str
+    #: The weights of each layer, by the layer's name.
+    _weights: dict[str, list[Weight]]
+
+    def write_helpers(self) -> None:
+        self.code(KEPT)
+        self.code("\n")
+
+    def tensor(self, array: Array, source: str) -> str:
+        return f"np.{array.dtype}({source})"
+
+    # -- the model -----------------------------------------------------------------------------
+
+    def write_forward(self, path: str) -> None:
+        code, case = self.code, self.case
+        (given,) = case.inputs
+        assert isinstance(given, Array)
+        assert isinstance(case.outputs, Ref)
+        self.path = path
+        weights: dict[str, list[Weight]] = {}
+        self._weights = weights
+        with code.indent(f"def {path}({', '.join(case.names())}):"):
+            dtype = "" if given.dtype == "float32" else f', dtype="{given.dtype}"'
+            code(f"start = {given.name} = keras.Input({given.name}.shape[1:]{dtype})")
+            self.write_nodes(case.program, "")
+            code(f"model = keras.Model(start, {case.outputs.name})")
+            for layer, listed in weights.items():
+                values = ", ".join(weight.given() for weight in listed)
+                code(f'model.get_layer("{layer}").set_weights([{values}])')
+            code("return model")
+        code("\n")
+        if case.autocast:
+            self.wrote("autocast")
+
+    def write_nodes(self, nodes: Iterable[Node], region: str) -> None:
+        for node in nodes:
+            if isinstance(node, Statement):
+                self.write_statement(node, region)
+                continue
+            if isinstance(node, Again):
+                raise AdapterError(f"{self.variant.id} does not spell a further call of a region")
+            head = f'with keras.RematScope(mode="{self._mode or "full"}"):'
+            with self.code.indent(head) if self.path == "recomputed" else nullcontext():
+                self.write_nodes(node.body, node.name)
+
+    def write_statement(self, statement: Statement, region: str) -> None:
+        site = Site("statement", self.path, region, statement.label, statement.op)
+        self.code(f"{', '.join(statement.targets)} = {self.called_layer(statement)}", site)
+
+    def recompute(self, region: Region) -> str:
+        raise AdapterError(f"{self.variant.id} calls no region")
+
+    def called_layer(self, statement: Statement) -> str:
+        """A layer, constructed and called; an operation of `keras.ops` where there is no layer."""
+        call = self.spelled(statement)
+        layer = LAYERS.get(statement.op)
+        read = {**call.options, "inner": tuple(call.options.get("shape", (0,)))[1:]}  # type: ignore[arg-type]
+        policy = [f'dtype="mixed_{self.case.autocast}"'] if self.case.autocast else []
+        if layer is not None:
+            constructed = self._constructed(layer, statement, [*self._words(statement), *policy])
+            return f"keras.layers.{constructed}({call.arguments[layer.takes]})"
+        if statement.op not in WEIGHTLESS:
+            return self.expression(statement)
+        constructed = WEIGHTLESS[statement.op].format(**read)
+        if policy:
+            constructed = f"{constructed.removesuffix(')')}, {policy[0]})"
+        return f"keras.layers.{constructed}({call.arguments['x']})"
+
+    def _constructed(self, layer: Layer, statement: Statement, words: list[str]) -> str:
+        """The construction of a layer with weights, which is named after the statement."""
+        name, given = statement.label, self._given(statement)
+        self._weights[name] = [
+            Weight(given[argument].name, f"{name}/{weight}", layer.axes.get(argument, ()))
+            for argument, weight in layer.weights
+        ]
+        return f"{layer.name}({', '.join([*words, f'name={name!r}'])})"
+
+    def _given(self, statement: Statement) -> dict[str, Array]:
+        """The arrays that a statement reads as weights, by argument."""
+        layer = LAYERS[statement.op]
+        found: dict[str, Array] = {}
+        names = self.spelled(statement).arguments
+        arrays = {array.name: array for array in (*self.case.parameters, *self.case.state)}
+        for argument, _ in layer.weights:
+            array = arrays.get(names[argument])
+            if array is None:
+                raise AdapterError(f"{self.variant.id}: {names[argument]} is no weight of a layer")
+            found[argument] = array
+        return found
+
+    def _words(self, statement: Statement) -> list[str]:
+        """The arguments with which the layer of a statement is constructed."""
+        given, options = self._given(statement), self.spelled(statement).options
+        if statement.op == "linear":
+            return [str(given["w"].shape[0])]
+        if statement.op == "matmul":
+            return [str(given["b"].shape[1]), "use_bias=False"]
+        if statement.op == "embedding":
+            return [str(length) for length in given["table"].shape]
+        if statement.op == "conv2d":
+            filters, _, *size = given["w"].shape
+            found = [str(filters), str(size[0]) if len(set(size)) == 1 else str(tuple(size))]
+            found += [f"strides={options['stride']}"] if options["stride"] != 1 else []
+            found += ['padding="same"'] if options["padding"] == "same" else []
+            return [*found, "use_bias=False", 'data_format="channels_first"']
+        if statement.op == "batch_norm":
+            kept = 1 - float(options["momentum"])  # type: ignore[arg-type]
+            return ["axis=1", f"momentum={kept:g}", f"epsilon={options['eps']}"]
+        return [f"epsilon={options['eps']}"]
+
+    # -- run -----------------------------------------------------------------------------------
+
+    def write_training(self) -> None:
+        code, case = self.code, self.case
+        assert case.loss is not None
+        (given,) = case.inputs
+        place = f'values["{given.name}"]'
+        code("model = forward(**values)")
+        code(f"output = LastOutput((len({place}), *model.output_shape[1:]))")
+        code(f"optimizer = SGD({case.procedure.learning_rate})")
+        code()
+        with code.indent("def loss(y_true, y_pred):"):
+            code(f"return ops.{case.loss.reduction}(y_pred)")
+        code()
+        code("model.compile(optimizer=optimizer, loss=loss, metrics=[output])")
+        words = [
+            *(place, f"np.zeros(len({place}))", f"batch_size=len({place})"),
+            *(f"epochs={case.procedure.steps}", "shuffle=False", "verbose=0"),
+        ]
+        code(f"history = model.fit({', '.join(words)})", FORWARD)
+        code("weights = {weight.path: weight for weight in model.weights}")
+        code(
+            "gradients = {weight.path: gradient"
+            " for weight, gradient in zip(model.trainable_weights, optimizer.last)}"
+        )
+        results = [
+            '"outputs": output.last',
+            '"losses": history.history["loss"]',
+            f'"gradients": {self._taken("gradients", case.wrt)}',
+            f'"parameters": {self._taken("weights", [p.name for p in case.parameters])}',
+        ]
+        self.wrote("state")
+        if case.state:
+            results.append(f'"state": {self._taken("weights", [a.name for a in case.state])}')
+        code(f"return {{{', '.join(results)}}}")
+
+    def _taken(self, source: str, names: Iterable[str]) -> str:
+        """A dict of what `source` has of the weights that start from arrays of these names."""
+        places = {weight.array: weight for layer in self._weights.values() for weight in layer}
+        return "{" + ", ".join(f'"{name}": {places[name].taken(source)}' for name in names) + "}"
