@@ -20,8 +20,8 @@ ADJACENT = (
 )
 
 
-def reruns(program: str, words: str) -> dict[str, tuple[int, ...]]:
-    found = expect(case(program), "minimal", saves={"tanh": "out", "region": words}).executions
+def reruns(program: str, words: str, discipline: str = "minimal") -> dict[str, tuple[int, ...]]:
+    found = expect(case(program), discipline, saves={"tanh": "out", "region": words}).executions
     return {
         label: allowed.counts for (_, label, phase), allowed in found.items() if phase == "rerun"
     }
@@ -67,6 +67,24 @@ def test_the_compiler_may_go_through_what_is_cheap() -> None:
     program = "r(x):\n  y = matmul(x, w1)\ns = add(x, y)\nz = multiply(s, s)"
     assert reruns(program, "flat anew")["y"] == (0,)
     assert reruns(program, "flat anew cheap")["y"] == (0, 1)
+
+
+def test_a_compiled_region_that_runs_again_has_a_backward_graph_of_its_own() -> None:
+    """Measured in PyTorch: checkpoint runs the compiled function again, and its backward graph makes
+    again what is cheap, and what it needs of a checkpoint inside."""
+    program = (
+        "ra(x):\n  h = matmul(x, w1)\n  a = sin(h)\n"
+        "  rb(a):\n    g = matmul(a, w2)\n    b = sin(g)\n  c = cos(b)\nz = multiply(c, c)"
+    )
+    words = "asked flat cheap"
+    found = reruns(program, words, "whole")
+    assert {k: found[k] for k in "hagbcz"} == {
+        **{"h": (1,), "a": (1, 2), "c": (1, 2), "z": (0,)},
+        **{"g": (1, 2), "b": (1, 2)},
+    }
+    every = expect(case(program), "whole", saves={"region": words}).executions
+    assert every["ra", "", "rerun"].counts == every["rb", "", "rerun"].counts == (1,)
+    assert reruns(program, "asked flat", "whole")["g"] == (1,)
 
 
 def test_a_compiler_that_makes_anew_what_is_cheap_keeps_only_what_is_costly() -> None:

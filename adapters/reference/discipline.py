@@ -28,6 +28,7 @@ _WORDS = {
     "second order": "the second pass may run a region again or use what the first made",
     "unused": "what no output needs may be left out",
     "cheap": "a compiler may run what is cheap again",
+    "flat": "a compiler runs again what it needs of regions inside others",
 }
 #: Operations that no compiler runs again unasked.
 COSTLY = frozenset({"matmul", "linear", "conv2d", "embedding", *RANDOM})
@@ -453,10 +454,18 @@ def executions(
     order = case.procedure.order
     cheap = {step.key for step in flow.steps() if step.statement.op not in COSTLY}
     cheap |= {(region, "") for region, _ in cheap if region}
+    nested = {step.key for step in flow.steps() if len(step.chain) > 1}
     for key, seen in rerun.items():
         counts = tuple(times * n for n in seen) or (0,)
         reason = _WORDS["alternatives"] if len(counts) > 1 else ""
-        if "cheap" in saves.get("region", "").split() and key in cheap:
+        words = saves.get("region", "").split()
+        if "cheap" in words and discipline == "whole":
+            # with each rerun of a compiled region comes a backward graph of its own
+            if key[1] and (key in cheap or ("flat" in words and key in nested)):
+                more = range(max(counts) + 1, 2 * max(counts) + 1)
+                why = _WORDS["flat" if key in nested else "cheap"] if more else reason
+                counts, reason = (*counts, *more), why
+        elif "cheap" in words and key in cheap:
             more = range(max(counts) + 1, times * forward[key] + 1)
             counts, reason = (*counts, *more), _WORDS["cheap"]
         least = discipline == "minimal"

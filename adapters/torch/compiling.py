@@ -5,17 +5,29 @@ from __future__ import annotations
 IMPORTS = ("from torch._functorch import config as functorch_config",)
 BACKENDS = {
     "compiled-aot-eager": "aot_eager",
+    "compiled-eager": "eager",
     "compiled-inductor": "inductor",
     "memory-budget": "aot_eager",
 }
 
 
+#: What a region's function is decorated with where it is compiled itself.
+INSIDE = '@torch.compile(backend="aot_eager")'
+
+
+def again(procedure: str) -> list[str]:
+    """What stands in `run` where backward goes more than once through what is compiled."""
+    if procedure in ("per_output", "second_backward", "second_order", "third_order"):
+        # backward graphs give back what they are given, unless told that they run again
+        return ["functorch_config.donated_buffer = False"]
+    return []
+
+
 def lines(variant: str, procedure: str) -> list[str]:
     """What stands in `run` before the forward pass."""
     found = []
-    if procedure in ("per_output", "second_backward", "second_order", "third_order"):
-        # backward graphs give back what they are given, unless told that they run again
-        found.append("functorch_config.donated_buffer = False")
+    if BACKENDS[variant] != "eager":
+        found += again(procedure)
     if variant == "memory-budget":
         found.append("budget = 0.0 if forward is recomputed else 1.0")
         found.append("functorch_config.activation_memory_budget = budget")

@@ -114,10 +114,7 @@ class Graphs:
 
     def forget(self) -> None:
         """Forget all graphs, and have everything compiled anew."""
-        torch._dynamo.reset()
-        torch._dynamo.utils.counters.clear()
-        # it takes the code of another program that has a function of the same code, and its file
-        bytecode_transformation._cached_cleaned_instructions.cache_clear()
+        forget_compiled()
         self.compiled.clear()
         self.live.forget()
 
@@ -225,6 +222,14 @@ def executions(
     found += [Execution(name, "", "rerun", rerun[name]) for name in inner]
     found += [Execution(s.region, s.label, phase, n) for (s, phase), n in seen.items()]
     return tuple(found)
+
+
+def forget_compiled() -> None:
+    """Have Dynamo forget all that it has compiled, and why it could not."""
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    # it takes the code of another program that has a function of the same code, and its file
+    bytecode_transformation._cached_cleaned_instructions.cache_clear()
 
 
 def breaks() -> tuple[str, ...]:

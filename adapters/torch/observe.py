@@ -28,6 +28,8 @@ storages: Any = load_file(_here / "storages.py", "conformance_adapter_torch_stor
 
 #: The variants whose programs `torch.compile` compiles.
 COMPILED = ("compiled-aot-eager", "compiled-inductor", "memory-budget")
+#: Those whose kernels run one by one although the program is compiled.
+KERNELS = ("compiled-eager", "compiled-inside")
 
 
 class Dispatched(TorchDispatchMode):
@@ -110,10 +112,11 @@ class Observer(Base):
     rehearsals = 0  # an eager kernel keeps nothing from run to run
 
     def __new__(cls, variant: str) -> Observer:
-        if variant not in COMPILED:
+        if variant not in (*COMPILED, *KERNELS):
             return super().__new__(cls)
         # Imported where it is needed: Dynamo takes as long as PyTorch itself.
-        module = load_file(_here / "compiled.py", "conformance_adapter_torch_compiled")
+        name = "compiled" if variant in COMPILED else "kernels"
+        module = load_file(_here / f"{name}.py", f"conformance_adapter_torch_{name}")
         kind: type[Observer] = module.observer(cls)
         return super().__new__(kind)
 

@@ -349,8 +349,38 @@ class Compiled(Spelling):
             self.code(self.seeding.format(seed=seed))
 
 
+class CompiledEager(selective.Policies, Compiled):  # type: ignore[misc, name-defined]
+    """Writes one case for `compiled-eager`: a policy where a region has one."""
+
+    def __init__(self, case: Case, variant: Variant) -> None:
+        super().__init__(case, variant)
+        if any(region.save for region in case.regions()):
+            self.imports = (*Compiled.imports, *selective.IMPORTS)
+
+    def options(self, region: Region) -> list[str]:
+        found: list[str] = super().options(region)
+        return found if region.save else [o for o in found if not o.startswith("context_fn")]
+
+
+class Inside(Compiled):
+    """Writes one case for `compiled-inside`: the functions of regions are compiled, in both paths.
+    What stands in a region is compiled with it."""
+
+    def write_compiling(self) -> None:
+        for line in compiled.again(self.case.procedure.kind):
+            self.code(line)
+
+    def write_region(self, region: Region) -> None:
+        outermost = {node.name for node in self.case.program if isinstance(node, Region)}
+        if region.name in outermost:
+            self.code(compiled.INSIDE)
+        super().write_region(region)
+
+
 OTHERS: Mapping[str, type[Spelling]] = {
     **dict.fromkeys(compiled.BACKENDS, Compiled),
+    "compiled-eager": CompiledEager,
+    "compiled-inside": Inside,
     "selective": Selective,
     "sequential": Sequential,
     "wrapper": Wrapper,

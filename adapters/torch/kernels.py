@@ -1,0 +1,358 @@
+"""The observer of compiled variants whose kernels run one by one: a dispatch mode, as eagerly.
+
+Dynamo traces the program, and what it hands to the backend runs as it is. A dispatch mode that leaves
+the compiler alone (`ignore_compile_internals`) sees every operation that reaches a kernel. The line of
+the program comes from the node that is running: of a graph's own code, which says which line is
+which node's, or of the interpreter that runs a checkpointed part of a graph.
+"""
+
+from __future__ import annotations
+
+import ast
+import gc
+import itertools
+import re
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import torch
+from torch._dynamo.backends import common, registry
+from torch.fx import GraphModule, Interpreter, Node
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from conformance.adapter import load_file
+from conformance.observation import Execution, Observation, Phase, Run
+from conformance.program import Program, Site
+from conformance.worker.observer import Meter
+from conformance.worker.observer import Observer as Base
+from conformance.worker.threads import entering
+from conformance.worker.trace import Trace
+
+_here = Path(__file__).parent
+graphs: Any = load_file(_here / "graphs.py", "conformance_adapter_torch_graphs")
+storages: Any = load_file(_here / "storages.py", "conformance_adapter_torch_storages")
+
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+_RUN_NODE = Interpreter.run_node.__code__
+#: Hooks of checkpoint detach what they hand out, on whatever line that happens; a cast is autocast's,
+#: which keeps what it has cast for later.
+_BESIDE = frozenset({torch.ops.aten.detach.default, torch.ops.aten.alias.default})
+_CAST = torch.ops.aten._to_copy.default
+#: A statement, and the lines of the program that led to it, the outermost first.
+Statement = tuple[Site, tuple[int, ...]]
+#: The same, and whether a backward graph does its work.
+Place = tuple[Site, tuple[int, ...], bool]
+
+
+@dataclass(eq=False)
+class Graphs:
+    """The graphs that are handed to backends: which line of their code is which node's."""
+
+    #: By the file of a graph's code: the nodes, by the number of a line.
+    nodes: dict[str, Mapping[int, Node]] = field(default_factory=dict)
+    #: The files that are the code of backward graphs.
+    backward: set[str] = field(default_factory=set)
+    #: The checkpointed parts of graphs, each with the node that runs it.
+    bodies: dict[GraphModule, Node] = field(default_factory=dict)
+    #: How often a graph of any kind was called.
+    calls: int = 0
+    _places: dict[Node, Statement | None] = field(default_factory=dict)
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Know the graphs that are compiled inside the `with`, and count what calls them."""
+        eager, simplified = registry.lookup_backend("eager"), common.aot_module_simplified
+
+        def called_eagerly(module: Any, inputs: Any, **options: Any) -> Any:
+            return self._counted(module, eager(module, inputs, **options))
+
+        def called(module: Any, inputs: Any, **options: Any) -> Any:
+            for name, kind in graphs.COMPILERS.items():
+                options[name] = self._noting(options[name], backward=kind == "backward")
+            return simplified(module, inputs, **options)
+
+        with (
+            mock.patch.dict(registry._COMPILER_FNS, eager=called_eagerly),
+            mock.patch.object(common, "aot_module_simplified", called),
+        ):
+            yield
+
+    def _noting(self, compiler: Callable[..., Any], *, backward: bool) -> Callable[..., Any]:
+        def compile_(module: Any, inputs: Any) -> Any:
+            call = self._counted(module, compiler(module, inputs), backward=backward)
+            call._boxed_call = True
+            return call
+
+        return compile_
+
+    def _counted(self, module: Any, call: Callable[..., Any], *, backward: bool = False) -> Any:
+        self._know(module, backward=backward)
+
+        def run(*arguments: Any) -> Any:
+            self.calls += 1
+            return call(*arguments)
+
+        return run
+
+    def _know(self, module: torch.nn.Module, *, backward: bool) -> None:
+        for part in module.modules():
+            if isinstance(part, GraphModule):
+                if isinstance(part, torch.fx._lazy_graph_module._LazyGraphModule):
+                    part.real_recompile()
+                code, nodes = type(part).forward.__code__, list(part.graph.nodes)
+                if backward:
+                    self.backward.add(code.co_filename)
+                self.nodes[code.co_filename] = {
+                    code.co_firstlineno + line: nodes[number]
+                    for line, number in part._lineno_map.items()
+                    if number is not None
+                }
+                for node in nodes:
+                    if node.target is torch.ops.higher_order.tag_activation_checkpoint:
+                        self.bodies[getattr(part, str(node.args[0].target))] = node
+
+    def forget(self) -> None:
+        """Forget all graphs, and have everything compiled anew."""
+        graphs.forget_compiled()
+        self.nodes.clear()
+        self.backward.clear()
+        self.bodies.clear()
+        self._places.clear()
+
+    @contextmanager
+    def entries(self, trace: Trace) -> Iterator[Counter[tuple[str, Phase]]]:
+        """Count how often each region is entered that is a part of a graph: an interpreter runs it."""
+        found: Counter[tuple[str, Phase]] = Counter()
+        own, regions = Interpreter.run, _regions(trace.program)
+
+        def run(interpreter: Interpreter, *arguments: Any, **options: Any) -> Any:
+            called_by = self.bodies.get(interpreter.module)
+            if called_by is not None:
+                depth = len(_lines(called_by, trace.program))
+                inside = (_lines(n, trace.program)[depth:] for n in interpreter.module.graph.nodes)
+                first = next((lines[0] for lines in inside if lines), 0)
+                found[regions.get(first, ""), trace.phase] += 1
+            return own(interpreter, *arguments, **options)
+
+        with mock.patch.object(Interpreter, "run", run):
+            yield found
+
+    def place(self, program: Program) -> Place | None:
+        """Where the operation that is running now comes from; `None` for one of the gradient's."""
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None:
+            code = frame.f_code
+            if code is _RUN_NODE:
+                return _placed(self._statement(frame.f_locals["n"], program), backward=False)
+            if code.co_filename in self.nodes:
+                node = self.nodes[code.co_filename].get(frame.f_lineno)
+                found = None if node is None else self._statement(node, program)
+                return _placed(found, backward=code.co_filename in self.backward)
+            if code.co_filename == program.file:
+                site = program.lines.get(frame.f_lineno)
+                if site is not None:
+                    own = (site, (frame.f_lineno,)) if site.kind == "statement" else None
+                    return _placed(own, backward=False)
+            frame = frame.f_back
+        return None
+
+    def _statement(self, node: Node, program: Program) -> Statement | None:
+        if node not in self._places:
+            self._places[node] = _statement(node, program)
+        return self._places[node]
+
+
+def _placed(statement: Statement | None, *, backward: bool) -> Place | None:
+    return None if statement is None else (*statement, backward)
+
+
+def _statement(node: Node, program: Program) -> Statement | None:
+    """The statement whose work a node does."""
+    if node.meta.get("partitioner_tag") == "is_backward":
+        return None
+    lines = _lines(node, program)
+    while lines:
+        site = program.lines.get(lines[-1])
+        if site is not None and site.kind == "statement":
+            return site, tuple(lines)
+        lines.pop()  # a helper function belongs to the statement that calls it
+    return None
+
+
+def _lines(node: Node, program: Program) -> list[int]:
+    """The lines of the program that led to a node, the outermost first. What puts random state aside
+    around a node has none, and what it gives has those of the node."""
+    told = (one.meta.get("stack_trace") for one in (node, *node.users))
+    frames = _FRAME.findall(next(filter(None, told), ""))
+    return [int(number) for file, number in frames if file == program.file]
+
+
+def _regions(program: Program) -> Mapping[int, str]:
+    """The innermost region whose function has a line, by line."""
+    found: dict[int, str] = {}
+    for node in ast.walk(ast.parse(program.text)):  # outer ones come first
+        site = program.lines.get(node.lineno) if isinstance(node, ast.FunctionDef) else None
+        if isinstance(node, ast.FunctionDef) and site is not None and site.kind == "region":
+            found |= dict.fromkeys(range(node.lineno, (node.end_lineno or 0) + 1), site.region)
+    return found
+
+
+class Dispatched(TorchDispatchMode):
+    """Notes every operation that reaches a kernel with the statement whose work it is, and knows the
+    storages that it puts out."""
+
+    # What a compiler puts around operations that draw is an operator of its own.
+    supports_higher_order_operators = True
+
+    def __init__(self, trace: Trace | None, live: Any, known: Graphs) -> None:
+        super().__init__()
+        self.trace, self.live, self.known = trace, live, known
+        self.seen: dict[tuple[Place, Phase], Counter[Any]] = defaultdict(Counter)
+        #: What the first execution of a statement dispatched, and in which call of a graph.
+        self.whole: dict[Statement, tuple[int, Counter[Any]]] = {}
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        return True
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        if self.trace is not None and func not in _BESIDE:
+            wrapped = (one for one in args if isinstance(one, torch._ops.OpOverload))
+            self._note(next(wrapped, func), self.trace)
+        result = func(*args, **(kwargs or {}))
+        self.live.know(result)
+        return result
+
+    def _note(self, func: Any, trace: Trace) -> None:
+        place = self.known.place(trace.program)
+        if place is None:
+            return
+        self.seen[place, trace.phase][func] += 1
+        if trace.phase == "forward":
+            call, operations = self.whole.setdefault(place[:2], (self.known.calls, Counter()))
+            if call == self.known.calls:
+                operations[func] += 1
+
+    def counts(self) -> tuple[Mapping[tuple[Site, Phase], int], Counter[tuple[str, Phase]]]:
+        """Executions of each statement, those that dispatched all that its first one did; and of each
+        region, as often as a forward graph enters it: as its busiest statement does, on each way that
+        leads to it."""
+        found: Counter[tuple[Site, Phase]] = Counter()
+        ways: Counter[tuple[str, Phase, tuple[int, ...]]] = Counter()
+        owners = {} if self.trace is None else _regions(self.trace.program)
+        phases: tuple[Phase, Phase] = ("forward", "rerun")
+        for (site, lines), (_, operations) in self.whole.items():
+            whole = {op: n for op, n in operations.items() if op is not _CAST} or operations
+            for phase, backward in itertools.product(phases, (False, True)):
+                seen = self.seen.get(((site, lines, backward), phase), Counter())
+                count = min(seen[op] // n for op, n in whole.items())
+                found[site, phase] += count
+                for depth, line in enumerate(() if backward else lines):
+                    way = owners.get(line, ""), phase, lines[:depth]
+                    ways[way] = max(ways[way], count)
+        regions: Counter[tuple[str, Phase]] = Counter()
+        for (region, phase, _), count in ways.items():
+            regions[region, phase] += count
+        return dict(found), regions
+
+
+class Kernels(Base if TYPE_CHECKING else object):
+    """What differs where the program is traced by Dynamo, and its kernels run one by one.
+
+    A function is compiled once, in the pass that looks at values, and later passes run the same code.
+    Where Dynamo breaks the graph, a region may run as Python or in parts, and how often is not told.
+    """
+
+    methods: Mapping[str, str] = {
+        "executions": "TorchDispatchMode, operations by the program line of the node that runs",
+        "randomness": "gradients under one seed",
+        "retained memory": "TorchDispatchMode, live storages",
+        "peak memory": "TorchDispatchMode, live storages after each operation",
+        "release": "TorchDispatchMode, live storages",
+    }
+
+    _graphs = Graphs()
+
+    def __init__(self, variant: str) -> None:
+        super().__init__(variant)
+        self._unobserved: dict[str, str] = {}
+
+    def observe(self, program: Program) -> Observation:
+        self._graphs.forget()
+        with torch._functorch.config.patch(donated_buffer=True), self._graphs.watched():
+            found = super().observe(program)
+        self._graphs.forget()
+        return found
+
+    def run(
+        self, program: Program, module: ModuleType, path: str, unobserved: dict[str, str]
+    ) -> Run:
+        self._unobserved = unobserved
+        return super().run(program, module, path, unobserved)
+
+    def values(self, program: Program, module: ModuleType, forward: Callable[..., Any]) -> Run:
+        run = super().values(program, module, forward)
+        for reason in graphs.breaks()[:1]:
+            told = f"a graph break left parts of the program to Python: {reason}"
+            self._unobserved["executions"] = told
+        return run
+
+    def count(
+        self,
+        program: Program,
+        module: ModuleType,
+        forward: Callable[..., Any],
+        run: Run,
+        meter: Meter | None = None,
+    ) -> Run:
+        """Executions by the operations that nodes of graphs dispatch, and no draws: a compiled region
+        has no variables to read them from."""
+        trace = Trace(program, on_phase=None if meter is None else meter.on_phase)
+        watched = self._graphs.entries(trace), self._dispatched(trace)
+        with trace.active(), watched[0] as entered, watched[1] as mode:
+            module.run(forward)
+            if meter is not None:
+                meter.finish()
+            self.settle()
+            seen, regions = mode.counts()
+        if not seen:
+            raise RuntimeError(f"no statement of {program.case} reached a kernel")
+        parts = {region for region, _ in entered}  # an interpreter tells more than what it runs
+        regions = entered + Counter({k: n for k, n in regions.items() if k[0] not in parts})
+        phases: tuple[Phase, Phase] = ("forward", "rerun")
+        inner = program.inner_regions(forward.__name__)
+        found = [Execution(name, "", p, regions[name, p]) for name in inner for p in phases]
+        found += [Execution(s.region, s.label, phase, n) for (s, phase), n in seen.items()]
+        return replace(run, executions=tuple(found))
+
+    @contextmanager
+    def _dispatched(self, trace: Trace | None) -> Iterator[Dispatched]:
+        gc.collect()
+        self._live = storages.Storages()
+        mode = Dispatched(trace, self._live, self._graphs)
+        try:
+            with mode, entering(lambda: mode):
+                yield mode
+        finally:
+            self._live = None
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        with self._dispatched(None):
+            yield
+
+
+@cache
+def observer(eager: type[Base]) -> type[Base]:
+    """The observer of programs that are compiled and run kernel by kernel, over that of eager ones."""
+    return type("KernelsObserver", (Kernels, eager), {})
