@@ -9,6 +9,7 @@ Graphs are noted while they are compiled, and counted each time they run.
 from __future__ import annotations
 
 import re
+import weakref
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -39,6 +40,8 @@ COMPILERS: Mapping[str, Kind] = {
 }
 #: What autograd puts beside an operation to keep its result: no work of the statement.
 _BESIDE = frozenset({"detach", "alias"})
+#: What gives a part of a result, or the same elements in another form.
+_FORMS = frozenset({"getitem", "view", "_unsafe_view"})
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 #: Operations whose gradient keeps something besides arguments and result: making any part of them
 #: again makes that.
@@ -102,9 +105,12 @@ class Graphs:
 
             def run(arguments: list[Any]) -> Any:
                 graph.runs += 1
-                given = {_storage(value) for value in arguments if isinstance(value, torch.Tensor)}
+                tensors = [value for value in arguments if isinstance(value, torch.Tensor)]
+                given = {_storage(t): weakref.ref(t.untyped_storage()) for t in tensors}
+                del tensors
                 results = call(arguments)
-                self.live.know(results, given)
+                # What was given may be freed in there, and its address be that of a result.
+                self.live.know(results, {k for k, r in given.items() if r() is not None})
                 return results
 
             run._boxed_call = True  # type: ignore[attr-defined]
@@ -163,9 +169,9 @@ def statements_in(graph: Graph, program: Program) -> Mapping[tuple[Site, Place],
 
 
 def _work(nodes: Iterable[Noted]) -> tuple[str, ...]:
-    """The nodes that do work; the parts of a result where what makes them tells of no line."""
+    """The nodes that do work; other forms of a result, and its parts, where there is nothing else."""
     nodes = [node for node in nodes if node.target not in _BESIDE]
-    own = [node.name for node in nodes if node.target != "getitem"]
+    own = [node.name for node in nodes if node.target not in _FORMS]
     return tuple(own or [node.name for node in nodes])
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from conformance.case import Again, Region, Statement, walk
 from conformance.emit import Spelling as Base
+from conformance.emit import function
 from conformance.errors import AdapterError
 
 IMPORTS = (
@@ -68,12 +69,17 @@ class Policies(Base):
 
     def write_helpers(self) -> None:
         super().write_helpers()
-        if any(not _is_listed(region) for region in self.case.regions()):
+        chosen = [region for region in self.case.regions() if not _is_listed(region)]
+        if chosen:
             self.code(KEEP_CALLS)
+            self.code("\n")
+        for region in chosen:  # in a compiled function they could not be made
+            self.code(f"{function(region.name)}_contexts = {_contexts(region)}")
+        if chosen:
             self.code("\n")
 
     def policy(self, region: Region) -> str:
-        return _contexts(region)
+        return _contexts(region) if _is_listed(region) else f"{function(region.name)}_contexts"
 
     def options(self, region: Region) -> list[str]:
         """The keywords of a region's call."""

@@ -13,6 +13,7 @@ from conformance.emit import Spelling as Base
 
 HERE = Path(__file__).parent
 compiled: Any = load_file(HERE / "compiling.py", "conformance_adapter_torch_compiling")
+method: Any = load_file(HERE / "method.py", "conformance_adapter_torch_method")
 selective: Any = load_file(HERE / "selective.py", "conformance_adapter_torch_selective")
 sequential: Any = load_file(HERE / "sequential.py", "conformance_adapter_torch_sequential")
 wrapper: Any = load_file(HERE / "wrapper.py", "conformance_adapter_torch_wrapper")
@@ -204,17 +205,21 @@ class Spelling(Base):
         name = self.variant.name
         outer, inner = REENTRANT.get(name, (False, False))
         reentrant = inner if self.within else outer
-        found = [] if name == "defaults" else [f"use_reentrant={reentrant}"]
+        found = [] if name in ("defaults", "method") else [f"use_reentrant={reentrant}"]
         if not reentrant and (name in REENTRANT or name == "non-reentrant-whole"):
             found.append("early_stop=False")
-        if not region.preserve_rng:
-            found.append("preserve_rng_state=False")
-        return found
+        return found + self.option(region, "preserve_rng", "preserve_rng_state")
 
     # -- run -----------------------------------------------------------------------------------
 
     def write_compiling(self) -> None:
         """The lines that have `forward` compiled; none where it runs eagerly."""
+
+    def write_after(self) -> None:
+        super().write_after()
+        if self.case.procedure.after == "backward":
+            self._write_forward()
+            self.code("loss.backward()", BACKWARD)
 
     def write_inference(self) -> None:
         self.write_compiling()
@@ -244,6 +249,7 @@ class Spelling(Base):
             self._write_functional()
             return
         self.write_compiling()
+        self.write_after()
         self._write_forward()
         self.write_between()
         results = ['"outputs": outputs', '"losses": [loss]', '"gradients": gradients']
@@ -327,16 +333,36 @@ class Sequential(sequential.Sequences, Spelling):  # type: ignore[misc, name-def
     imports = (*Spelling.imports, *sequential.IMPORTS)
 
 
-class Wrapper(wrapper.Modules, Spelling):  # type: ignore[misc, name-defined]
-    """Writes one case for `wrapper`."""
+class Wrapper(wrapper.Modules, selective.Policies, Spelling):  # type: ignore[misc, name-defined]
+    """Writes one case for `wrapper`: a policy where a region has one."""
 
     imports = (*Spelling.imports, *wrapper.IMPORTS)
 
+    def __init__(self, case: Case, variant: Variant) -> None:
+        super().__init__(case, variant)
+        if self.own is None and any(region.save for region in case.regions()):
+            self.imports = (*self.imports, *selective.IMPORTS)
 
-class Compiled(Spelling):
-    """Writes one case for a variant that compiles."""
+
+class Method(method.Methods, Spelling):  # type: ignore[misc, name-defined]
+    """Writes one case for `method`."""
+
+    imports = (*Spelling.imports, *method.IMPORTS)
+
+
+class Compiled(selective.Policies, Spelling):  # type: ignore[misc, name-defined]
+    """Writes one case for a variant that compiles: a policy where a region has one."""
 
     imports = (*Spelling.imports, *compiled.IMPORTS)
+
+    def __init__(self, case: Case, variant: Variant) -> None:
+        super().__init__(case, variant)
+        if any(region.save for region in case.regions()):
+            self.imports = (*self.imports, *selective.IMPORTS)
+
+    def options(self, region: Region) -> list[str]:
+        found: list[str] = super().options(region)
+        return found if region.save else [o for o in found if not o.startswith("context_fn")]
 
     def write_compiling(self) -> None:
         for line in compiled.lines(self.variant.name, self.case.procedure.kind):
@@ -347,19 +373,6 @@ class Compiled(Spelling):
         if self.case.sources() == {"numpy"}:
             # compiled code draws NumPy's numbers from PyTorch's generator
             self.code(self.seeding.format(seed=seed))
-
-
-class CompiledEager(selective.Policies, Compiled):  # type: ignore[misc, name-defined]
-    """Writes one case for `compiled-eager`: a policy where a region has one."""
-
-    def __init__(self, case: Case, variant: Variant) -> None:
-        super().__init__(case, variant)
-        if any(region.save for region in case.regions()):
-            self.imports = (*Compiled.imports, *selective.IMPORTS)
-
-    def options(self, region: Region) -> list[str]:
-        found: list[str] = super().options(region)
-        return found if region.save else [o for o in found if not o.startswith("context_fn")]
 
 
 class Inside(Compiled):
@@ -379,8 +392,8 @@ class Inside(Compiled):
 
 OTHERS: Mapping[str, type[Spelling]] = {
     **dict.fromkeys(compiled.BACKENDS, Compiled),
-    "compiled-eager": CompiledEager,
     "compiled-inside": Inside,
+    "method": Method,
     "selective": Selective,
     "sequential": Sequential,
     "wrapper": Wrapper,

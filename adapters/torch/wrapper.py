@@ -94,8 +94,10 @@ class Modules(Base):
         module = "None" if region.block == "invalid" else module
         if self.own is not None:
             return self.own_transform(module, region)
-        options = "" if region.preserve_rng else ", preserve_rng_state=False"
-        return f"checkpoint_wrapper({module}{options})"
+        options = self.option(region, "preserve_rng", "preserve_rng_state")
+        if region.save:
+            options = [*options, f"context_fn={self.policy(region)}"]
+        return f"checkpoint_wrapper({', '.join([module, *options])})"
 
     # -- the forward pass ----------------------------------------------------------------------
 
