@@ -52,6 +52,7 @@ class Observer(Base):
     resolution = 0
 
     def __init__(self, variant: str) -> None:
+        variant = "eager" if variant == "keras-model" else variant
         super().__init__(variant)
         self._forget()
         self.methods = {
@@ -102,6 +103,9 @@ class Observer(Base):
         unobserved = {
             "retained memory": "forward and backward are one graph, no moment lies between"
         }
+        if self.variant == "xla" and program.text.count("@tf.function") > 1:
+            reason = "the instructions of two compiled functions are not told apart"
+            unobserved["executions"] = reason
         if self.variant == "loop":
             unobserved |= dict.fromkeys(
                 ("executions", "randomness"), "what runs in a loop is not told by round"

@@ -10,6 +10,7 @@ from conformance.adapter import Variant, load_file
 from conformance.case import Again, Array, Case, Generator, Loss, Region, Statement, leaves, walk
 from conformance.emit import BACKWARD, FORWARD, Writer, function
 from conformance.emit import Spelling as Base
+from conformance.operations import OF_CALLABLES
 from conformance.program import Site
 
 _here = Path(__file__).parent
@@ -41,18 +42,20 @@ class Spelling(Base):
         """
     operations: Mapping[str, Writer] = operations.OPERATIONS
 
+    #: What a module is, what it is called by, and how it is made one.
+    module, method, made = "tf.Module", "__call__", "super().__init__()"
+
     def __new__(cls, case: Case, variant: Variant) -> Spelling:
-        return super().__new__(Loop if variant.name == "loop" else cls)
+        return super().__new__({"loop": Loop, "keras-model": KerasModel}.get(variant.name, cls))
 
     def expression(self, statement: Statement) -> str:
         if statement.op == "uniform_from":
             (name,) = statement.names()
             own = [i for i in self.case.inputs if isinstance(i, Generator) and i.name == name]
             return str(operations.uniform_from(self.spelled(statement), own[0].library))
-        if statement.op != "is_unwrapped_by":
-            return super().expression(statement)
-        region = function(statement.names()[0])
-        return "True" if self.path == "plain" else f"recomputed_{region}.__wrapped__ is {region}"
+        if statement.op in OF_CALLABLES:
+            return self.of_callable(statement, "recomputed_")
+        return super().expression(statement)
 
     # -- inputs --------------------------------------------------------------------------------
 
@@ -90,20 +93,20 @@ class Spelling(Base):
         return f"tf.vectorized_map({self.tupled(function)}, ({', '.join(arguments)}))"
 
     def _write_module(self, region: Region) -> None:
-        """A `tf.Module` that owns the variables its body reads, made once."""
+        """A module that owns the variables its body reads, made once."""
         code, name = self.code, function(region.name)
         variables = {array.name for array in (*self.case.parameters, *self.case.state)}
         owned = [n for n in region.captured() if n in variables]
         kind = "".join(word.capitalize() for word in name.split("_"))
         site = Site("region", self.path, region.name, region.name)
-        with code.indent(f"class {kind}(tf.Module):"):
+        with code.indent(f"class {kind}({self.module}):"):
             with code.indent(f"def __init__({', '.join(['self', *owned])}):"):
-                code("super().__init__()")
+                code(self.made)
                 for variable in owned:
                     code(f"self.{variable} = {variable}")
             code()
             parameters = ", ".join(filter(None, ["self", self.parameters(region)]))
-            with code.indent(f"def __call__({parameters}):", site):
+            with code.indent(f"def {self.method}({parameters}):", site):
                 self.write_unpacking(region)
                 outer, self._owned = self._owned, frozenset(owned)
                 self.write_nodes(region.body, region.name)
@@ -132,27 +135,37 @@ class Spelling(Base):
         return f"@tf.function(autograph=False{compiled})"
 
     def write_gradients(self) -> None:
+        self.write_after()
         if self._one_graph:
             self._write_function()
         else:
             self._write_taped_run()
 
     def write_inference(self) -> None:
-        if self.variant.name == "eager":
-            super().write_inference()
-            return
+        self._write_inferring(FORWARD)
+        self.code(f'return {{"outputs": outputs{self.state_entry()}}}')
+
+    def write_after(self) -> None:
+        self.wrote("after")
+        if self.case.procedure.after == "inference":
+            self._write_inferring(None)
+
+    def _write_inferring(self, site: Site | None) -> None:
+        """The forward pass, with no gradient asked for; without a site what it gives is dropped."""
         code = self.code
-        if self.variant.name == "forward-function":
+        into = "outputs = " if site else ""
+        if self.variant.name == "eager":
+            code(f"{into}forward(**values)", site)
+        elif self.variant.name == "forward-function":
             self._write_forward_function()
-            code("outputs = step(values)", FORWARD)
+            code(f"{into}step(values)", site)
         else:
             code()
-            with code.indent(f"{self._decorator}\ndef step(values):"):
-                code("outputs = forward(**values)", FORWARD)
+            with code.indent(f"{self._decorator}\ndef infer(values):"):
+                code("outputs = forward(**values)", site)
                 code("return outputs")
             code()
-            code("outputs = step(values)")
-        code(f'return {{"outputs": outputs{self.state_entry()}}}')
+            code(f"{into}infer(values)")
 
     def _write_forward_function(self) -> None:
         code = self.code
@@ -316,3 +329,17 @@ class Spelling(Base):
 
 class Loop(loops.Loops, Spelling):  # type: ignore[misc, name-defined]
     """Writes one case for `loop`."""
+
+
+class KerasModel(Spelling):
+    """Writes one case for `keras-model`: modules are models of Keras, and own variables of Keras."""
+
+    imports = (*Spelling.imports, "import keras")
+    module, method = "keras.Model", "call"
+    made = "super().__init__(autocast=False)"  # else the model casts what it reads, too
+
+    def tensor(self, array: Array, source: str) -> str:
+        if array in self.case.inputs:
+            return super().tensor(array, source)
+        trainable = "" if array.gradient else ", trainable=False"
+        return f'keras.Variable({source}, dtype="{array.dtype}"{trainable})'
