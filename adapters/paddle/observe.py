@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import paddle
@@ -18,10 +21,10 @@ from paddle.jit.dy2static import program_translator
 
 from conformance.modules import load_file
 from conformance.observation import Array, Leaf, Observation, Run
-from conformance.program import Program
+from conformance.program import Program, Site
 from conformance.worker.observer import Meter
 from conformance.worker.observer import Observer as Base
-from conformance.worker.trace import executions
+from conformance.worker.trace import Trace, executions
 
 _here = Path(__file__).parent
 graphs: Any = load_file(_here / "graphs.py", "conformance_adapter_paddle_graphs")
@@ -30,6 +33,8 @@ sot: Any = load_file(_here / "sot.py", "conformance_adapter_paddle_sot")
 COMPILED, STATIC = "to-static-ast", "pir-pass"
 #: The variant that makes graphs of what it can, and leaves the rest to Python.
 MIXED = "to-static-sot"
+#: Variants whose programs are networks of Paddle's own layers.
+LAYERED = ("layers", "model-fit", "model-fit-hook")
 #: How often the profiler is asked before an observation is given up.
 ATTEMPTS = 3
 #: Variants in which graphs run, whose tensors a thread of their own frees.
@@ -37,6 +42,35 @@ GRAPHS = (COMPILED, STATIC, MIXED)
 
 #: Bytes of what a generator draws with: 312 words of 64 bits, and its place in them.
 _ENGINE = 2504
+
+
+class Layers(Trace):
+    """Follows a program, and the layers of Paddle that it makes on lines that say what they compute."""
+
+    @contextmanager
+    def active(self) -> Iterator[Trace]:
+        layer = paddle.nn.Layer
+        make, call = layer.__init__, layer.__call__
+        sites: weakref.WeakKeyDictionary[Any, Site] = weakref.WeakKeyDictionary()
+
+        def made(own: Any, *args: Any, **options: Any) -> None:
+            make(own, *args, **options)
+            site = self.made()
+            if site is not None:
+                sites[own] = site
+
+        def called(own: Any, *args: Any, **options: Any) -> Any:
+            with self.calling(sites.get(own)) as done:
+                result = call(own, *args, **options)
+                done(result)
+            return result
+
+        with (
+            mock.patch.object(layer, "__init__", made),
+            mock.patch.object(layer, "__call__", called),
+            super().active(),
+        ):
+            yield self
 
 
 class Observer(Base):
@@ -58,12 +92,15 @@ class Observer(Base):
             "peak memory": "host_memory_stat_peak_value, allocated bytes",
             "release": "host_memory_stat_current_value, allocated bytes",
         }
+        if variant in LAYERED:
+            self.tracing = Layers
+            self.methods["executions"] = "Python line trace, and calls of layers"
         self._names: Mapping[str, Any] = {}
         self._named: Callable[..., Any] | None = None  # the forward pass that they are of
         self._broken: list[Exception] = []
         self._kept: list[Mapping[str, Any]] = []
+        self.rehearsals = 0  # the passes before have filled the caches
         if variant != MIXED:  # what SOT makes of a program depends on how often it runs
-            self.rehearsals = 0  # the passes before have filled the caches
             self.together = variant not in (COMPILED, STATIC)
         if variant in (COMPILED, STATIC):
             self.methods["executions"] = "operations of the programs, and kernels launched"
@@ -255,9 +292,11 @@ class Observer(Base):
 
     # -- memory of a graph -----------------------------------------------------------------------
 
-    def _step(self, module: ModuleType) -> None:
+    def _step(self, module: ModuleType) -> Any:
         """Run the graph that the program has made once more."""
-        module.fetch(*(self._names[name] for name in ("executor", "main", "feed", "results")))
+        return module.fetch(
+            *(self._names[name] for name in ("executor", "main", "feed", "results"))
+        )
 
     def leftovers(
         self, program: Program, module: ModuleType, forward: Callable[..., Any]

@@ -17,6 +17,7 @@ from conformance.emit import Spelling as Base
 
 _here = Path(__file__).parent
 sequential: Any = load_file(_here / "sequential.py", "conformance_adapter_paddle_sequential")
+layers: Any = load_file(_here / "layers.py", "conformance_adapter_paddle_layers")
 static: Any = load_file(_here / "static.py", "conformance_adapter_paddle_static")
 #: Whether outermost regions are reentrant, and whether regions inside others are.
 REENTRANT = {
@@ -24,6 +25,7 @@ REENTRANT = {
     "hook": (False, False),
     "reentrant-around-hook": (True, False),
     "hook-around-reentrant": (False, True),
+    "model-fit-hook": (False, False),
 }
 #: For the variants that compile the forward pass, the option of `to_static`.
 FULL_GRAPH: Mapping[str, bool] = {"to-static-ast": True, "to-static-sot": False}
@@ -180,6 +182,9 @@ class Spelling(Base):
         "add_in_place": _add_in_place,
     }
 
+    def __new__(cls, case: Case, variant: Variant) -> Spelling:
+        return super().__new__(OTHERS.get(variant.name, cls))
+
     def __init__(self, case: Case, variant: Variant) -> None:
         super().__init__(case, variant)
         self.static = variant.name == "pir-pass"
@@ -233,13 +238,15 @@ class Spelling(Base):
         arguments = self.call_arguments(node)
         if self.own is not None:
             return self.own_call(block, arguments, region)
+        return f"recompute({', '.join(filter(None, [block, arguments, *self.options(region)]))})"
+
+    def options(self, region: Region) -> list[str]:
+        """The keywords of `recompute` at a call of a region."""
         options = []
         if self.variant.name in REENTRANT:
             outer, inner = REENTRANT[self.variant.name]
             options.append(f"use_reentrant={inner if self.within else outer}")
-        if not region.preserve_rng:
-            options.append("preserve_rng_state=False")
-        return f"recompute({', '.join(filter(None, [block, arguments, *options]))})"
+        return options + self.option(region, "preserve_rng", "preserve_rng_state")
 
     # -- run -----------------------------------------------------------------------------------
 
@@ -248,6 +255,12 @@ class Spelling(Base):
             static.write_inference(self)
         else:
             super().write_inference()
+
+    def write_after(self) -> None:
+        super().write_after()
+        if self.case.procedure.after == "backward":
+            self._write_forward()
+            self.code("loss.backward()", BACKWARD)
 
     def _write_forward(self) -> None:
         self.code("outputs = forward(**values)", FORWARD)
@@ -268,6 +281,7 @@ class Spelling(Base):
         if kind == "functional":
             self._write_functional()
             return
+        self.write_after()
         self._write_forward()
         self.write_between()
         results = ['"outputs": outputs', '"losses": [loss]', '"gradients": gradients']
@@ -354,3 +368,20 @@ class Spelling(Base):
 
     def _gradients(self) -> str:
         return "{" + ", ".join(f'"{n}": values["{n}"].grad' for n in self.case.wrt) + "}"
+
+
+class Layers(layers.Networks, Spelling):  # type: ignore[misc, name-defined]
+    """Writes one case for `layers`."""
+
+    imports = (*Spelling.imports, *layers.IMPORTS)
+
+
+class Fit(layers.Fits, Layers):  # type: ignore[misc, name-defined]
+    """Writes one case for `model-fit`, with either implementation."""
+
+
+OTHERS: Mapping[str, type[Spelling]] = {
+    "layers": Layers,
+    "model-fit": Fit,
+    "model-fit-hook": Fit,
+}

@@ -1,0 +1,419 @@
+"""How `layers` and `model-fit` write a case: a network of Paddle's own layers, each region one of them.
+
+A region whose statements are layers, one after the other, is a `paddle.nn.Sequential`, any other a
+class. What Paddle has no layer for is called as a function. `model-fit` has `paddle.Model` train it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from conformance.case import Again, Array, Case, Node, Ref, Region, Statement, leaves, walk
+from conformance.emit import BACKWARD, FORWARD, function
+from conformance.emit import Spelling as Base
+from conformance.errors import AdapterError
+from conformance.program import Site
+
+IMPORTS = ("from paddle import nn",)
+
+#: Layers without weights, constructed out of an operation's options.
+WEIGHTLESS: Mapping[str, str] = {
+    "relu": "ReLU()",
+    "gelu": "GELU()",
+    "tanh": "Tanh()",
+    "sigmoid": "Sigmoid()",
+    "dropout": "Dropout({p})",
+    "max_pool2d": "MaxPool2D({size})",
+    "avg_pool2d": "AvgPool2D({size})",
+    "softmax": "Softmax({axis})",
+}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A layer with weights: its name, the argument that it is called on, and for each other argument of
+    the operation the name of the weight, or of the buffer."""
+
+    name: str
+    takes: str
+    weights: Mapping[str, str]
+    buffers: Mapping[str, str]
+
+
+KINDS: Mapping[str, Kind] = {
+    "linear": Kind("Linear", "x", {"w": "weight", "b": "bias"}, {}),
+    "matmul": Kind("Linear", "a", {"b": "weight"}, {}),
+    "conv2d": Kind("Conv2D", "x", {"w": "weight"}, {}),
+    "batch_norm": Kind(
+        "BatchNorm2D",
+        "x",
+        {"gamma": "weight", "beta": "bias"},
+        {"running_mean": "_mean", "running_var": "_variance"},
+    ),
+    "layer_norm": Kind("LayerNorm", "x", {"gamma": "weight", "beta": "bias"}, {}),
+    "embedding": Kind("Embedding", "indices", {"table": "weight"}, {}),
+}
+#: A gradient that has not come is `None`.
+TURNED = """
+    def turned(array):
+        return None if array is None else array.T
+    """
+#: `fit` hands out no gradients: an optimizer keeps those of the last step.
+KEEPING = """
+    class SGD(paddle.optimizer.SGD):
+        def minimize(self, loss, **options):
+            self.gradients = [
+                None if p.grad is None else p.grad.clone() for p in self._parameter_list
+            ]
+            return super().minimize(loss, **options)
+    """
+
+
+class Networks(Base):
+    """Writes `plain` and `recomputed` as functions that make a network, given its parameters."""
+
+    def __init__(self, case: Case, variant: Any) -> None:
+        super().__init__(case, variant)
+        self._held = [array.name for array in (*case.parameters, *case.state)]
+        self._given = [value.name for value in case.inputs]
+        #: Attributes of the class whose method is being written: for each statement its layer's.
+        self._layers: Mapping[int, str] = {}
+        self._attributes: frozenset[str] = frozenset()
+        self._defined: set[str] = set()
+        #: For each array of the state that is a layer's buffer, its place from the layer around it.
+        self._buffers: dict[str, str] = {}
+        self._turned = frozenset(self._transposed())
+
+    def _transposed(self) -> Iterator[str]:
+        """Weights of `linear` and of nothing else: Paddle's layer has them transposed."""
+        uses: dict[str, set[tuple[str, str]]] = {}
+        for _, statement in self.case.statements():
+            for argument, name in self.spelled(statement).arguments.items():
+                for part in statement.names():
+                    if part == name:
+                        uses.setdefault(part, set()).add((statement.op, argument))
+        for array in self.case.parameters:
+            if uses.get(array.name) == {("linear", "w")} and self._is_layer_weight(array.name):
+                yield array.name
+
+    def _is_layer_weight(self, name: str) -> bool:
+        """Whether no region takes it as an argument: a layer has its weights from the start."""
+        calls = [n for n in walk(self.case.program) if isinstance(n, Region | Again)]
+        return not any(name in leaves(c.takes) + leaves(c.kwargs) for c in calls)
+
+    # -- inputs --------------------------------------------------------------------------------
+
+    def tensor(self, array: Array, source: str) -> str:
+        if array.name in self._turned:
+            source = f"({source}).T"
+        return super().tensor(array, source)  # type: ignore[safe-super]
+
+    def write_helpers(self) -> None:
+        super().write_helpers()
+        if self._turned:
+            self.code(TURNED)
+            self.code("\n")
+
+    def taken(self, name: str, expression: str) -> str:
+        """A parameter, or its gradient, with the axes that the case has."""
+        return f"turned({expression})" if name in self._turned else expression
+
+    def chosen(self, arrays: Iterable[Array]) -> str:
+        pairs = (f'"{a.name}": {self.taken(a.name, _value(a.name))}' for a in arrays)
+        return "{" + ", ".join(pairs) + "}"
+
+    def _gradients(self) -> str:
+        pairs = (f'"{n}": {self.taken(n, _value(n) + ".grad")}' for n in self.case.wrt)
+        return "{" + ", ".join(pairs) + "}"
+
+    # -- classes -------------------------------------------------------------------------------
+
+    def write_forward(self, path: str) -> None:
+        self.path, self._temporary = path, 0
+        name = "PlainNet" if path == "plain" else "RecomputedNet"
+        self._write_class(name, self._held, self.case.program, None)
+        with self.code.indent(f"def {path}({', '.join(self._held)}):"):
+            self.code(f"return {name}({', '.join(self._held)})")
+        self.code("\n")
+
+    def _write_class(
+        self, name: str, given: Sequence[str], nodes: Sequence[Node], region: Region | None
+    ) -> None:
+        """A layer's class, after those of the regions in it. `given` are the arguments of `__init__`."""
+        code = self.code
+        inner = [node for node in nodes if isinstance(node, Region)]
+        for node in inner:
+            if not self._is_sequence(node) and self._class(node) not in self._defined:
+                self._defined.add(self._class(node))
+                self._write_class(self._class(node), self._captured(node), node.body, node)
+        outer = self._layers, self._attributes
+        made = [s for s in nodes if isinstance(s, Statement) and self._is_layer(s, region)]
+        seen: Counter[str] = Counter()
+        layers: dict[int, str] = {}
+        for statement in made:
+            seen[statement.label] += 1
+            often = seen[statement.label]
+            layers[id(statement)] = statement.label + ("" if often == 1 else f"_{often}")
+        read = {n for s in nodes if isinstance(s, Statement) and s not in made for n in s.names()}
+        calls = [n for n in nodes if isinstance(n, Region | Again)]
+        read |= {n for c in calls for n in leaves(c.takes) + leaves(c.kwargs)}
+        own = [n for n in given if n in read | set(leaves(region.gives if region else ()))]
+        with code.indent(f"class {name}(nn.Layer):"):
+            with code.indent(f"def __init__({', '.join(['self', *given])}):"):
+                code("super().__init__()")
+                for attribute in own:
+                    code(f"self.{attribute} = {attribute}")
+                for node in nodes:
+                    if isinstance(node, Region):
+                        self._write_held(node)
+                    elif id(node) in layers:
+                        self._write_layer(f"self.{layers[id(node)]}", node)  # type: ignore[arg-type]
+            code()
+            site = None if region is None else Site("region", self.path, region.name, region.name)
+            formals = ", ".join(self._given) if region is None else self.parameters(region)
+            head = f"def forward({', '.join(filter(None, ['self', formals]))}):"
+            self._layers, self._attributes = layers, frozenset(own)
+            with code.indent(head, site):
+                if region is not None:
+                    self.write_unpacking(region)
+                self.write_nodes(nodes, "" if region is None else region.name)
+                code(f"return {self.tree(self.case.outputs if region is None else region.gives)}")
+        code("\n")
+        self._layers, self._attributes = outer
+
+    def _class(self, region: Region) -> str:
+        name = "".join(w[:1].upper() + w[1:] for w in function(region.name).split("_"))
+        inside = any(isinstance(node, Region | Again) for node in region.body)
+        return f"Recomputed{name}" if self.path == "recomputed" and inside else name
+
+    def _captured(self, region: Region) -> list[str]:
+        """What a region's layer is given when it is made."""
+        found = list(region.captured())
+        others = set(found) - set(self._held)
+        if others:
+            raise AdapterError(f"{self.variant.id}: a layer cannot hold {min(others)!r}")
+        return found
+
+    def _write_held(self, region: Region) -> None:
+        """The attribute that is a region's layer."""
+        place = f"self.{function(region.name)}"
+        if region.block == "invalid" and self.path == "recomputed":
+            return
+        if not self._is_sequence(region):
+            self.code(f"{place} = {self._class(region)}({', '.join(self._captured(region))})")
+            return
+        self.code(f"{place} = nn.Sequential()", Site("layer", self.path, region.name, ""))
+        for statement in region.body:
+            assert isinstance(statement, Statement)
+            site = Site("layer", self.path, region.name, statement.label, statement.op)
+            layer = self._constructed(statement)
+            self.code(f'{place}.add_sublayer("{statement.label}", {layer})', site)
+            self._write_weights(f"{place}.{statement.label}", statement)
+
+    def state_entries(self) -> list[str]:
+        """Buffers are the layers' own, which start as copies."""
+        found = super().state_entries()
+        regions = self.case.regions()
+        for array in self.case.state:
+            if array.name not in self._buffers:
+                continue
+            place = self._buffers[array.name]
+            around = [r for r in regions if not self._is_sequence(r) and array.name in r.captured()]
+            path = ".".join(["network", *(function(r.name) for r in around), place])
+            found.remove(f'"{array.name}": {_value(array.name)}')
+            found.append(f'"{array.name}": {path}')
+        return found
+
+    def _write_layer(self, place: str, statement: Statement) -> None:
+        self.code(f"{place} = {self._constructed(statement)}")
+        self._write_weights(place, statement)
+
+    def _write_weights(self, place: str, statement: Statement) -> None:
+        kind = KINDS.get(statement.op)
+        if kind is None:
+            return
+        given = self.spelled(statement).arguments
+        for argument, weight in kind.weights.items():
+            self.code(f"{place}.{weight} = {given[argument]}")
+        if kind.buffers:
+            pairs = [f'"{buffer}": {given[name]}' for name, buffer in kind.buffers.items()]
+            self.code(f"{place}.set_state_dict({{{', '.join(pairs)}}})")
+        for argument, buffer in kind.buffers.items():
+            self._buffers[given[argument]] = f"{place}.{buffer}".removeprefix("self.")
+
+    # -- layers --------------------------------------------------------------------------------
+
+    def _is_layer(self, statement: Statement, region: Region | None) -> bool:
+        """Whether a layer of Paddle's does a statement, with the parameters that it reads."""
+        call = self.spelled(statement)
+        if statement.op in WEIGHTLESS:
+            return call.options.get("seed") is None and isinstance(statement.arguments[0], Ref)
+        kind = KINDS.get(statement.op)
+        if kind is None:
+            return False
+        weights = [call.arguments[name] for name in (*kind.weights, *kind.buffers)]
+        shapes = {array.name: array.shape for array in (*self.case.parameters, *self.case.state)}
+        if not all(name in shapes and self._is_layer_weight(name) for name in weights):
+            return False
+        return statement.op != "linear" or call.arguments["w"] in self._turned
+
+    def _is_sequence(self, region: Region) -> bool:
+        """Whether a region's statements are layers, each called on what the last one gave."""
+        single = len(region.takes) == 1 and isinstance(region.takes[0], Ref) and not region.kwargs
+        if not single or not isinstance(region.gives, Ref) or region.signature != "plain":
+            return False
+        handed = region.takes[0].name  # type: ignore[union-attr]
+        labels = []
+        for node in region.body:
+            if not isinstance(node, Statement) or not self._is_layer(node, region):
+                return False
+            kind = KINDS.get(node.op)
+            if self.spelled(node).arguments[kind.takes if kind else "x"] != handed:
+                return False
+            handed = node.label
+            labels.append(handed)
+        return handed == region.gives.name and len(set(labels)) == len(labels)
+
+    def _constructed(self, statement: Statement) -> str:
+        """The construction of the layer that does a statement."""
+        call = self.spelled(statement)
+        if statement.op in WEIGHTLESS:
+            return f"nn.{WEIGHTLESS[statement.op].format(**call.options)}"
+        kind = KINDS[statement.op]
+        arrays = {array.name: array for array in (*self.case.parameters, *self.case.state)}
+        shape = arrays[call.arguments[next(iter(kind.weights))]].shape
+        if statement.op == "linear":
+            words = [str(shape[1]), str(shape[0])]
+        elif statement.op == "matmul":
+            words = [str(shape[0]), str(shape[1]), "bias_attr=False"]
+        elif statement.op == "conv2d":
+            size = str(shape[2]) if shape[2] == shape[3] else str(shape[2:])
+            words = [str(shape[1]), str(shape[0]), size]
+            words += [f"stride={call.options['stride']}"] if call.options["stride"] != 1 else []
+            words += ['padding="same"'] if call.options["padding"] == "same" else []
+            words.append("bias_attr=False")
+        elif statement.op == "batch_norm":
+            momentum = call.options["momentum"]
+            assert isinstance(momentum, float)
+            # Paddle's momentum is the share of the old value that is kept.
+            words = [str(shape[0]), f"momentum={round(1 - momentum, 12)}"]
+            words.append(f"epsilon={call.options['eps']}")
+        elif statement.op == "layer_norm":
+            words = [str(shape[0]), f"epsilon={call.options['eps']}"]
+        else:
+            words = [str(length) for length in shape]
+        return f"nn.{kind.name}({', '.join(words)})"
+
+    # -- the forward pass ----------------------------------------------------------------------
+
+    def name(self, name: str) -> str:
+        return f"self.{name}" if name in self._attributes else name
+
+    def expression(self, statement: Statement) -> str:
+        layer = self._layers.get(id(statement))
+        if layer is None:
+            return super().expression(statement)
+        kind = KINDS.get(statement.op)
+        given = self.spelled(statement).arguments[kind.takes if kind else "x"]
+        return f"self.{layer}({given})"
+
+    def write_region(self, region: Region) -> None:
+        """Nothing: a region's layer is made with the one around it."""
+
+    def again(self, node: Again) -> str:
+        return self.recompute(self.region_named(node.region))
+
+    def called(self, node: Region | Again, callee: str, region: Region) -> str:
+        place = f"self.{function(region.name)}"
+        if self.path == "plain":
+            return f"{place}({self.call_arguments(node)})"
+        block = "None" if region.block == "invalid" else place
+        words = [block, self.call_arguments(node), *self.options(region)]  # type: ignore[attr-defined]
+        return f"recompute({', '.join(filter(None, words))})"
+
+    # -- run -----------------------------------------------------------------------------------
+
+    def write_gradients(self) -> None:
+        self._write_network()
+        super().write_gradients()
+
+    def write_inference(self) -> None:
+        self._write_network()
+        super().write_inference()
+
+    def write_training(self) -> None:
+        self._write_network()
+        super().write_training()
+
+    def _write_network(self) -> None:
+        self.code(f"network = forward({', '.join(map(_value, self._held))})")
+
+    def _write_forward(self) -> None:
+        given = ", ".join(map(_value, self._given))
+        self.code(f"outputs = network({given})", FORWARD)
+        self.code(f"loss = {self.loss_expression()}")  # type: ignore[attr-defined]
+
+
+class Fits(Networks):
+    """Writes `run` as a training by `paddle.Model`."""
+
+    procedures_written = ("train",)
+
+    def write_helpers(self) -> None:
+        super().write_helpers()
+        self.code(KEEPING)
+        self.code("\n")
+
+    def write_training(self) -> None:
+        code, case = self.code, self.case
+        self._write_network()
+        code("model = paddle.Model(network)")
+        trained = [p.name for p in case.parameters if p.gradient]
+        listed = ", ".join(map(_value, trained))
+        code(f"optimizer = SGD({case.procedure.learning_rate}, parameters=[{listed}])")
+        code("seen, losses = [], []")
+        code()
+        with code.indent("def begin(layer, batch):"):
+            code("del batch")  # `fit` holds it from here on, in both runs
+            code("seen.clear()", FORWARD)
+        code()
+        outputs = leaves(case.outputs)
+        with code.indent("def loss_of(*outputs):"):
+            code(f"loss = {self._loss_of(outputs)}")
+            code("losses.append(loss.detach())")
+            code("seen.extend(outputs)")
+            code("return loss", BACKWARD)
+        code()
+        code("network.register_forward_pre_hook(begin)")
+        code("model.prepare(optimizer, loss_of)")
+        code(f"batch = [{', '.join(map(_value, self._given)) or 'np.zeros(1)'}]")
+        words = f"[batch], epochs={case.procedure.steps}, verbose=0"
+        code(f"model.fit({words})")
+        names = ", ".join(f'"{name}"' for name in trained)
+        code(f"found = dict(zip(({names},), optimizer.gradients))")
+        gradients = (f'"{n}": {self.taken(n, f"found[{n!r}]")}' for n in case.wrt)
+        put = "seen[0]" if isinstance(case.outputs, Ref) else f"tuple(seen[:{len(outputs)}])"
+        code(
+            f"""
+            return {{
+                "outputs": {put},
+                "losses": losses,
+                "gradients": {{{", ".join(gradients)}}},
+                "parameters": {self.chosen(case.parameters)},
+                "state": {{{", ".join(self.state_entries())}}},
+            }}
+            """
+        )
+
+    def _loss_of(self, outputs: Sequence[str]) -> str:
+        loss = self.case.loss
+        assert loss is not None
+        place = f"outputs[{outputs.index(loss.name)}]"
+        return place if loss.reduction == "none" else f"{place}.{loss.reduction}()"
+
+
+def _value(name: str) -> str:
+    return f'values["{name}"]'
