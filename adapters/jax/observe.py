@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax._src.interpreters import mlir
 from jax.extend.core import set_current_trace, take_current_trace
 
 from conformance.modules import load_file
@@ -80,6 +82,9 @@ class Observer(Base):
         self._control: tuple[Held, ...] = (Counter(), Counter(), Counter())
 
     def warm_up(self) -> None:
+        # JAX lowers each function in a context of its own, which takes longer to make than a small
+        # function takes to lower. One serves them all.
+        mlir.make_ir_context = cache(mlir.make_ir_context)
         jax.block_until_ready(jax.grad(lambda x: jnp.sin(x).sum())(jnp.ones(2)))
 
     def observe(self, program: Program) -> Observation:
@@ -166,8 +171,11 @@ class Observer(Base):
         inputs and outputs once more, in buffers of their own, which recompute has no part in.
         """
         meter = Meter(self)
+        calls: list[int] = []
 
         def on_phase(label: str, frame: FrameType) -> None:
+            if label == "backward":
+                calls.append(len(self._executables.calls))
             meter.on_phase(label, frame)
             if label == "backward" and not self._jitted:
                 raise _EnoughSeen
@@ -178,7 +186,8 @@ class Observer(Base):
         self.random_state = meter.random_state
         if meter.retained is None or not self._two_phase:
             return meter.retained
-        return meter.retained - sum(self._executables.calls[0].copies.values())
+        start = self._executables.calls[calls[0] - 1]  # the last before backward
+        return meter.retained - sum(start.copies.values())
 
     def leftovers(
         self, program: Program, module: ModuleType, forward: Callable[..., Any]

@@ -11,6 +11,7 @@ from conformance.case import Case, Generator, Loss, Value
 from conformance.emit import BACKWARD, FORWARD
 from conformance.emit import Spelling as Base
 from conformance.helpers import LISTS
+from conformance.program import Site
 
 #: Of variants that are not jitted as a whole: how they are.
 STAGES = {"eager": "eager", "jit-two-phase": "two"}
@@ -57,6 +58,7 @@ class Procedures(Base, ABC):
                 code(f"values = {self.inputs_call()} | {key}")
             else:
                 code(f"values = {self.inputs_call()}")
+            self.write_after()
             if self.case.procedure.kind == "inference":
                 self._write_inference()
             elif self.stages == "one":
@@ -67,19 +69,29 @@ class Procedures(Base, ABC):
                 self._write_eager()
         code("\n")
 
-    def _write_inference(self) -> None:
+    def write_after(self) -> None:
+        self.wrote("after")
+        if self.case.procedure.after == "inference":
+            self._write_inferring(None)
+
+    def _write_inferring(self, site: Site | None) -> None:
+        """The forward pass, with no gradient asked for; without a site what it gives is dropped."""
         code = self.code
+        into = f"{self._results()} = " if site else ""
         if self.stages != "eager":
             code(f"arrays = {self._chosen(self._arrays())}")
             code()
             code("@jax.jit")
             with code.indent("def step(arrays):"):
-                code("return forward(**values | arrays)", FORWARD)
+                code("return forward(**values | arrays)", site)
             code()
-            code(f"{self._results()} = step(arrays)")
+            code(f"{into}step(arrays)")
         else:
-            code(f"{self._results()} = forward(**values)", FORWARD)
-        code(f'return {{"outputs": outputs{self.state_entry()}}}')
+            code(f"{into}forward(**values)", site)
+
+    def _write_inference(self) -> None:
+        self._write_inferring(FORWARD)
+        self.code(f'return {{"outputs": outputs{self.state_entry()}}}')
 
     def _write_eager(self) -> None:
         code, kind = self.code, self.case.procedure.kind

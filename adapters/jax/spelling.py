@@ -25,7 +25,7 @@ from conformance.case import (
     walk,
 )
 from conformance.emit import Call, Site, Writer, function, numpy_fill
-from conformance.operations import OPERATIONS
+from conformance.operations import OF_CALLABLES, OPERATIONS
 
 _here = Path(__file__).parent
 operations: Any = load_file(_here / "operations.py", "conformance_adapter_jax_operations")
@@ -120,11 +120,8 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
         self.code(f"{', '.join(targets)} = {self.expression(statement)}", site)
 
     def expression(self, statement: Statement) -> str:
-        if statement.op == "is_unwrapped_by":
-            argument = statement.arguments[0]
-            assert isinstance(argument, Ref)
-            name = function(argument.name)
-            return "True" if self.path == "plain" else f"remat_{name}.__wrapped__ is {name}"
+        if statement.op in OF_CALLABLES:
+            return self.of_callable(statement, "remat_")
         written: str = super().expression(statement)
         named = self._region and policies.is_named(self.region_named(self._region), statement)
         return f'checkpoint_name({written}, "{statement.label}")' if named else written
@@ -173,8 +170,7 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
         extra = self._extra(region)
         if region.signature == "variadic":
             return ", ".join([*extra, super().parameters(region)])
-        marks = ["*"] if region.signature == "keyword-only" and region.kwargs else []
-        return ", ".join([*self.formals(region), *extra, *marks, *region.kwargs])
+        return ", ".join([*self.formals(region), *extra, *self.named_formals(region)])
 
     def _extra(self, region: Region) -> list[str]:
         """What a region's function takes beyond the case's arguments: state, and a key."""
