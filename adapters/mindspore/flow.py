@@ -89,6 +89,7 @@ class Flow(Trace):
     def _read(self, frame: FrameType) -> tuple[int, ...]:
         """The tensors that the statement at a frame's line reads, in the order written."""
         found: list[int] = []
+        weights: list[int] = []  # of layers, which read them after what they are called on
         for node in ast.walk(self._assignments[frame.f_lineno].value):
             value: object = None
             if isinstance(node, ast.Name):
@@ -97,7 +98,9 @@ class Flow(Trace):
                 value = getattr(frame.f_locals.get(node.value.id), node.attr, None)
             if isinstance(value, Tensor):
                 found.append(self.number(value))
-        return tuple(found)
+            elif isinstance(value, ms.nn.Cell) and isinstance(node, ast.Attribute):
+                weights += map(self.number, value.get_parameters())
+        return (*found, *weights)
 
     def _around(self, frame: FrameType | None) -> Iterator[tuple[str, int]]:
         while frame is not None:

@@ -53,7 +53,7 @@ FORMS: Mapping[str, tuple[Counter[str], ...]] = {
         "divide": ["Div", "Reciprocal Muls", "Reciprocal"],
         "negative": ["Neg"],
         "matmul": ["ExpandDims BroadcastTo BatchMatMul", "MatMulExt", "MatMul", "BatchMatMul"],
-        "linear": ["Dense"],
+        "linear": ["MatMul BiasAdd", "Dense"],
         "conv2d": ["Conv2D"],
         "max_pool2d": ["MaxPool"],
         "avg_pool2d": ["ExpandDims AvgPool3D Squeeze", "AvgPool"],

@@ -8,6 +8,7 @@ run that gives the values is the one whose graph is read and whose peak is taken
 from __future__ import annotations
 
 import bisect
+import functools
 import gc
 import sys
 import time
@@ -16,8 +17,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType, ModuleType, SimpleNamespace
+from types import FrameType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import mindspore as ms
 import numpy as np
@@ -35,6 +37,9 @@ flows: Any = load_file(_here / "flow.py", "conformance_adapter_mindspore_flow")
 graphs: Any = load_file(_here / "graphs.py", "conformance_adapter_mindspore_graphs")
 pool: Any = load_file(_here / "pool.py", "conformance_adapter_mindspore_pool")
 profiler: Any = load_file(_here / "profiler.py", "conformance_adapter_mindspore_profiler")
+
+#: Statements that a plain run executes; a program with more is a deep one.
+DEEP = 50
 
 
 class Lines(Trace):
@@ -72,6 +77,38 @@ class Lines(Trace):
         self._times.append(time.time_ns())
         self._running.append(running)
 
+    @contextmanager
+    def active(self) -> Iterator[Trace]:
+        cell = ms.nn.Cell
+        make = cell.__init__
+
+        def made(own: Any, *args: Any, **options: Any) -> None:
+            make(own, *args, **options)
+            site = self.made()
+            if site is not None:
+                watched = functools.partial(self._constructing, site, own.construct)
+                # `recompute` takes the method of a cell, and no other function.
+                method = MethodType(lambda _, *args, **options: watched(*args, **options), own)
+                object.__setattr__(own, "construct", method)
+
+        with mock.patch.object(cell, "__init__", made), super().active():
+            yield self
+
+    def _constructing(
+        self, site: Site, construct: Callable[..., Any], *args: Any, **options: Any
+    ) -> Any:
+        """A call of a layer that was made at a site: its kernels are those of a statement."""
+        profiler.synchronize()
+        with self.calling(site) as done:
+            if site.label:
+                self._times.append(time.time_ns())
+                self._running.append((site, self.phase, self.begun[site, self.phase]))
+            result = construct(*args, **options)
+            profiler.synchronize()
+            done(result)
+        self._note(sys._getframe(1))
+        return result
+
     def statements(self, kernels: list[Any]) -> Counter[tuple[Site, Phase]]:
         """Executions of each statement: those that ran all kernels that its first one did.
 
@@ -105,6 +142,8 @@ class Observer(Base):
         super().__init__(variant)
         self.graph = variant == "jit" or variant.startswith("graph-")
         self._meter: Any = None
+        #: Whether the plain run has executed more than `DEEP` statements.
+        self._deep = False
         #: What the compiler made of each forward pass, by its name.
         self._texts: dict[str, list[str]] = {}
         self.methods = {
@@ -191,7 +230,7 @@ class Observer(Base):
         return found
 
     def observe(self, program: Program) -> Observation:
-        self._texts = {}
+        self._texts, self._deep = {}, False
         found = super().observe(program)
         if not self._texts:
             return found
@@ -201,7 +240,8 @@ class Observer(Base):
         def counted(run: Run, path: str) -> Run:
             if path not in self._texts:
                 return run
-            calls = max(1, len(run.losses))  # each call gives a loss; in inference there is one
+            # Each call gives a loss, in inference there is one; every graph was called.
+            calls = max(1, len(run.losses), len(self._texts[path]))
             seen = graphs.executions(self._texts[path], flow, inputs, calls)
             return replace(run, executions=seen)
 
@@ -220,8 +260,14 @@ class Observer(Base):
         return run
 
     def values(self, program: Program, module: ModuleType, forward: Callable[..., Any]) -> Run:
-        """As a user runs it: PyNative mode goes on while operations are still to be done."""
-        profiler.synchronous(False)
+        """As a user runs it: PyNative mode goes on while operations are still to be done.
+
+        Not so the plain run, which is the control, nor the recomputed run of a deep program: where
+        Python waits for what it has begun, at each region or layer, it waits busily, which takes
+        three times as long as to do one operation after the other.
+        """
+        alone = forward.__name__ == "plain" or self._deep
+        profiler.synchronous(alone and not self.graph)
         try:
             if self.graph:
                 return self._compiled(program, module, forward)
@@ -262,7 +308,13 @@ class Observer(Base):
         meter: Meter | None = None,
     ) -> Run:
         # What a graph executes is read from it in the end.
-        return run if self.graph else super().count(program, module, forward, run, meter)
+        if self.graph:
+            return run
+        found = super().count(program, module, forward, run, meter)
+        if forward.__name__ == "plain":
+            ran = (e.count for e in found.executions or () if e.statement and e.phase == "forward")
+            self._deep = sum(ran) > DEEP
+        return found
 
     @contextmanager
     def counting(self, trace: Trace) -> Iterator[Callable[[], Counts]]:

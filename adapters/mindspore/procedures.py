@@ -20,6 +20,7 @@ from conformance.case import (
 from conformance.emit import BACKWARD, FORWARD
 from conformance.emit import Spelling as Base
 from conformance.helpers import LISTS
+from conformance.program import Site
 
 
 class Procedures(Base, ABC):
@@ -30,7 +31,10 @@ class Procedures(Base, ABC):
         self.jit = variant.name == "jit"
         self.graph = self.jit or variant.name.startswith("graph-")
         #: Whether forward and backward are two lines of `run`.
-        self.split = not self.graph and case.procedure.kind not in ("part", "functional")
+        by_lines = case.procedure.kind not in ("part", "functional")
+        self.split = not self.graph and by_lines and variant.name != "pynative-layers"
+        #: Whether the network's layers have to be told that they are trained.
+        self.trains = "layers" in variant.name or variant.name.startswith("model-")
         own = [value for value in case.inputs if isinstance(value, Generator)]
         captured = {name for region in case.regions() for name in region.captured()}
         # In graph mode a cell is made before the graph: it can hold an input as a parameter alone.
@@ -68,19 +72,34 @@ class Procedures(Base, ABC):
                 code("network = forward(**held)")
             else:
                 code("network = forward()")
+            if self.trains:
+                code("network.set_train()")
             if kind == "inference":
-                code("network.set_train(False)")
-                given = ", ".join(f'values["{value.name}"]' for value in self._inputs)
-                callee = "network"
-                if self.jit:
-                    callee = "infer"
-                    code("infer = ms.jit(network)")
-                code(f"outputs = {callee}({given})", FORWARD)
+                self._write_inferring(FORWARD)
                 code(f'return {{"outputs": outputs{self.state_entry()}}}')
             else:
+                self.write_after()
                 self._write_loss()
                 self._write_gradients()
         code("\n")
+
+    def write_after(self) -> None:
+        self.wrote("after")
+        if self.case.procedure.after == "inference":
+            self._write_inferring(None)
+            self.code("network.set_train(True)")
+
+    def _write_inferring(self, site: Site | None) -> None:
+        """The forward pass, with no gradient asked for; without a site what it gives is dropped."""
+        code = self.code
+        code("network.set_train(False)")
+        given = ", ".join(f'values["{value.name}"]' for value in self._inputs)
+        callee = "network"
+        if self.jit:
+            callee = "infer"
+            code("infer = ms.jit(network)")
+        into = "outputs = " if site else ""
+        code(f"{into}{callee}({given})", site)
 
     def _passed(self) -> list[str]:
         """The inputs that are arguments of the function that is differentiated.

@@ -31,6 +31,7 @@ from conformance.emit import Call, Writer, function
 from conformance.errors import AdapterError
 from conformance.program import Site
 
+layers: Any = load_file(Path(__file__).parent / "layers.py", "conformance_adapter_mindspore_layers")
 procedures: Any = load_file(
     Path(__file__).parent / "procedures.py", "conformance_adapter_mindspore_procedures"
 )
@@ -102,9 +103,17 @@ PRIMITIVES: Mapping[str, str] = {
 REENTRANT = {
     "pynative-reentrant": (True, True),
     "pynative-non-reentrant": (False, False),
+    "pynative-output-recompute": (False, False),
     "pynative-reentrant-around-non-reentrant": (True, False),
     "pynative-non-reentrant-around-reentrant": (False, True),
 }
+#: Variants in which every region is configured once.
+CONFIGURED = (
+    *("graph-cell", "graph-cell-communication", "graph-layers", "graph-primitive"),
+    "model-train",
+)
+#: For variants in graph mode that hand `use_reentrant` over, which has no meaning there: its value.
+WITHOUT_MEANING = {"graph-function-reentrant": True, "graph-function-non-reentrant": False}
 #: A rule written by hand, as a cell's `bprop` or, where it reads what it has saved, as a function's.
 CUSTOM_SIN = """
     class CustomSin(nn.Cell):
@@ -229,6 +238,9 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
         "add_in_place": "{a}.add_({b})",
     }
 
+    def __new__(cls, case: Case, variant: Variant) -> Spelling:
+        return super().__new__(OTHERS.get(variant.name, cls))
+
     def __init__(self, case: Case, variant: Variant) -> None:
         super().__init__(case, variant)
         self.primitive = variant.name == "graph-primitive"
@@ -271,16 +283,17 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
             else:
                 self.code(f"network = {call}")
                 for region in wanted:
-                    merge = "output_recompute=True" if region.merge_adjacent else ""
-                    self.code(f"{self._place(region)}.recompute({self._options(region, merge)})")
+                    self.code(f"{self._place(region)}.recompute({self._options(region)})")
                 self.code("return network")
         self.code("\n")
 
     def configured(self, region: Region) -> bool:
         """Whether a region's cell or primitive is configured once, not recomputed at the call."""
-        return self.variant.name in ("graph-cell", "graph-primitive") or (
-            region.granularity == "module"
-        )
+        return self.variant.name in CONFIGURED or region.granularity == "module"
+
+    def is_primitive(self, region: Region) -> bool:
+        """Whether a region is configured as an operation, and not as a cell."""
+        return self.primitive
 
     def _inside(self, region: Region) -> set[str]:
         """The names of the regions that a region contains or calls, at whatever depth."""
@@ -296,15 +309,23 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
         at_the_call = any(not self.configured(r) for r in self.case.regions())
         return "RecomputedNet" if self.path == "recomputed" and at_the_call else "Net"
 
-    def _options(self, region: Region, *others: str) -> str:
+    def _options(self, region: Region) -> str:
         """Keywords of `recompute`: those about reentrance count in PyNative mode alone."""
-        options = list(others)
+        options: list[str] = []
+        if not self.primitive and not self.is_primitive(region):
+            options += self.option(region, "merge_adjacent", "output_recompute")
+        if self.variant.name == "graph-cell-communication":
+            options += ["mp_comm_recompute=False", "parallel_optimizer_comm_recompute=True"]
+        if self.variant.name in WITHOUT_MEANING:
+            options.append(f"use_reentrant={WITHOUT_MEANING[self.variant.name]}")
         outer, inner = REENTRANT.get(self.variant.name, (None, None))
         reentrant = inner if self.within else outer
         if reentrant:
             options.append("use_reentrant=True")
         elif reentrant is False:
-            options.append("use_reentrant=False")
+            # `output_recompute=True` means as much.
+            implied = self.variant.name == "pynative-output-recompute" and region.merge_adjacent
+            options += [] if implied else ["use_reentrant=False"]
             # For orders above the first the documentation asks for it.
             if inner != outer or self.case.procedure.kind in ("second_order", "third_order"):
                 options.append("early_stop=False")
@@ -338,10 +359,7 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
                     code(f"self.{attribute} = {attribute}")
                 for node in inner:
                     self._write_attribute(node, own)
-                for node in nodes:
-                    if self._kept(node, region):
-                        primitive = self._primitive(node)
-                        code(f"self.{_attribute(node)} = ops.{primitive}.recompute(False)")
+                self.write_own(nodes, region)
             code()
             site = None if region is None else Site("region", self.path, region.name, region.name)
             formals = self.case_inputs() if region is None else self.parameters(region)
@@ -352,6 +370,13 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
                 self.write_nodes(nodes, "" if region is None else region.name)
                 code(f"return {self.tree(gives)}")
         code("\n")
+
+    def write_own(self, nodes: Sequence[Node], region: Region | None) -> None:
+        """The attributes of a cell that are none of its regions and parameters."""
+        for node in nodes:
+            if self._kept(node, region):
+                primitive = self._primitive(node)
+                self.code(f"self.{_attribute(node)} = ops.{primitive}.recompute(False)")
 
     def _kept(self, node: Node, region: Region | None) -> TypeGuard[Statement]:
         """Whether a node is an operation whose result the policy of its region keeps: it is
@@ -476,8 +501,7 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
             return f"{callee}({self.call_arguments(node)})"
         if self.own is not None:
             return str(self.own_call(callee, self.call_arguments(node), region))
-        merge = "output_recompute=True" if region.merge_adjacent else ""
-        options = self._options(region, merge)
+        options = self._options(region)
         words = [callee, self.call_arguments(node), options]
         return f"ms.recompute({', '.join(filter(None, words))})"
 
@@ -534,3 +558,18 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
 def _attribute(statement: Statement) -> str:
     """The attribute of a cell that holds the primitive of a statement."""
     return f"{statement.op}_{statement.label}"
+
+
+class Layers(layers.Layers, Spelling):  # type: ignore[misc, name-defined]
+    """Writes one case for `pynative-layers` and `graph-layers`."""
+
+
+class Trained(layers.Trains, Layers):  # type: ignore[misc, name-defined]
+    """Writes one case for `model-train`."""
+
+
+OTHERS: Mapping[str, type[Spelling]] = {
+    "graph-layers": Layers,
+    "model-train": Trained,
+    "pynative-layers": Layers,
+}
