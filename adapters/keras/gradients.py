@@ -113,6 +113,10 @@ class Torch(Eager):
             return
         if kind == "train":
             self._write_clearing(code)
+        if spelling.case.procedure.after == "backward":
+            code("outputs = forward(**values)", FORWARD)
+            code(f"loss = {spelling.loss()}")
+            code("loss.backward()", BACKWARD)
         code("outputs = forward(**values)", FORWARD)
         code(f"loss = {spelling.loss()}")
         spelling.write_between()

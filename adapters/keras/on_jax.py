@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cache
 from math import ceil
 from types import FrameType, ModuleType
 from typing import Any
@@ -22,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax._src import source_info_util
 from jax._src.core import EvalTrace
+from jax._src.interpreters import mlir
 
 from conformance.observation import Array, Draw, Execution, Leaf, Observation, Phase, Run
 from conformance.operations import OPERATIONS, RANDOM
@@ -160,6 +162,11 @@ class Observer(Base):
     def __init__(self, variant: str) -> None:
         super().__init__(variant)
         self._known: list[Known] = []
+
+    def warm_up(self) -> None:
+        # JAX lowers each operation in a context of its own, which takes twice as long to make as the
+        # rest takes. One serves them all.
+        mlir.make_ir_context = cache(mlir.make_ir_context)
 
     def observe(self, program: Program) -> Observation:
         jax.config.update("jax_enable_x64", False)  # a program before this one may have set it

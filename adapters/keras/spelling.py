@@ -17,6 +17,7 @@ from conformance.adapter import Variant, load_file
 from conformance.case import Again, Array, Case, Generator, Loss, Region, Statement, Value, leaves
 from conformance.emit import Call, Writer, function
 from conformance.emit import Spelling as Base
+from conformance.operations import OF_CALLABLES
 from conformance.program import Site
 
 #: The mode of the scope, by the word in the variant's name.
@@ -253,9 +254,8 @@ class Spelling(Base):
         return f"keras.random.SeedGenerator({seed})"
 
     def expression(self, statement: Statement) -> str:
-        if statement.op == "is_unwrapped_by":
-            region = function(statement.names()[0])
-            return "True" if self.path == "plain" else f"remat_{region}.__wrapped__ is {region}"
+        if statement.op in OF_CALLABLES:
+            return self.of_callable(statement, "remat_")
         if statement.op == "uniform_from" and statement.names()[0] in self._numpy:
             call = self.spelled(statement)
             return _NUMPY.format(source=call.arguments["generator"], **call.options)
@@ -388,6 +388,7 @@ class Spelling(Base):
         return place if loss.reduction == "none" else f"ops.{loss.reduction}({place})"
 
     def write_gradients(self) -> None:
+        self.write_after()
         self.backend.write_before(self)
         self._write_step()
         self._write_return("[loss]")
