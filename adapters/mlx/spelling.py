@@ -16,6 +16,7 @@ from conformance.adapter import Variant, load_file
 from conformance.case import Again, Array, Case, Generator, Loss, Region, Statement, walk
 from conformance.emit import BACKWARD, FORWARD, Call, Writer, function
 from conformance.emit import Spelling as Base
+from conformance.operations import OF_CALLABLES
 
 operations: Any = load_file(
     Path(__file__).parent / "operations.py", "conformance_adapter_mlx_operations"
@@ -70,9 +71,8 @@ class Spelling(Base):
         return call
 
     def expression(self, statement: Statement) -> str:
-        if statement.op == "is_unwrapped_by":
-            (name,) = map(function, statement.names())
-            return "True" if self.path == "plain" else f"remat_{name}.__wrapped__ is {name}"
+        if statement.op in OF_CALLABLES:
+            return self.of_callable(statement, "remat_")
         return super().expression(statement)
 
     # -- regions ---------------------------------------------------------------------------------
@@ -96,6 +96,8 @@ class Spelling(Base):
 
     # -- run -------------------------------------------------------------------------------------
 
+    inferring = "mx.eval(forward(**values))"
+
     def write_inference(self) -> None:
         self.code("outputs = forward(**values)", FORWARD)
         self.code("mx.eval(outputs)")
@@ -103,6 +105,7 @@ class Spelling(Base):
 
     def write_gradients(self) -> None:
         code, kind = self.code, self.case.procedure.kind
+        self.write_after()
         self._write_losses()
         higher = kind in HIGHER
         if higher:
