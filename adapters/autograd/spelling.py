@@ -58,8 +58,7 @@ class Spelling(Base):
         handed = self._handed(region)
         if region.signature == "variadic":
             return ", ".join([*handed, super().parameters(region)])
-        marks = ["*"] if region.signature == "keyword-only" and region.kwargs else []
-        return ", ".join([*self.formals(region), *handed, *marks, *region.kwargs])
+        return ", ".join([*self.formals(region), *handed, *self.named_formals(region)])
 
     def call_arguments(self, node: Region | Again) -> str:
         region = node if isinstance(node, Region) else self.region_named(node.region)
@@ -119,6 +118,7 @@ class Spelling(Base):
 
     def write_gradients(self) -> None:
         code, kind = self.code, self.case.procedure.kind
+        self.write_after()
         self._write_losses()
         again = ""
         if kind == "functional":
