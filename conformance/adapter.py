@@ -37,6 +37,7 @@ REGION_SAVES: Mapping[str, str] = {
     "out": "what a region gives is at hand in backward",
     "inner": "and so is what regions inside it give",
     "anew": "what a region gives is not kept for the gradients around it, but made again",
+    "operations": "what a region of one operation without parameters gives is not kept, but made again",
     "last": "the last segment of a sequence is run plainly",
     "flat": "nested regions are run again as one",
     "after": "a value is saved when its operation has run, so early stop comes after it",

@@ -17,6 +17,7 @@ from conformance.program import Site
 PARTS = {
     "seeding": "random operations that name no generator: `write_seeding`, called by `write_run`",
     "between": "`procedure: {between: …}` but for `thread`: `write_between`, before backward",
+    "after": "`procedure: {backward: {after: …}}`: `write_after`, before forward",
     "thread": "`procedure: {between: thread}`: `write_backward`, which starts backward",
     "hooks": "`hooks`: `write_hooks`, called by `write_run`",
     "state": "`state`, operations that take notes, and `hooks`: `state_entries`, in what `run` returns",
@@ -34,6 +35,8 @@ def asked(case: Case) -> Iterator[str]:
         yield "thread"
     elif case.procedure.between:
         yield "between"
+    if case.procedure.after:
+        yield "after"
     if case.hooks:
         yield "hooks"
     if case.state or case.uses(NOTED) or case.hooks:
@@ -58,7 +61,7 @@ def missing(
     found = [part for part in asked(case) if part not in written]
     if case.procedure.kind not in procedures:
         found.insert(0, f"procedure {case.procedure.kind}")
-    there = {(site.region, site.label) for site in sites if site.kind == "statement"}
+    there = {(site.region, site.label) for site in sites if site.kind in ("statement", "layer")}
     return found + [
         f"statement {statement.label} of region {region}"
         if region

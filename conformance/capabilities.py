@@ -26,6 +26,7 @@ from conformance.operations import OPERATIONS, RANDOM
 
 CAPABILITIES: Mapping[str, str] = {
     "accumulate": "a tensor that is no parameter is added to while a region runs",
+    "accumulated-gradients": "gradients are added to those that tensors have already",
     "another-thread": "backward is started by another thread than forward ran in",
     "autocast": "a block of the program runs in low precision, operations chosen by the framework",
     "batch-norm": "batch normalisation in training, with running statistics as state",
@@ -99,6 +100,10 @@ def required_by(case: Case) -> frozenset[str]:
         found.add("hooks")
     if case.procedure.between:
         found.add(_BETWEEN.get(case.procedure.between, "between"))
+    if case.procedure.after == "backward":
+        found.add("accumulated-gradients")
+    if case.procedure.after == "inference":
+        found.add("inference")
     if any(array.dtype == "bfloat16" for array in case.arrays):
         found.add("bfloat16")
     parameters = {array.name for array in case.parameters}
@@ -125,7 +130,7 @@ def required_by(case: Case) -> frozenset[str]:
             found.add("policy")
         if node.kwargs:
             found.add("kwargs")
-        if node.signature != "plain":
+        if node.signature in ("variadic", "keyword-only"):
             found.add("variadic")
         if node.mapped:
             found.add("vmap")

@@ -23,9 +23,10 @@ Procedures = OneOf[
     "inference",
     "train",
 ]
-Signature = OneOf["plain", "keyword-only", "variadic"]
+Signature = OneOf["plain", "keyword-only", "variadic", "undeclared"]
 Granularity = OneOf["function", "module", "operation", "segment"]
 Between = OneOf["", "reseed", "draw", "update", "thread"]
+After = OneOf["", "inference", "backward"]
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,8 @@ class Region:
     (`Again`) that follow. `segment` is there where the granularity is `segment`. `signature` says how
     the region's function declares its arguments. A `mapped` region is called through a map over the
     first axis of all that it takes. `returned` is the name of what the call returned, its containers
-    as they came; empty where nobody asks for it.
+    as they came; empty where nobody asks for it. `written` are the options that the case has a call
+    hand over although they have the value that is the default anyway.
     """
 
     name: str
@@ -187,6 +189,7 @@ class Region:
     signature: Signature = "plain"
     mapped: bool = False
     returned: str = ""
+    written: frozenset[str] = frozenset()
 
     def saves(self, statement: Statement) -> bool:
         """Whether the policy keeps the results of a statement of the body."""
@@ -246,13 +249,16 @@ class Procedure:
     forward with gradients switched off. `train`: `steps` steps of SGD with `learning_rate` on all
     parameters that ask for a gradient. `between` is what happens between forward and backward: the
     implicit generator is seeded anew, or drawn from; `update` halves all parameters; with `thread`
-    backward is started by another thread than forward ran in.
+    backward is started by another thread than forward ran in. `after` is what was done with the same
+    program before all of it: a forward pass with gradients switched off (`inference`), or forward and
+    backward, whose gradients stay where they are and are added to (`backward`).
     """
 
     kind: Procedures = "backward"
     steps: int = 1
     learning_rate: float = 0.0
     between: Between = ""
+    after: After = ""
 
     @property
     def order(self) -> int:
@@ -322,6 +328,8 @@ class Case:
     printed_executions: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     #: How often the procedure is repeated to see whether anything is left over; 0 for not at all.
     release: int = 0
+    #: Whether the outputs of each of these runs are kept until the last is over.
+    keeps: bool = False
     law: Law | None = None
     #: The dtype that the forward pass is cast to by the framework's autocast; empty for none.
     autocast: str = ""
@@ -329,6 +337,8 @@ class Case:
     hooks: tuple[str, ...] = ()
     #: Why implementations legitimately differ, where what they do is recorded and never failed.
     differs: str = ""
+    #: Whether the program may raise where the framework refuses it without recompute, too.
+    as_plain: bool = False
     #: What the second backward pass of `per_output` differentiates.
     then: Loss | None = None
     #: Whether the program seeds the framework's generator.

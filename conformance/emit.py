@@ -51,7 +51,7 @@ from conformance.case import (
 )
 from conformance.errors import AdapterError
 from conformance.helpers import CALLS, HELPERS, LISTS
-from conformance.operations import NOTED, OPERATIONS
+from conformance.operations import NOTED, OF_CALLABLES, OPERATIONS
 from conformance.program import Site
 
 #: A comment of this form does not count towards the width of a line when ruff formats.
@@ -131,7 +131,7 @@ class Spelling(ABC):
         self.within = ""  # the innermost region whose body is being written
         self._regions = {region.name: region for region in case.regions()}
         self._named_often = {n.region for n in walk(case.program) if isinstance(n, Again)} | {
-            s.names()[0] for _, s in case.statements() if s.op == "is_unwrapped_by"
+            s.names()[0] for _, s in case.statements() if s.op in OF_CALLABLES
         }
         self._temporary = 0
 
@@ -276,6 +276,16 @@ class Spelling(ABC):
         """The right-hand side of a statement."""
         return self._written(self.spelled(statement))
 
+    def of_callable(self, statement: Statement, prefix: str) -> str:
+        """The right-hand side of a statement of `OF_CALLABLES`; `prefix` and the name of a region's
+        function make the name of the recomputed callable."""
+        name = function(statement.names()[0])
+        if self.path == "plain":
+            return "True"
+        if statement.op == "is_unwrapped_by":
+            return f"{prefix}{name}.__wrapped__ is {name}"
+        return f'not hasattr({prefix}{name}, "variables")'
+
     def written(self, op: str, **words: object) -> str:
         """An operation by itself, its arguments given as expressions and its options as values."""
         operation = OPERATIONS[op]
@@ -339,8 +349,14 @@ class Spelling(ABC):
         """The parameter list of a region's function: a name each, `argN` for a tree."""
         if region.signature == "variadic":
             return "*args, **named" if region.kwargs else "*args"
-        marks = ["*"] if region.signature == "keyword-only" and region.kwargs else []
-        return ", ".join([*self.formals(region), *marks, *region.kwargs])
+        return ", ".join([*self.formals(region), *self.named_formals(region)])
+
+    def named_formals(self, region: Region) -> list[str]:
+        """The parameters of a region's function for what is given by name, and a `*` before them where
+        they are given so alone."""
+        if region.signature == "undeclared" or not region.kwargs:
+            return []
+        return [*(["*"] if region.signature == "keyword-only" else []), *region.kwargs]
 
     def formals(self, region: Region) -> list[str]:
         """The positional parameters of a region's function."""
@@ -360,7 +376,7 @@ class Spelling(ABC):
             if not isinstance(tree, Ref):
                 self.write_assignment(tree, formal)
         for key, tree in region.kwargs.items():
-            if tree != Ref(key):
+            if tree != Ref(key) and region.signature != "undeclared":
                 self.write_assignment(tree, key)
 
     def write_call(self, node: Region | Again, call: str, region: Region) -> None:
@@ -417,6 +433,14 @@ class Spelling(ABC):
         """The arguments of a call of a region: positional ones, then those by name."""
         positional = [self.tree(t) for t in node.takes]
         return ", ".join([*positional, *(f"{k}={self.tree(t)}" for k, t in node.kwargs.items())])
+
+    @staticmethod
+    def option(region: Region, option: str, keyword: str) -> list[str]:
+        """An option of a region (`preserve_rng`, `merge_adjacent`) as a framework's keyword; none where
+        it has its default value, and the case does not write that out."""
+        value = getattr(region, option)
+        written = value != (option == "preserve_rng") or option in region.written
+        return [f"{keyword}={value}"] if written else []
 
     # -- somebody's own recompute ---------------------------------------------------------------
 
@@ -531,6 +555,8 @@ class Spelling(ABC):
     drawing: str = ""
     #: The head of the `with` in which gradients are off; empty where nothing has to be written.
     without_gradients: str = ""
+    #: The line that runs the forward pass where gradients are off, and drops what it gives.
+    inferring: str = "forward(**values)"
     #: The head of the `with` of the framework's autocast; `{dtype}` stands for the dtype.
     autocast: str = ""
     #: The line that has a tensor of `values` call a function whenever its gradient is there, and
@@ -591,6 +617,18 @@ class Spelling(ABC):
     def write_own_seeding(self, seed: int) -> None:
         """Seed the framework's implicit generator."""
         self.code(self._own("seeding").format(seed=seed))
+
+    def write_after(self) -> None:
+        """What was done with the program before; a spelling calls it before its forward pass.
+
+        One that takes gradients where tensors keep them writes the forward and backward pass of
+        `after: backward` here, too.
+        """
+        self.wrote("after")
+        if self.case.procedure.after == "inference":
+            head = self.without_gradients
+            with self.code.indent(head) if head else nullcontext():
+                self.code(self.inferring)
 
     def write_between(self) -> None:
         """What happens between forward and backward; every spelling calls it before backward."""

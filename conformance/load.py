@@ -37,6 +37,7 @@ from conformance.case import (
     Value,
     leaves,
     node_makes,
+    node_reads,
 )
 from conformance.errors import CaseError, nearest
 from conformance.laws import LAWS
@@ -45,14 +46,18 @@ from conformance.spec import (
     MAX_COPIES,
     MAX_ELEMENTS,
     ArrayModel,
+    AsPlainModel,
+    BackwardModel,
     BackwardProcedure,
     BlockModel,
     CallModel,
     CaseFileModel,
     CaseModel,
     DefineModel,
+    ErrorModel,
     GeneratorModel,
     RegionModel,
+    ReleaseModel,
     RepeatModel,
     SequenceModel,
     TrainProcedure,
@@ -281,7 +286,14 @@ class _Builder:
 
     def case(self, identity: str, raw: object) -> Case:
         model = self._model(raw)
-        self._raises = model.error is not None
+        self._raises = isinstance(model.error, ErrorModel)
+        given = model.procedure
+        if isinstance(given, BackwardProcedure) and given.backward == BackwardModel():
+            raise CaseError(
+                "`backward` says neither what is `between` nor what it comes `after`",
+                where=self.at("procedure", "backward"),
+                hint="`procedure: backward` alone is a backward pass",
+            )
         procedure = _procedure(model)
         kind = procedure.kind
         inputs = tuple(self._inputs(model))
@@ -319,7 +331,7 @@ class _Builder:
                     hint=nearest(word, CAPABILITIES),
                 )
         error = None
-        if model.error is not None:
+        if isinstance(model.error, ErrorModel):
             if model.error.type not in _EXCEPTIONS:
                 raise CaseError(
                     f"unknown exception {model.error.type!r}",
@@ -344,6 +356,8 @@ class _Builder:
                 )
         if not self.regions:
             raise CaseError("no region is recomputed in this program", where=self.at("program"))
+        keeps = isinstance(model.release, ReleaseModel)
+        steps = model.release.steps if isinstance(model.release, ReleaseModel) else model.release
         return Case(
             id=identity,
             title=model.title,
@@ -364,11 +378,13 @@ class _Builder:
             where=self.at(),
             printed_gradients=dict(model.gradients.expect) if model.gradients else {},
             printed_executions={k: v.model_dump() for k, v in model.expect.executions.items()},
-            release=model.release or 0,
+            release=steps or 0,
+            keeps=keeps,
             law=self._law(model),
             autocast=model.autocast or "",
             hooks=self._hooks(model, arrays),
             differs=model.differs or "",
+            as_plain=isinstance(model.error, AsPlainModel),
             then=self._then(model, kind, outputs),
             seeded=model.seeded,
             totals=self._totals(model, parameters, kind),
@@ -673,7 +689,13 @@ class _Builder:
             signature=model.signature,
             mapped=model.mapped,
             returned=self._whole(model, name, gives, path, known, words),
+            written=frozenset({"preserve_rng", "merge_adjacent"} & model.model_fields_set),
         )
+        if region.signature == "undeclared" and set(leaves(kwargs)) & set(_read(body)):
+            raise CaseError(
+                "the body reads what is no argument of the function",
+                where=self.at(*path, "signature"),
+            )
         if region.mapped and (kwargs or not all(isinstance(tree, Ref) for tree in takes)):
             raise CaseError(
                 "a mapped region takes tensors, each by its name", where=self.at(*path, "mapped")
@@ -979,7 +1001,8 @@ def _procedure(model: CaseModel) -> Procedure:
     if isinstance(given, TrainProcedure):
         return Procedure("train", given.train.steps, given.train.learning_rate)
     if isinstance(given, BackwardProcedure):
-        return Procedure("backward", between=given.backward.between)
+        asked = given.backward
+        return Procedure("backward", between=asked.between or "", after=asked.after or "")
     return Procedure(given)
 
 
@@ -1014,6 +1037,12 @@ def _is_finite(value: float) -> bool:
         return math.isfinite(value)
     except OverflowError:  # an int beyond all floats
         return False
+
+
+def _read(nodes: Sequence[Node]) -> Iterator[str]:
+    """The names that nodes read."""
+    for node in nodes:
+        yield from node_reads(node)
 
 
 def _refuse_rebinding(nodes: Sequence[Node]) -> None:

@@ -436,6 +436,13 @@ _ALL = (
         capability="wrapped",
     ),
     _op(
+        "hides_variables_of",
+        "region?",
+        "whether the recomputed callable has no attribute `variables` (true when plain)",
+        "a bool",
+        capability="wrapped",
+    ),
+    _op(
         "asks_gradient",
         "x",
         "whether a gradient can reach x, as x itself tells it",
@@ -448,6 +455,8 @@ OPERATIONS: Mapping[str, Operation] = {operation.name: operation for operation i
 RANDOM: frozenset[str] = frozenset(o.name for o in _ALL if o.random)
 #: Operations that leave a note, outside of the program, that they ran.
 NOTED: frozenset[str] = frozenset({"noted_sin"})
+#: Operations that look at the recomputed callable, true in the plain program.
+OF_CALLABLES: frozenset[str] = frozenset({"is_unwrapped_by", "hides_variables_of"})
 #: Words from other libraries, and the standard's name for the same operation.
 RENAMED: Mapping[str, str] = {
     "sub": "subtract",

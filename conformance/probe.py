@@ -69,7 +69,8 @@ def capabilities(cases: Iterable[Case], run: Callable[[Case], Ended]) -> Capable
     """
     found = Capable()
     # An error that a case provokes says nothing of the function; long programs show what short ones do.
-    usable = [case for case in cases if case.error is None and case.law is None]
+    steady = [case for case in cases if case.error is None and not case.as_plain]
+    usable = [case for case in steady if case.law is None]
     needs = {case.id: required_by(case) for case in usable}
     waiting = sorted(usable, key=lambda c: (len(needs[c.id]), len(list(c.statements())), c.id))
     while (chosen := _next(waiting, needs, found)) is not None:

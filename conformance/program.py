@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
-SiteKind = OneOf["statement", "region", "phase"]
+SiteKind = OneOf["statement", "region", "layer", "phase"]
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,8 @@ class Site:
 
     `statement`: computes one statement of the case, named `label`, in `region` (empty outside).
     `region`: the `def` of a region's function, or its method that computes; `region` names it.
+    `layer`: makes a layer of the framework's that computes a statement, or where `label` is empty the
+    region, whenever it is called; the observer sees its calls.
     `phase`: a line of `run`; `label` is `forward` or `backward`, the phase that starts there.
     `path` is the function it belongs to: `plain`, `recomputed` or `run`.
     """
@@ -37,9 +39,10 @@ class Program:
     `file` is the absolute path of the written file; `text` its content; `lines` maps line numbers
     (from 1, every line of a statement that spans several) to sites. `random` says whether the case
     draws random numbers, `sources` what from without naming it (`implicit`, `numpy`, `python`),
-    `release` how often the procedure is repeated to see what is left over, `then` are the arguments
-    of the good run after an expected error (`None` where no error is expected), `procedure` is the
-    kind of procedure. `seeded` says whether it seeds the framework's generator.
+    `release` how often the procedure is repeated to see what is left over, `keeps` whether the outputs
+    of these runs are kept meanwhile, `then` are the arguments of the good run after an expected error
+    (`None` where no error is expected), `procedure` is the kind of procedure. `seeded` says whether it
+    seeds the framework's generator.
     """
 
     case: str
@@ -53,6 +56,7 @@ class Program:
     then: Mapping[str, object] | None
     sources: tuple[str, ...] = ()
     release: int = 0
+    keeps: bool = False
     seeded: bool = True
 
     def sites(self, kind: SiteKind, path: str) -> tuple[Site, ...]:

@@ -133,6 +133,7 @@ def write_programs(
             random=case.uses(RANDOM),
             sources=tuple(sorted(case.sources())),
             release=case.release,
+            keeps=case.keeps,
             seeded=case.seeded,
             then=None if case.error is None else dict(case.error.then),
         )

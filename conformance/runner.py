@@ -17,17 +17,18 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-from conformance.adapter import Adapter, Variant, find_adapter
+from conformance.adapter import Adapter, Variant
 from conformance.capabilities import CAPABILITIES, required_by
 from conformance.case import Case
 from conformance.checks import applicable, judge
 from conformance.known import Entry, notes
 from conformance.observation import Draw, Expected, Observation
-from conformance.places import Places, find_places
+from conformance.places import Places
 from conformance.pool import Broken, Crashed, Finished, Pool, TimedOut
 from conformance.program import Program
 from conformance.programs import EmitFailure, Key, program_path, write_programs
 from conformance.results import STAGES, Result
+from conformance.shapes import reference_of
 from conformance.verdict import Level, Status, Verdict
 
 #: The check that says how a run ended; every case has it.
@@ -92,7 +93,7 @@ def verdicts_on(
     if refusal is not None:
         return (refusal,)
     error = observation.plain.error
-    if error is not None and case.error is None:
+    if error is not None and case.error is None and not case.as_plain:
         return (
             _ended(
                 Status.BROKEN,
@@ -146,12 +147,6 @@ def _ended(
     status: Status, message: str, *, expected: str = "", observed: str = "", check: str = ERROR
 ) -> Verdict:
     return Verdict(check, status, Level.MUST, message, expected, observed)
-
-
-def _reference(folder: Path) -> Adapter:
-    """The reference of a folder of adapters, or the suite's own where that has none."""
-    own = (folder / "reference" / "adapter.yaml").is_file()
-    return find_adapter("reference", folder if own else find_places().adapters)
 
 
 @dataclass
@@ -254,7 +249,7 @@ class Runner:
     @cached_property
     def _reference(self) -> Any:
         """What says what is expected: the reference of the folder of adapters, or the suite's own."""
-        return _reference(self.places.adapters).load("expected")
+        return reference_of(self.places.adapters).load("expected")
 
     @cached_property
     def _threads(self) -> Any:

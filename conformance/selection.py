@@ -15,6 +15,7 @@ from conformance.implementation import Described, adapt
 from conformance.known import Entry, read
 from conformance.load import load_folder
 from conformance.places import Places, find_places
+from conformance.shapes import check_shapes, is_own
 from conformance.shards import Pair, Shard
 
 
@@ -80,6 +81,8 @@ def select(
             hint = nearest(wanted, [v.id if "/" in wanted else v.name for v in every])
             raise AdapterError(f"no variant {wanted!r} in {', '.join(names)}", hint=hint)
     cases = load_folder(places.cases)
+    if not is_own(places.cases):
+        check_shapes(cases, places.adapters)
     chosen = tuple(
         Chosen(
             adapter,

@@ -121,12 +121,14 @@ class BlockModel(Model):
         description="A function given at the call, or a module or an operation configured once.",
     )
     preserve_rng: bool = Field(
-        default=True, description="Whether the rerun must draw what the forward drew."
+        default=True,
+        description="Whether the rerun must draw what the forward drew. Where the case says `true`, "
+        "programs write the option out, although it is the default.",
     )
     merge_adjacent: bool = Field(
         default=False,
         description="This region's output is not kept for the region that follows; both are rerun "
-        "once in backward.",
+        "once in backward. Where the case says `false`, programs write the option out.",
     )
     block: OneOf["callable", "invalid"] = Field(
         default="callable", description="`invalid` hands over what is not a block at all."
@@ -136,10 +138,11 @@ class BlockModel(Model):
         description="The policy: operations, or names that the body makes, whose results are kept "
         "although the region is recomputed.",
     )
-    signature: OneOf["plain", "keyword-only", "variadic"] = Field(
+    signature: OneOf["plain", "keyword-only", "variadic", "undeclared"] = Field(
         default="plain",
         description="How the region's function declares its arguments: `(x, m)`, `(x, *, m)` for what "
-        "is given by name, or `(*args, **named)`.",
+        "is given by name, or `(*args, **named)`; `undeclared`: what is given by name is no argument "
+        "of the function.",
     )
     mapped: bool = Field(
         default=False,
@@ -278,10 +281,16 @@ class TrainModel(Model):
 class BackwardModel(Model):
     """One backward pass, and what happens before it."""
 
-    between: OneOf["reseed", "draw", "update", "thread"] = Field(
+    between: OneOf["reseed", "draw", "update", "thread"] | None = Field(
+        default=None,
         description="What happens between forward and backward: the implicit generator is seeded anew "
         "or drawn from, or all parameters are halved; with `thread`, backward is started by another "
-        "thread than forward ran in."
+        "thread than forward ran in.",
+    )
+    after: OneOf["inference", "backward"] | None = Field(
+        default=None,
+        description="What was done with the program before: a forward pass with gradients switched off, "
+        "or forward and backward, whose gradients are added to.",
     )
 
 
@@ -313,6 +322,19 @@ class LawModel(Model):
     )
 
 
+class ReleaseModel(Model):
+    """`release: {steps: 8, keep: outputs}`"""
+
+    steps: Annotated[int, Field(ge=4, le=100)]
+    keep: OneOf["outputs"] = Field(
+        description="The outputs of every run are kept until the last is over."
+    )
+
+
+def _release_tag(value: Any) -> str:
+    return "release" if isinstance(value, dict | ReleaseModel) else "number"
+
+
 class TrainProcedure(Model):
     """`procedure: {train: {steps: 5, learning_rate: 0.01}}`"""
 
@@ -336,6 +358,21 @@ class ErrorModel(Model):
     then: dict[Name, Scalar] = Field(
         default={}, description="Inputs (not tensors) changed for the good run that must follow."
     )
+
+
+class AsPlainModel(Model):
+    """`error: {as: plain}`"""
+
+    as_: OneOf["plain"] = Field(
+        alias="as",
+        description="Written alone: the recomputed program may raise where the plain one does.",
+    )
+
+
+def _error_tag(value: Any) -> str:
+    given = value if isinstance(value, dict) else {}
+    named = isinstance(value, AsPlainModel) or "as" in given
+    return "as-plain" if named else "raises"
 
 
 class CountsModel(Model):
@@ -407,10 +444,18 @@ class CaseModel(Model):
         | Annotated[BackwardProcedure, Tag("backward")],
         Discriminator(_procedure_tag),
     ] = Field(default="backward", description="What is done with the program.")
-    release: Annotated[int, Field(ge=4, le=100)] | None = Field(
+    release: (
+        Annotated[
+            Annotated[int, Field(ge=4, le=100), Tag("number")]
+            | Annotated[ReleaseModel, Tag("release")],
+            Discriminator(_release_tag),
+        ]
+        | None
+    ) = Field(
         default=None,
         description="Repeat the procedure so often, the garbage collector off, and see that nothing "
-        "is left over; with an `error`, the run that ends in it.",
+        "is left over; with an `error`, the run that ends in it. `{steps: 8, keep: outputs}` keeps what "
+        "each run has put out until the last is over.",
     )
     law: LawModel | None = Field(
         default=None, description="The law of growth that the case is a point of."
@@ -421,7 +466,16 @@ class CaseModel(Model):
     needs: list[Annotated[str, Field(json_schema_extra={"enum": sorted(CAPABILITIES)})]] = Field(
         default=[], description="Capabilities beyond those the text shows."
     )
-    error: ErrorModel | None = Field(default=None, description="Where it must raise one.")
+    error: (
+        Annotated[
+            Annotated[ErrorModel, Tag("raises")] | Annotated[AsPlainModel, Tag("as-plain")],
+            Discriminator(_error_tag),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="Where it must raise one; `{as: plain}` where it may, if the plain program does.",
+    )
     autocast: OneOf["bfloat16"] | None = Field(
         default=None, description="The forward pass runs under the framework's autocast."
     )

@@ -13,6 +13,7 @@ from pydantic_core import ErrorDetails
 from conformance.errors import nearest
 from conformance.spec import (
     ArrayModel,
+    AsPlainModel,
     CallModel,
     CaseModel,
     CountsModel,
@@ -21,6 +22,7 @@ from conformance.spec import (
     ExpectModel,
     GradientsModel,
     RegionModel,
+    ReleaseModel,
     RepeatModel,
     SequenceModel,
     ToleranceModel,
@@ -43,8 +45,10 @@ _MODELS: Mapping[str, type[BaseModel]] = {
     "gradients": GradientsModel,
     "TrainProcedure": TrainProcedure,
     "train": TrainModel,
+    "release": ReleaseModel,
     "tolerance": ToleranceModel,
     "error": ErrorModel,
+    "as-plain": AsPlainModel,
     "expect": ExpectModel,
     "executions": CountsModel,
 }

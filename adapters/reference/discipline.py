@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from conformance.case import Case
+from conformance.case import Case, Region
 from conformance.modules import load_file
 from conformance.observation import Allowed, Phase
 from conformance.operations import OPERATIONS, RANDOM
@@ -26,6 +26,7 @@ Key = tuple[str, str]
 _WORDS = {
     "alternatives": "implementations differ in what a gradient reads and which gradients they take",
     "second order": "the second pass may run a region again or use what the first made",
+    "before": "what ran before with gradients off may be another program, and not counted",
     "unused": "what no output needs may be left out",
     "cheap": "a compiler may run what is cheap again",
     "flat": "a compiler runs again what it needs of regions inside others",
@@ -295,7 +296,7 @@ def minimal_units(flow: Any, world: World) -> list[Unit]:
     whole = [Unit((everything(flow),))] if "program" in world.region else units(flow, flow.body)
     for unit in whole:
         found += _solved(flow, world, unit)
-    return _anew(flow, world, found) if "anew" in world.region else found
+    return found if {"anew", "operations"}.isdisjoint(world.region) else _anew(flow, world, found)
 
 
 def everything(flow: Any) -> Any:
@@ -372,17 +373,29 @@ def passed(flow: Any) -> frozenset[int]:
     )
 
 
+def _is_operation(region: Region | None) -> bool:
+    """Whether a region is one operation on what it takes, and reads nothing else."""
+    return region is not None and len(region.body) == 1 and not region.captured()
+
+
 def _anew(flow: Any, world: World, solved: list[Unit]) -> list[Unit]:
     """The units, where what a region gives is not kept for the gradients around it, but made again
     from what is."""
-    made = {n: step for unit in solved for step in unit.steps() for n in step.results}
+    made = {
+        n: step
+        for unit in solved
+        for step in unit.steps()
+        if "anew" in world.region or _is_operation(step.call.region)
+        for n in step.results
+    }
     wanted = [n for unit in solved for n in unit.reads]
     for step in flow.steps():
         if step in world.reached and step.call is None:
             for word in world.words(flow, step):
                 wanted += step.results if word == "out" else step.arguments.get(word, ())
     again: set[Any] = set()
-    at_hand = passed(flow) if "passed" in world.region else frozenset()
+    at_hand = {n for u in solved for step in u.steps() if is_kept(step) for n in step.results}
+    at_hand |= passed(flow) if "passed" in world.region else frozenset()
     outside = {
         n: step
         for step in flow.steps()
@@ -432,11 +445,15 @@ def executions(
         forward[call.region.name, ""] += 1
     kind = case.procedure.kind
     steps = case.procedure.steps if kind == "train" else 1
+    steps += case.procedure.after == "backward"
     unused = _unused(case, flow) if discipline == "minimal" else set()
     found: dict[tuple[str, str, Phase], Allowed] = {}
     for key, count in forward.items():
         counts = (steps * count, 0) if key in unused else (steps * count,)
-        found[*key, "forward"] = Allowed(counts, _WORDS["unused"] if key in unused else "")
+        reason = _WORDS["unused"] if key in unused else ""
+        if case.procedure.after == "inference":
+            counts, reason = (*counts, *(n + count for n in counts)), _WORDS["before"]
+        found[*key, "forward"] = Allowed(counts, reason)
     rerun: dict[Key, dict[int, None]] = {key: {} for key in forward}
     if kind != "inference":
         for world in worlds(case, flow, saves, alternatives=discipline == "minimal"):

@@ -18,6 +18,8 @@ flow: Any = load_file(_here / "flow.py", "conformance_reference_flow")
 discipline_: Any = load_file(_here / "discipline.py", "conformance_reference_discipline")
 memory: Any = load_file(_here / "memory.py", "conformance_reference_memory")
 tape = flow.tape
+#: Operations that are there to raise.
+RAISING = ("raise_if", "raise_in_rerun")
 
 
 def expect(
@@ -103,6 +105,8 @@ def _evaluated(case: Case, draws: Any) -> tuple[Any, dict[str, Any]]:
         order = case.procedure.order
         found = tape.gradient(loss, wrt, create_graph=order > 1)
         gradients = _arrays(case, found)
+        if case.procedure.after == "backward":
+            gradients = {n: None if g is None else 2 * g for n, g in gradients.items()}
         if order > 1:
             total = tape.total(found)
             if order > 2:
@@ -142,6 +146,41 @@ def _leaves(value: Any) -> Tree:
         return {key: _leaves(part) for key, part in value.items()}
     found: Tree = value
     return found
+
+
+class _MisfitError(Exception):
+    """A statement that its arguments do not fit."""
+
+
+class _Shapes(flow.Interpreter):  # type: ignore[misc, name-defined]
+    """Evaluates until a statement does not fit, or one raises that is there to raise."""
+
+    def _apply(self, step: Any, arguments: list[Any]) -> Any:
+        try:
+            return super()._apply(step, arguments)
+        except (ValueError, TypeError, IndexError, MemoryError) as error:
+            if step.statement.op in RAISING:
+                raise
+            flat = [p for a in arguments for p in (a if isinstance(a, list) else [a])]
+            shapes = [p.shape for p in flat if isinstance(p, tape.Tensor)]
+            raise _MisfitError(step.statement, shapes, str(error)) from error
+
+
+def misfit(case: Case) -> tuple[Statement | None, list[tuple[int, ...]], str] | None:
+    """The first statement whose arguments do not fit it, their shapes, and what is wrong with them;
+    `None` for the statement where it is the loss that is no single number. `None` where all fits."""
+    walk = _Shapes(case, None)
+    with tape.quiet(), np.errstate(all="ignore"):
+        try:
+            _, loss = walk.forward(flow.make_inputs(case))
+        except _MisfitError as found:
+            return found.args  # type: ignore[return-value]
+        except ValueError:
+            return None
+    for made in (loss, walk.then):
+        if made is not None and made.data.size != 1:
+            return None, [made.shape], ""
+    return None
 
 
 def check_printed(case: Case, expected: Expected) -> list[str]:

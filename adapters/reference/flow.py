@@ -30,7 +30,7 @@ from conformance.case import (
 )
 from conformance.modules import load_file
 from conformance.observation import Draw
-from conformance.operations import OPERATIONS, RANDOM
+from conformance.operations import OF_CALLABLES, OPERATIONS, RANDOM
 
 tape: Any = load_file(Path(__file__).parent / "tape.py", "conformance_reference_tape")
 
@@ -328,7 +328,7 @@ class Interpreter:
     def _apply(self, step: Step, arguments: list[Any]) -> Any:
         statement = step.statement
         options = dict(statement.options)
-        if statement.op == "is_unwrapped_by":
+        if statement.op in OF_CALLABLES:
             return True
         if statement.op in RANDOM and self.draws is not None:
             dropped = statement.op == "dropout"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from conformance.case import Array, Generator, Loss, Ref, Region, Statement
+from conformance.case import Array, Generator, Loss, Region, Statement
 from conformance.emit import BACKWARD, FORWARD, Call, Writer, function
 from conformance.emit import Spelling as Base
 from conformance.helpers import LISTS
-from conformance.operations import OPERATIONS
+from conformance.operations import OF_CALLABLES, OPERATIONS
 
 
 def _written(call: Call) -> str:
@@ -36,10 +36,8 @@ class Spelling(Base):
     operations: Mapping[str, Writer] = dict.fromkeys(set(OPERATIONS) - set(LISTS), _written)
 
     def expression(self, statement: Statement) -> str:
-        region = statement.arguments[0] if statement.arguments else None
-        if statement.op == "is_unwrapped_by" and isinstance(region, Ref):
-            name = function(region.name)
-            return "True" if self.path == "plain" else f"recomputed_{name}.__wrapped__ is {name}"
+        if statement.op in OF_CALLABLES:
+            return self.of_callable(statement, "recomputed_")
         return super().expression(statement)
 
     def tensor(self, array: Array, source: str) -> str:
@@ -57,9 +55,9 @@ class Spelling(Base):
         if self.path == "recomputed":
             name = function(region.name)
             block = "None" if region.block == "invalid" else name
-            options = "" if region.preserve_rng else ", preserve_rng=False"
-            options += ", merge_adjacent=True" if region.merge_adjacent else ""
-            made = f"tape.recompute({block}{options})"
+            options = self.option(region, "preserve_rng", "preserve_rng")
+            options += self.option(region, "merge_adjacent", "merge_adjacent")
+            made = f"tape.recompute({', '.join([block, *options])})"
             if self.own is not None:
                 made = self.own_transform(block, region)
             self.code(f"{self.recompute(region)} = {made}")
@@ -83,6 +81,7 @@ class Spelling(Base):
 
     def write_gradients(self) -> None:
         code, kind = self.code, self.case.procedure.kind
+        self.write_after()
         self._write_forward()
         code(f"names = {self._names(self.case.wrt)}")
         code("wrt = [values[name] for name in names]")

@@ -1,5 +1,9 @@
 """The program runs to its end; or it raises the promised error, lives on, and works afterwards.
 
+Where the case says `error: {as: plain}`, recompute may refuse what the plain program refuses: if that
+raises, the recomputed program may raise too, and if it runs, the reference alone says what it should
+compute.
+
 Also the place where a run that did not finish is judged: a crash, a time-out, an error that nobody
 promised.
 """
@@ -32,6 +36,8 @@ def _judge(evidence: Evidence) -> tuple[Verdict, ...]:
 def _raised(evidence: Evidence) -> Verdict:
     """What was raised, and whether it was promised."""
     promised, seen = evidence.case.error, evidence.recomputed.error
+    if evidence.refused_plain:
+        return CHECK.verdict(Status.PASS, _as_plain(evidence))
     if promised is None:
         if seen is None:
             return CHECK.verdict(Status.PASS, "ran to its end")
@@ -56,6 +62,18 @@ def _raised(evidence: Evidence) -> Verdict:
             seen.type,
         )
     return CHECK.verdict(Status.PASS, f"raised {seen.type} as promised")
+
+
+def _as_plain(evidence: Evidence) -> str:
+    """What became of a program that the framework refuses without recompute, too."""
+    plain, seen = evidence.plain.error, evidence.recomputed.error
+    assert plain is not None
+    if seen is None:
+        return f"ran to its end, where the plain program raised {plain.type}"
+    return (
+        f"raised {seen.type} in {seen.phase}, and the plain program raised {plain.type} in "
+        f"{plain.phase}"
+    )
 
 
 CHECK = Check(

@@ -31,6 +31,11 @@ class Evidence:
         return self.observation.plain
 
     @property
+    def refused_plain(self) -> bool:
+        """Whether the plain program, which the case allows it, raised: nothing of it is a control."""
+        return self.case.as_plain and self.plain.error is not None
+
+    @property
     def recomputed(self) -> Run:
         return self.observation.recomputed
 

@@ -4,10 +4,10 @@ The procedure is repeated, the garbage collector off, and what is held after eac
 what was there before the first. The first half is for caches to fill; over the second half, the slope
 of the recomputed program must be no more than the plain one's. Where neither grows, the least that
 is left after a step must be no more either: what frees a step's activations one step late does not
-grow. Live tensors are whole numbers, so that one tensor shows; bytes may differ by up to half an
-activation. Where every run is to end in an error,
-what the collector frees is not counted: an exception and the frames that it came through refer to
-each other.
+grow. A case may have the outputs of all runs kept: then both programs grow by these, and the recomputed
+one by no more. Live tensors are whole numbers, so that one tensor shows; bytes may differ by up to
+half an activation. Where every run is to end in an error, what the collector frees is not counted: an
+exception and the frames that it came through refer to each other.
 """
 
 from __future__ import annotations

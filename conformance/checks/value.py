@@ -57,7 +57,10 @@ def expected_quantities(evidence: Evidence) -> dict[str, Array]:
 
 
 def drew_alike(evidence: Evidence) -> bool:
-    """Whether plain and recomputed drew the same numbers in forward, as far as draws were seen."""
+    """Whether plain and recomputed drew the same numbers in forward, as far as draws were seen; not
+    where the plain program raised, as it may."""
+    if evidence.refused_plain:
+        return False
     ours, theirs = evidence.recomputed.draws, evidence.plain.draws
     if ours is None or theirs is None:
         return True
@@ -81,6 +84,11 @@ def _judge(evidence: Evidence) -> Verdict:
     reference = expected_quantities(evidence)
     plain, recomputed = dict(quantities(evidence.plain)), dict(quantities(evidence.recomputed))
     alike = drew_alike(evidence)
+    if evidence.refused_plain:
+        for name in reference:
+            if name not in recomputed:
+                return CHECK.verdict(Status.FAIL, f"{name} is not there")
+        plain = recomputed
     for name in reference:
         if name not in plain:
             return CHECK.verdict(Status.BROKEN, f"{name} is not there in the plain run")

@@ -14,6 +14,7 @@ from conformance.errors import ConformanceError, nearest
 from conformance.implementation import Described, describe
 from conformance.load import load_folder
 from conformance.places import find_places
+from conformance.shapes import check_shapes, is_own
 
 
 def complete_adapter(incomplete: str) -> list[str]:
@@ -152,6 +153,8 @@ def case_named(name: str, folder: Path) -> Case:
     found = load_folder(folder)
     for case in found:
         if case.id == name:
+            if not is_own(folder):
+                check_shapes([case], find_places().adapters)
             return case
     raise ConformanceError(f"no case {name!r}", hint=nearest(name, [case.id for case in found]))
 

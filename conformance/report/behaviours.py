@@ -213,6 +213,7 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
         "in-place/argument",
         "in-place/captured",
         "in-place/after",
+        "in-place/saved",
         "procedures/updated-between",
     ),
     _about(

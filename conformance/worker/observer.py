@@ -336,7 +336,9 @@ class Observer(ABC):
         those before the first.
 
         The garbage collector is off: what only it could free grows from run to run. Nothing traces.
+        With `program.keeps` the outputs of all runs are among what is held.
         """
+        kept: list[Any] = []
         held: list[int | None] = []
         alive: list[int | None] = []
         with self.watching():
@@ -345,7 +347,10 @@ class Observer(ABC):
             gc.disable()
             try:
                 for _ in range(program.release):
-                    module.run(forward)
+                    result = module.run(forward)
+                    if program.keeps and result is not None:
+                        kept.append(result["outputs"])
+                    del result
                     self.wait()
                     held.append(_beyond(bytes_before, self.held()))
                     alive.append(_beyond(before, self.alive()))

@@ -40,13 +40,23 @@ class Trace:
         self.entered: Counter[tuple[Site, Phase]] = Counter()
         self._on_phase, self._on_statement = on_phase, on_statement
         self._pending: dict[FrameType, Site | None] = {}
+        sites = set(program.lines.values())
+        others = {s.region for s in sites if s.kind == "region" or not s.label}
+        #: Layers that are a region by themselves.
+        self._whole = {s for s in sites if s.kind == "layer" and s.region not in others}
 
     @contextmanager
     def active(self) -> Iterator[Trace]:
         """Trace this thread, and threads started meanwhile, until the `with` ends."""
         before, before_threads = sys.gettrace(), threading.gettrace()
-        sys.settrace(self._enter)
-        threading.settrace(self._enter)
+        file = self.program.file
+
+        def enter(frame: FrameType, event: str, argument: object) -> Any:
+            # Python asks this of every function that anybody calls.
+            return self._enter(frame, event, argument) if frame.f_code.co_filename == file else None
+
+        sys.settrace(enter)
+        threading.settrace(enter)
         try:
             yield self
         finally:
@@ -55,8 +65,7 @@ class Trace:
             self._pending.clear()
 
     def _enter(self, frame: FrameType, event: str, argument: object) -> Any:
-        if frame.f_code.co_filename != self.program.file:
-            return None
+        """Called with the frame of each function of the program's that is called."""
         site = self.program.lines.get(frame.f_code.co_firstlineno)
         if site is not None and site.kind == "region":
             self.entered[site, self.phase] += 1
@@ -88,6 +97,37 @@ class Trace:
             self.completed[site, self.phase] += 1
             if self._on_statement is not None:
                 self._on_statement(site, self.phase, frame.f_locals)
+
+    def made(self) -> Site | None:
+        """The site of the innermost line of the program that is running now, if it makes a layer."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            if frame.f_code.co_filename == self.program.file:
+                site = self.program.lines.get(frame.f_lineno)
+                return site if site is not None and site.kind == "layer" else None
+            frame = frame.f_back
+        return None
+
+    @contextmanager
+    def calling(self, site: Site | None) -> Iterator[Callable[[Any], None]]:
+        """A call of a layer that was made at this site; what it gives is told of the layer's result."""
+        if site is None:
+            yield lambda _: None
+            return
+        if not site.label or site in self._whole:
+            self.entered[site, self.phase] += 1
+        if not site.label:
+            yield lambda _: None
+            return
+        begun = self.phase
+        self.begun[site, begun] += 1
+
+        def done(result: Any) -> None:
+            self.completed[site, begun] += 1
+            if self._on_statement is not None:
+                self._on_statement(site, begun, {site.label: result})
+
+        yield done
 
     def current(self) -> Site | None:
         """The site of the innermost line of the program that is running now, if it is a statement."""
