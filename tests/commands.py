@@ -2,7 +2,8 @@
 
 Most of what a short command costs is what it imports. A helper imports it once and forks for each
 command: what a command does to its process stays there, as if the process had been started for it.
-Only Python's hash seed is the helper's; `fresh` starts a process anew, for what may depend on it.
+Worker processes of a command are forked, too, from a server that has imported what every worker does.
+Only Python's hash seed is the helper's; `fresh` starts all processes anew, for what may depend on it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import tempfile
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+
+from tests.forked_workers import fork_all_in_a_child, start_server
 
 ROOT = Path(__file__).parent.parent
 #: Seconds that a command may take.
@@ -129,6 +132,7 @@ def serve() -> None:
         importlib.import_module(name)
     gc.collect()
     gc.freeze()  # pytest collects at its end, and would look through all of this
+    start_server()
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
@@ -164,6 +168,7 @@ def _become(asked: Mapping[str, object]) -> None:
         os.dup2(opened, number)
         os.close(opened)
     sys.argv = ["-c", *asked["arguments"]]  # type: ignore[misc]
+    fork_all_in_a_child()
     if asked["program"] == "conformance":
         from conformance.cli import main
 

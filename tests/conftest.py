@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import gc
+import os
 
 import pytest
+
+# The arrays of tests are small, and threads of NumPy's BLAS would spend more on waiting for each other
+# than they save. It is read when NumPy is imported, which comes later; processes of tests take it on.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -17,6 +17,8 @@ from conformance.programs import EmitFailure, texts
 from conformance.runner import lacking
 from tests.suite_cases import CASES
 
+#: What a formatted program has between its functions.
+BETWEEN = "\n\n\n"
 Written = dict[tuple[str, str], tuple[Case, Variant, Text]]
 #: Looks names up, those of each group in a process of its own, in which nothing has been imported but
 #: `imports`. Groups of one package have the import of the package itself in common, which takes longest
@@ -85,17 +87,13 @@ def not_imported(adapter: Adapter) -> list[str]:
     #: By the name that a program gives a module: the lines that import it, and what is read of it.
     read: dict[tuple[str, tuple[str, ...]], set[str]] = defaultdict(set)
     for _, _, text in every_program(adapter).values():
-        rows = text.text.splitlines()
         lines: dict[str, list[str]] = defaultdict(list)
         dotted: set[str] = set()
-        for node in ast.parse(text.text).body:
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                for alias in node.names:
-                    root = (alias.asname or alias.name).partition(".")[0]
-                    lines[root].append(ast.unparse(node))
-            else:
-                first = min(d.lineno for d in (node, *getattr(node, "decorator_list", ())))
-                dotted |= _dotted("\n".join(rows[first - 1 : node.end_lineno]))
+        for part in text.text.split(BETWEEN):
+            imported, names = _read(part)
+            for root, line in imported:
+                lines[root].append(line)
+            dotted |= names
         for name in dotted:
             root = name.partition(".")[0]
             if root in lines:
@@ -116,11 +114,24 @@ def not_imported(adapter: Adapter) -> list[str]:
 
 
 @cache
-def _dotted(source: str) -> frozenset[str]:
-    """The dotted names of a part of a program, each as long as it is written. Programs of one case have
-    many parts in common."""
+def _read(part: str) -> tuple[tuple[tuple[str, str], ...], frozenset[str]]:
+    """Of some of a program's statements: the names that its imports give with the lines that import
+    them, and the dotted names in the rest. Programs of one case have most parts in common."""
+    imported: list[tuple[str, str]] = []
+    dotted: set[str] = set()
+    for node in ast.parse(part).body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            line = ast.unparse(node)
+            imported += [((a.asname or a.name).partition(".")[0], line) for a in node.names]
+        else:
+            dotted |= _dotted(node)
+    return tuple(imported), frozenset(dotted)
+
+
+def _dotted(statement: ast.stmt) -> set[str]:
+    """The dotted names in a statement, each as long as it is written."""
     found, inner = set(), set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(statement):
         if not isinstance(node, ast.Attribute) or node in inner:
             continue
         parts: list[str] = []
@@ -131,4 +142,4 @@ def _dotted(source: str) -> frozenset[str]:
             value = value.value
         if isinstance(value, ast.Name):
             found.add(".".join((value.id, *reversed(parts))))
-    return frozenset(found)
+    return found

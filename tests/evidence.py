@@ -115,6 +115,8 @@ NOTED = case(
 INFERENCE = case(("    gradients: {of: sum(y), wrt: [x, w]}", "    procedure: inference"))
 _GRADIENTS = "    gradients: {of: sum(y), wrt: [x, w]}\n"
 ERROR = case((_GRADIENTS, f"{_GRADIENTS}    error: {{type: ValueError}}\n"))
+AS_PLAIN = case((_GRADIENTS, f"{_GRADIENTS}    error: {{as: plain}}\n"))
+AS_PLAIN_RANDOM = case(_DROPOUT, (_GRADIENTS, f"{_GRADIENTS}    error: {{as: plain}}\n"))
 GOOD_AFTER = case(
     (_GRADIENTS, f"{_GRADIENTS}    error: {{type: ValueError, then: {{flag: false}}}}\n")
 )

@@ -19,7 +19,7 @@ jax = framework("jax", "jax")
 from conformance.adapter import read_adapter  # noqa: E402
 from conformance.case import Case  # noqa: E402
 from conformance.observation import Leaf, Observation, Run  # noqa: E402
-from conformance.operations import OPERATIONS  # noqa: E402
+from conformance.operations import OF_CALLABLES, OPERATIONS  # noqa: E402
 from conformance.program import Program  # noqa: E402
 from conformance.programs import write_programs  # noqa: E402
 from conformance.worker.entry import observer as worker_observer  # noqa: E402
@@ -126,11 +126,11 @@ BODIES: list[tuple[tuple[str, ...], dict[str, tuple[int, ...]]]] = [
     (("u = numpy_uniform(shape=[3, 4], low=2.0, high=6.0)", "y = multiply(a, u)"), {"a": MATRIX}),
     (("u = python_uniform(low=2.0, high=6.0)", "y = multiply(a, u)"), {"a": MATRIX}),
 ]
-ELSEWHERE = {"raise_if", "is_unwrapped_by", "uniform_from"}
+ELSEWHERE = {"raise_if", *OF_CALLABLES, "uniform_from"}
 
 
 def test_every_operation_is_spelled_and_has_its_numbers_checked() -> None:
-    assert offered(ADAPTER) <= spelled(ADAPTER) | {"is_unwrapped_by"}
+    assert offered(ADAPTER) <= spelled(ADAPTER) | OF_CALLABLES
     text = " ".join(line for body, _ in BODIES for line in body)
     checked = {op for op in OPERATIONS if f" {op}(" in text} | ELSEWHERE | IN_CASES
     assert offered(ADAPTER) <= checked
@@ -207,6 +207,28 @@ def test_calls_of_one_region_count_each(tmp_path: Path) -> None:
     counts = {(e.statement, e.phase): e.count for e in seen.recomputed.executions if e.region}
     # the last product is read by no gradient
     assert counts["z", "forward"] == 4
+
+
+@pytest.mark.parametrize("captured", [True, False])
+def test_references_of_a_region_have_no_gradient(captured: bool) -> None:
+    """What the adapter says of `in-place`: a reference has one without checkpoint, and none with it."""
+    jax, jnp = pytest.importorskip("jax"), pytest.importorskip("jax.numpy")
+
+    def loss(x: Any, around: Any) -> Any:
+        reference = jax.new_ref(2 * x)
+
+        def taking(reference: Any) -> Any:
+            reference[...] += 0.5
+            return jnp.sin(reference[...])
+
+        if captured:
+            return around(lambda x: x * taking(reference))(x).sum()
+        return around(taking)(reference).sum()
+
+    x = jnp.ones(3)
+    assert jax.grad(loss)(x, lambda block: block).shape == (3,)
+    with pytest.raises(ValueError, match="Expected cotangent type Ref"):
+        jax.grad(loss)(x, jax.checkpoint)
 
 
 def test_an_inert_checkpoint_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

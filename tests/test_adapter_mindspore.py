@@ -17,7 +17,7 @@ ms = framework("mindspore", "mindspore")
 from conformance.adapter import read_adapter  # noqa: E402
 from conformance.case import Case  # noqa: E402
 from conformance.observation import Leaf, Observation, Run  # noqa: E402
-from conformance.operations import OPERATIONS  # noqa: E402
+from conformance.operations import OF_CALLABLES, OPERATIONS  # noqa: E402
 from conformance.program import Program  # noqa: E402
 from conformance.programs import write_programs  # noqa: E402
 from conformance.worker.entry import observer as worker_observer  # noqa: E402
@@ -93,7 +93,7 @@ def written(statements: list[str], shapes: Mapping[str, tuple[int, ...]]) -> Cas
 
 
 def test_every_operation_is_spelled_and_has_its_numbers_checked() -> None:
-    assert offered(ADAPTER) <= spelled(ADAPTER) | {"is_unwrapped_by"}
+    assert offered(ADAPTER) <= spelled(ADAPTER) | OF_CALLABLES
     text = " ".join(s for statements, _ in STATEMENTS for s in statements)
     checked = {op for op in OPERATIONS if f" {op}(" in text} | ELSEWHERE | IN_CASES
     assert offered(ADAPTER) <= checked
@@ -238,6 +238,29 @@ def test_the_comparison_page_recomputes_its_relu_alone_in_graph_mode(tmp_path: P
     assert ("relu2", "r2") in seen
 
 
+def test_a_layer_that_is_a_region_is_seen_to_run_again(tmp_path: Path) -> None:
+    case = published("basics/conv-relu-gradient")
+    seen = observed(case, "pynative-layers", tmp_path)
+    assert reruns(seen.plain) == {}
+    assert reruns(seen.recomputed) == {("conv", ""): 1, ("conv", "y"): 1}
+
+
+def test_of_a_cell_and_a_primitive_in_one_network_the_primitive_runs_again(tmp_path: Path) -> None:
+    case = published("documents/torch-mindspore-comparison-cells")
+    program = emitted(case, "graph-layers", tmp_path)
+    assert "network.fc2.recompute()" in program.text
+    assert "self.relu2 = ops.ReLU()" in program.text
+    seen = observer("graph-layers").observe(program)
+    assert reruns(seen.recomputed) == {("relu2", ""): 1, ("relu2", "r2"): 1}
+
+
+def test_a_network_that_model_trains_is_seen_line_by_line(tmp_path: Path) -> None:
+    seen = observed(published("training/dense"), "model-train", tmp_path)
+    assert reruns(seen.plain) == {}
+    assert reruns(seen.recomputed) == {("block", ""): 2, ("block", "h"): 2, ("block", "y"): 2}
+    assert seen.plain.losses == seen.recomputed.losses
+
+
 # -- bytes -----------------------------------------------------------------------------------------
 
 
@@ -266,3 +289,15 @@ def test_a_merged_region_keeps_nothing_of_its_result(tmp_path: Path) -> None:
     assert merged.recomputed.retained is not None
     assert unit <= apart.recomputed.retained < unit + 2**14
     assert 0 <= merged.recomputed.retained < 2**14
+
+
+# -- keywords --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("keyword", ["mp_comm_recompute", "parallel_optimizer_comm_recompute"])
+def test_keywords_about_communication_are_bools_and_nothing_else(keyword: str) -> None:
+    for value in (True, False):
+        ms.nn.Dense(2, 2).recompute(**{keyword: value})
+    for value in ("yes", 1, []):  # None is taken for left out
+        with pytest.raises(TypeError):
+            ms.nn.Dense(2, 2).recompute(**{keyword: value})

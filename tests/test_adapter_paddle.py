@@ -182,7 +182,7 @@ def launches(work: Callable[[], object], file: Path) -> Counter[str]:
 
 def counted(program: Program, run: Run) -> Counter[str]:
     """The same counts, from the executions of statements."""
-    ops = {(s.region, s.label): s.op for s in program.lines.values() if s.kind == "statement"}
+    ops = {(s.region, s.label): s.op for s in program.lines.values() if s.kind != "phase"}
     found: Counter[str] = Counter()
     for execution in run.executions or ():
         kernel = KERNELS.get(ops.get((execution.region, execution.statement), ""))
@@ -209,7 +209,9 @@ def counted(program: Program, run: Run) -> Counter[str]:
         )
         for variant in VARIANTS
     ]
-    + [("regions/nested-pair", "reentrant"), ("procedures/second-backward", "hook")],
+    + [("regions/nested-pair", "reentrant"), ("procedures/second-backward", "hook")]
+    + [(f"training/{name}", "model-fit-hook") for name in ("dense", "dropout", "batch-norm")]
+    + [("models/lenet", "layers"), ("regions/nested", "layers"), ("state/batch-norm", "layers")],
 )
 def test_executions_are_those_that_the_profiler_counts(
     identity: str, variant: str, emit: Emit, tmp_path: Path
@@ -224,7 +226,7 @@ def test_executions_are_those_that_the_profiler_counts(
         assert counted(program, run) == seen
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", [*VARIANTS, "layers"])
 def test_an_inert_recompute_reruns_nothing_and_keeps_what_plain_keeps(
     variant: str, emit: Emit
 ) -> None:
@@ -232,12 +234,21 @@ def test_an_inert_recompute_reruns_nothing_and_keeps_what_plain_keeps(
     program = emit(case, variant)
     honest = observe(program)
     module = load_program(program)
-    module.recompute = lambda function, *arguments, use_reentrant: function(*arguments)
+    module.recompute = lambda function, *arguments, use_reentrant=True: function(*arguments)
     inert = observer(variant).run(program, module, "recomputed", {})
     assert any(e.phase == "rerun" for e in honest.recomputed.executions)
     assert not any(e.phase == "rerun" for e in inert.executions)
     assert inert.retained == honest.plain.retained
     assert honest.recomputed.retained < honest.plain.retained
+
+
+def test_fit_trains_no_parameter_of_a_reentrant_region_on_its_batch(emit: Emit) -> None:
+    case = published("training/dense")
+    frozen = observe(emit(case, "model-fit")).recomputed
+    trained = observe(emit(case, "model-fit-hook")).recomputed
+    assert frozen.gradients == {"w": None, "b": None}
+    assert len(set(frozen.losses)) == 1
+    assert len(set(trained.losses)) == 2
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

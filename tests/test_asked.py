@@ -21,6 +21,7 @@ VARIANT = TORCH.variant("non-reentrant")
 PASSED_OVER: dict[str, tuple[str, Any]] = {
     "seeding": ("write_seeding", lambda self, seed: None),
     "between": ("write_between", lambda self: None),
+    "after": ("write_after", lambda self: None),
     "thread": ("write_backward", lambda self, *words, **more: self.code("loss.backward()")),
     "hooks": ("write_hooks", lambda self: self.code("fired = []")),
     "state": ("state_entries", lambda self: []),

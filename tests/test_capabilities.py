@@ -91,6 +91,8 @@ TABLE: list[tuple[str, list[tuple[str, str]], set[str], set[str]]] = [
     ("unsteady", [("sin(h)", "unsteady_sin(h, then='values')")], {"unsteady"}, set()),
     ("another-thread", [(OF, OF + "    procedure: {backward: {between: thread}}\n")], {"another-thread"}, set()),
     ("update-between", [(OF, OF + "    procedure: {backward: {between: update}}\n")], {"update-between"}, set()),
+    ("after-inference", [(OF, OF + "    procedure: {backward: {after: inference}}\n")], {"inference"}, set()),
+    ("after-backward", [(OF, OF + "    procedure: {backward: {after: backward}}\n")], {"accumulated-gradients"}, set()),
     ("variadic", [("takes: x", "takes: x\n        signature: variadic")], {"variadic"}, set()),
     ("mapped", [("takes: x", "takes: x\n        mapped: true")], {"vmap"}, set()),
     ("named", [(OF, OF + "    needs: [wrapped]\n")], {"wrapped"}, set()),

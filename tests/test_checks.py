@@ -25,6 +25,8 @@ from conformance.observation import (
 from conformance.verdict import Level, Status, Verdict
 
 from .evidence import (
+    AS_PLAIN,
+    AS_PLAIN_RANDOM,
     BOTH,
     CONTROL,
     DRAWN,
@@ -140,6 +142,10 @@ TABLE: dict[str, list[Row]] = {
         Row("kind-of-promised", PASS, "raised OddError as promised", ERROR, seen={"error": _error("OddError", "ValueError")}),
         Row("missing", FAIL, "raised nothing, but should raise ValueError", ERROR),
         Row("other", FAIL, "raised TypeError, but should raise ValueError: what it said", ERROR, seen={"error": _error("TypeError")}),
+        Row("as-plain-ran", PASS, "ran to its end", AS_PLAIN),
+        Row("as-plain-raised", FAIL, "raised ValueError in forward, but should run to its end", AS_PLAIN, seen={"error": VALUE_ERROR}),
+        Row("as-plain-refused", PASS, "raised ValueError in forward, and the plain program raised OddError in backward", AS_PLAIN, control={"error": _error("OddError", phase="backward")}, seen={"error": VALUE_ERROR}),
+        Row("as-plain-further", PASS, "ran to its end, where the plain program raised ValueError", AS_PLAIN, control={"error": VALUE_ERROR}),
         Row("good-after", PASS, "as promised, and a good run worked afterwards", GOOD_AFTER, seen={"error": VALUE_ERROR, "good_run_after_error": True}),
         Row("bad-after", FAIL, "a good run after the error did not work", GOOD_AFTER, seen={"error": VALUE_ERROR, "good_run_after_error": False}),
         Row("never-after", FAIL, "a good run after the error did not work", GOOD_AFTER, seen={"error": VALUE_ERROR}),
@@ -485,6 +491,62 @@ def test_judge_stops_at_an_error() -> None:
     assert _judged(PLAIN, Run(error=VALUE_ERROR)) == {"error": Status.FAIL}
     assert _judged(ERROR, Run(error=VALUE_ERROR)) == {"error": Status.PASS}
     assert _judged(ERROR, SEEN) == {"error": Status.FAIL}
+
+
+def _where_plain_raised(of: Case, recomputed: Run, expected: Any = EXPECTED) -> dict[str, Verdict]:
+    seen = Observation(Run(error=VALUE_ERROR), recomputed)
+    found = judge(of, variant(), lambda draws: expected, seen)
+    return {verdict.check: verdict for verdict in found}
+
+
+def test_what_plain_refuses_may_be_refused() -> None:
+    found = _where_plain_raised(AS_PLAIN, Run(error=VALUE_ERROR))
+    assert set(found) == set(applicable(AS_PLAIN)) == set(applicable(PLAIN))
+    assert found.pop("error").status is PASS
+    assert {verdict.status for verdict in found.values()} == {UNSUPPORTED}
+    assert {verdict.message for verdict in found.values()} == {
+        "the plain program raised ValueError: there is nothing to compare with"
+    }
+
+
+def test_what_runs_where_plain_is_refused_is_held_to_the_reference() -> None:
+    found = _where_plain_raised(AS_PLAIN, SEEN)
+    assert {name for name, verdict in found.items() if verdict.status is PASS} == {
+        *("error", "value", "gradient", "executions"),
+    }
+    assert "equal the reference" in found["value"].message
+    assert "equal the reference" in found["gradient"].message
+    assert found["structure"].status is UNSUPPORTED
+    assert found["retained memory"].status is UNSUPPORTED
+
+
+@pytest.mark.parametrize(
+    ("name", "check", "seen"),
+    [
+        ("output", "value", {"outputs": (leaf([3, 7]), OUTPUTS[1])}),
+        ("lost-output", "value", {"outputs": (OUTPUTS[0], {})}),
+        ("gradient", "gradient", _grad(x=OFF)),
+        ("lost-gradient", "gradient", _grad(x=None)),
+        ("inert", "executions", {"executions": executions(FORWARD)}),
+    ],
+)
+def test_what_is_wrong_fails_where_plain_is_refused(
+    name: str, check: str, seen: dict[str, Any]
+) -> None:
+    found = _where_plain_raised(AS_PLAIN, replace(SEEN, **seen))
+    assert [n for n, verdict in found.items() if verdict.status is FAIL] == [check], name
+
+
+def test_draws_that_nobody_knows_leave_executions_where_plain_is_refused() -> None:
+    found = _where_plain_raised(AS_PLAIN_RANDOM, SEEN, UNKNOWN)
+    passed = {name for name, verdict in found.items() if verdict.status is PASS}
+    assert passed == {"error", "executions"}
+    assert found["gradient"].status is UNSUPPORTED
+
+
+def test_a_case_that_may_be_refused_is_judged_as_any_other_where_plain_runs() -> None:
+    assert _judged(AS_PLAIN, SEEN) == dict.fromkeys(applicable(PLAIN), Status.PASS)
+    assert _judged(AS_PLAIN, Run(error=VALUE_ERROR)) == {"error": Status.FAIL}
 
 
 def test_an_implementation_that_does_nothing_is_caught() -> None:

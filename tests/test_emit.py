@@ -23,7 +23,7 @@ from conformance.load import load_text
 from conformance.program import Site
 from conformance.programs import EmitFailure, program_path, texts
 
-from .every_program import CASES, Written, every_program
+from .every_program import BETWEEN, CASES, Written, every_program
 from .test_load import GOOD
 
 ROOT = Path(__file__).parent.parent
@@ -35,7 +35,8 @@ FITTED = [f"{m}{b}" for m in ("", "activations-") for b in ("tensorflow", "jax",
 #: Where one call does forward and backward, no line of `run` starts the backward pass.
 ONE_CALL = {
     *("mindspore/graph-function", "mindspore/graph-cell", "mindspore/graph-primitive"),
-    "mindspore/jit",
+    *("mindspore/graph-function-reentrant", "mindspore/graph-function-non-reentrant"),
+    *("mindspore/graph-cell-communication", "mindspore/graph-layers", "mindspore/jit"),
     *(f"keras/fit-{name}" for name in FITTED),
 }
 #: Where a region is an operation, or layers, without a function: each call is a line of its own.
@@ -46,14 +47,34 @@ NO_FUNCTION = {"mindspore/graph-primitive", *(f"keras/fit-{name}" for name in FI
 def written(request: pytest.FixtureRequest) -> Iterator[Written]:
     gc.disable()  # it would look through all syntax trees again and again
     yield every_program(ADAPTERS[request.param])
-    for known in (_tree, _names_by_definition):
+    for known in (_tree, _names_by_definition, _inside, _unparsed):
         known.cache_clear()
     gc.enable()
 
 
+#: A statement of a program's, and how many lines stand before what its place is counted from.
+Placed = tuple[int, ast.stmt]
+
+
 @cache
-def _tree(text: str) -> ast.Module:
-    return ast.parse(text)
+def _tree(part: str) -> ast.Module:
+    return ast.parse(part)
+
+
+def _parts(text: str) -> Iterator[tuple[int, str]]:
+    """The parts of a program, and how many lines stand before each. Most are in many programs, so that
+    each is parsed once."""
+    before = 0
+    for part in text.split(BETWEEN):
+        yield before, part
+        before += (part + BETWEEN).count("\n")
+
+
+def _body(text: str) -> Iterator[Placed]:
+    """What stands at the top of a program."""
+    for before, part in _parts(text):
+        for node in _tree(part).body:
+            yield before, node
 
 
 def _ruff(folder: Path, *arguments: str) -> str:
@@ -78,7 +99,7 @@ def test_ruff_has_nothing_to_say(written: Written, tmp_path: Path) -> None:
 
 def test_programs_have_the_functions(written: Written) -> None:
     for key, (_, _, text) in written.items():
-        made = [n.name for n in _tree(text.text).body if isinstance(n, ast.FunctionDef)]
+        made = [n.name for _, n in _body(text.text) if isinstance(n, ast.FunctionDef)]
         found = [name for name in made if name in FUNCTIONS]
         assert found == list(FUNCTIONS), key
         assert "pylint" not in text.text, key
@@ -116,17 +137,19 @@ def _names(node: ast.AST) -> set[str]:
 
 
 @cache
-def _names_by_definition(text: str) -> Mapping[str, set[str]]:
-    """The names in each function and class of a program."""
-    made = (n for n in _tree(text).body if isinstance(n, ast.FunctionDef | ast.ClassDef))
+def _names_by_definition(part: str) -> Mapping[str, set[str]]:
+    """The names in each function and class of a part of a program."""
+    made = (n for n in _tree(part).body if isinstance(n, ast.FunctionDef | ast.ClassDef))
     return {node.name: _names(node) for node in made}
 
 
-def _reached(text: str, start: str) -> list[ast.stmt]:
+def _reached(text: str, start: str) -> list[Placed]:
     """The definitions of a program that a function of it uses, itself first."""
-    tree, names = _tree(text), _names_by_definition(text)
-    made = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)}
-    found: dict[str, ast.stmt] = {}
+    names: dict[str, set[str]] = {}
+    for _, part in _parts(text):
+        names |= _names_by_definition(part)
+    made = {n.name: (b, n) for b, n in _body(text) if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+    found: dict[str, Placed] = {}
     waiting = [start]
     while waiting:
         name = waiting.pop()
@@ -136,14 +159,19 @@ def _reached(text: str, start: str) -> list[ast.stmt]:
     return list(found.values())
 
 
-def _marked(text: Text, nodes: list[ast.stmt]) -> Iterator[tuple[ast.stmt, Site]]:
-    """The statements and definitions in `nodes` that have a site."""
-    for top in nodes:
-        for node in _statements([top]):
-            if node.lineno in text.lines:
-                site = text.lines[node.lineno]
-                if isinstance(node, ast.FunctionDef) == (site.kind == "region"):
-                    yield node, site
+@cache
+def _inside(top: ast.stmt) -> tuple[ast.stmt, ...]:
+    return tuple(_statements([top]))
+
+
+def _marked(text: Text, nodes: Iterable[Placed]) -> Iterator[tuple[int, ast.stmt, Site]]:
+    """The statements and definitions in `nodes` that have a site, and how many lines stand before
+    what their places are counted from."""
+    for before, top in nodes:
+        for node in _inside(top):
+            site = text.lines.get(before + node.lineno)
+            if site is not None and isinstance(node, ast.FunctionDef) == (site.kind == "region"):
+                yield before, node, site
 
 
 def _is_invalid(case: Case) -> bool:
@@ -166,14 +194,15 @@ def test_each_statement_has_one_site(written: Written, path: str) -> None:
             calls = Counter(node.region for node in case.program if isinstance(node, Again))
             wanted += Counter({site: calls[site[0]] for site in wanted})
         found: Counter[tuple[str, str, str]] = Counter()
-        for node, site in _marked(text, _reached(text.text, path)):
-            if site.kind != "statement":
+        for before, node, site in _marked(text, _reached(text.text, path)):
+            if site.kind != "statement" and not (site.kind == "layer" and site.label):
                 continue
             found[site.region, site.label, site.op] += 1
-            assert not hasattr(node, "body"), f"{key}: line {node.lineno} holds more than {site}"
-            lines = range(node.lineno, (node.end_lineno or 0) + 1)
+            lines = range(before + node.lineno, before + (node.end_lineno or 0) + 1)
+            assert not hasattr(node, "body"), f"{key}: line {lines.start} holds more than {site}"
             source = "\n".join(lines_of[lines.start - 1 : lines.stop - 1])
-            assert _mentions(source, site.label), f"{key}: {source!r} does not make {site.label}"
+            made = site.kind == "layer" or _mentions(source, site.label)
+            assert made, f"{key}: {source!r} does not make {site.label}"
             assert all(text.lines[n] is site for n in lines), f"{key}: {source!r}"
         assert found == wanted, key
 
@@ -183,36 +212,43 @@ def test_each_region_has_a_site(written: Written, path: str) -> None:
     for key, (case, variant, text) in written.items():
         if path == "recomputed" and _is_invalid(case):
             continue
+        sites = [s for _, _, s in _marked(text, _reached(text.text, path))]
         found = Counter(
-            s.region for _, s in _marked(text, _reached(text.text, path)) if s.kind == "region"
+            s.region for s in sites if s.kind == "region" or (s.kind == "layer" and not s.label)
         )
+        # A layer that is the whole region.
+        found |= Counter({s.region for s in sites if s.kind == "layer"})
         wanted = Counter(r.name for r in case.regions())
         assert found == (Counter() if variant.id in NO_FUNCTION else wanted), key
+
+
+def _run(text: Text) -> Placed:
+    (found,) = (placed for placed in _body(text.text) if getattr(placed[1], "name", "") == "run")
+    return found
 
 
 def test_run_has_its_phases(written: Written) -> None:
     for key, (case, variant, text) in written.items():
         phases = [
-            (s.path, s.label)
-            for _, s in _marked(text, _tree(text.text).body[:])
-            if s.kind == "phase"
+            (s.path, s.label) for _, _, s in _marked(text, _body(text.text)) if s.kind == "phase"
         ]
         both = case.loss is not None and variant.id not in ONE_CALL
         wanted = {("run", "forward")} | ({("run", "backward")} if both else set())
         assert set(phases) == wanted, key
         forwards = phases.count(("run", "forward"))
-        assert forwards == 1 or (variant.id in ONE_CALL and forwards), key
-        (run,) = (n for n in _tree(text.text).body if getattr(n, "name", "") == "run")
-        inside = range(run.lineno, (run.end_lineno or 0) + 1)
+        wanted_forwards = 2 if case.procedure.after == "backward" else 1
+        assert forwards == wanted_forwards or (variant.id in ONE_CALL and forwards), key
+        before, run = _run(text)
+        inside = range(before + run.lineno, before + (run.end_lineno or 0) + 1)
         assert all(n in inside for n, site in text.lines.items() if site.kind == "phase"), key
 
 
 def test_another_thread_runs_the_line_that_starts_backward(written: Written) -> None:
     for key, (case, _, text) in written.items():
-        (run,) = (n for n in _tree(text.text).body if getattr(n, "name", "") == "run")
+        before, run = _run(text)
         started = {
-            line
-            for node in _statements([run])
+            before + line
+            for node in _inside(run)
             if isinstance(node, ast.With) and "ThreadPoolExecutor" in ast.unparse(node.items[0])
             for line in range(node.body[0].lineno, (node.body[-1].end_lineno or 0) + 1)
         }
@@ -275,6 +311,10 @@ class _Direct(ast.NodeTransformer):
         """`f.__wrapped__ is g` is `True` in `plain`, as the operation says."""
         return ast.Constant(True) if "__wrapped__" in ast.unparse(node) else node
 
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        """So is `not hasattr(f, "variables")`."""
+        return ast.Constant(True) if "hasattr" in ast.unparse(node) else self.generic_visit(node)
+
     @staticmethod
     def _recompute(node: ast.expr) -> bool:
         return isinstance(node, ast.Call) and ast.unparse(node.func) in RECOMPUTE
@@ -291,21 +331,26 @@ def test_recomputed_differs_in_calls_of_regions_alone(written: Written) -> None:
         policy = any(region.save for region in case.regions())
         if variant.id not in DIRECT or policy or _is_invalid(case):
             continue
-        made = {n.name: n for n in _tree(text.text).body if isinstance(n, ast.FunctionDef)}
+        made = {n.name: n for _, n in _body(text.text) if isinstance(n, ast.FunctionDef)}
         direct = _Direct()
         # A tree of its own: what visits it changes it.
-        recomputed = direct.visit(_parsed(text.text, made["recomputed"]))
+        recomputed = direct.visit(_anew(text.text, "recomputed"))
         recomputed.name = "plain"
-        assert _numbered(ast.unparse(recomputed)) == _numbered(ast.unparse(made["plain"])), key
+        assert _numbered(ast.unparse(recomputed)) == _unparsed(made["plain"]), key
         assert direct.removed >= 1, key
 
 
-def _parsed(text: str, made: ast.FunctionDef) -> ast.FunctionDef:
+def _anew(text: str, name: str) -> ast.FunctionDef:
     """A function of a program, parsed anew."""
-    first = min([made.lineno, *(decorator.lineno for decorator in made.decorator_list)])
-    (found,) = ast.parse("\n".join(text.split("\n")[first - 1 : made.end_lineno])).body
+    (part,) = (part for _, part in _parts(text) if name in _names_by_definition(part))
+    (found,) = (n for n in ast.parse(part).body if getattr(n, "name", "") == name)
     assert isinstance(found, ast.FunctionDef)
     return found
+
+
+@cache
+def _unparsed(function: ast.FunctionDef) -> str:
+    return _numbered(ast.unparse(function))
 
 
 def _numbered(text: str) -> str:
@@ -339,6 +384,25 @@ def test_a_returned_tuple_is_named_and_then_unpacked() -> None:
     call = "    whole = checkpoint(block, x, use_reentrant=False)\n    y, h = whole\n"
     assert call in text
     assert text.rstrip().endswith("return (z, whole)")
+
+
+def test_an_option_is_written_where_the_case_says_its_default() -> None:
+    assert "preserve_rng" not in _forward("torch/non-reentrant", {})
+    written = {
+        "gives: y\n": "gives: y\n        preserve_rng: true\n        merge_adjacent: false\n"
+    }
+    call = "checkpoint(block, x, use_reentrant=False, preserve_rng_state=True)"
+    assert call in _forward("torch/non-reentrant", written)
+    assert "preserve_rng=True, merge_adjacent=False" in _forward("reference/float64", written)
+
+
+def test_an_argument_that_is_not_declared_is_handed_over() -> None:
+    named = {
+        "gives: y\n": "gives: y\n        kwargs: {more: flag}\n        signature: undeclared\n"
+    }
+    text = _forward("torch/non-reentrant", named)
+    assert "def block(x):" in text
+    assert "checkpoint(block, x, more=flag, use_reentrant=False)" in text
 
 
 def test_a_returned_dict_is_named_and_then_looked_into() -> None:

@@ -239,6 +239,39 @@ def test_what_is_left_over_is_read_after_each_run(tmp_path: Path) -> None:
     assert set(np.diff(clean.recomputed.alive)) == {0}
 
 
+KEPT = """
+    import weakref
+
+    import numpy as np
+
+    held = []
+    before = []
+    found = []
+
+    def plain(x):
+        return np.full(10, x)
+
+    recomputed = plain
+
+    def run(forward):
+        outputs = forward(1.0)
+        found.append(sum(reference() is not None for reference in before))
+        before.append(weakref.ref(outputs))
+        return {"outputs": outputs}
+"""
+
+
+@pytest.mark.parametrize(("keeps", "there"), [(True, [0, 1, 2, 3]), (False, [0, 0, 0, 0])])
+def test_outputs_are_kept_over_all_runs_where_asked_for(
+    tmp_path: Path, keeps: bool, there: list[int]
+) -> None:
+    watched = Watched()
+    watched.without = dict.fromkeys(("executions", "retained memory"), "not now")
+    watched.observe(program(tmp_path, KEPT, release=4, keeps=keeps))
+    found = watched.program.found[-4:]
+    assert [number - found[0] for number in found] == there
+
+
 def test_nothing_is_repeated_unless_asked_for(observed: Any) -> None:
     assert (observed.recomputed.held, observed.recomputed.alive) == (None, None)
 

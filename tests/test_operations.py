@@ -12,7 +12,7 @@ from conformance.capabilities import CAPABILITIES
 from conformance.case import Position
 from conformance.errors import CaseError
 from conformance.helpers import HELPERS
-from conformance.operations import OPERATIONS, RANDOM, RENAMED, Operation
+from conformance.operations import OF_CALLABLES, OPERATIONS, RANDOM, RENAMED, Operation
 from conformance.statements import DTYPES, parse
 from tests.suite_cases import CASES
 
@@ -135,6 +135,6 @@ def test_adapters_spell_operations_of_the_registry(adapter: Adapter) -> None:
     assert spelled <= set(OPERATIONS)
     everywhere = set.intersection(*(set(v.model.lacks) for v in adapter.variants))
     # Spelled by the place they stand in, or by the library that a generator is of.
-    handled = {"is_unwrapped_by", "uniform_from", "sin_or_cos", *HELPERS}
+    handled = {*OF_CALLABLES, "uniform_from", "sin_or_cos", *HELPERS}
     for name in set(OPERATIONS) - spelled - handled:
         assert OPERATIONS[name].capability in everywhere, f"{adapter.name} does not spell {name}"

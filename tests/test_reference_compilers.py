@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from conformance.adapter import Only, VariantModel
+from conformance.case import Region
 from conformance.checks import CHECKS
 from conformance.verdict import Status
 from tests.evidence import CONTROL, FORWARD, SEEN, evidence, executions
@@ -122,3 +123,16 @@ def test_only_some_cases() -> None:
     assert shallow.leaves_out("growth/each-layer[n=256]")
     assert not shallow.leaves_out("growth/halving-256")
     assert VariantModel(title="made", discipline="whole").only is None
+
+
+@pytest.mark.parametrize(("save", "again"), [((), (1,)), (("matmul",), (0,))])
+def test_what_a_policy_keeps_is_not_made_again(
+    save: tuple[str, ...], again: tuple[int, ...]
+) -> None:
+    made = case(ADJACENT)
+    nodes = tuple(replace(n, save=save) if isinstance(n, Region) else n for n in made.program)
+    found = expect(
+        replace(made, program=nodes), "minimal", saves={"tanh": "out", "region": "flat anew"}
+    )
+    assert found.executions["ra", "h", "rerun"].counts == again
+    assert found.executions["rb", "g", "rerun"].counts == again

@@ -101,6 +101,15 @@ def test_run_that_does_not_finish_has_one_verdict(running, variant, status, word
     assert words in found["error"].message
 
 
+def test_what_the_plain_program_raises_is_no_fault_where_the_case_allows_it(running):
+    case = replace(mini.case("square"), as_plain=True)
+    found = {v.check: v for v in running.run(case, mini.variant("plain-raising")).verdicts}
+    assert set(found) == set(checks_of(case))
+    assert found["error"].message == "ran to its end, where the plain program raised OSError"
+    passed = {check for check, verdict in found.items() if verdict.status is Status.PASS}
+    assert passed == {"error", "value", "gradient", "executions"}
+
+
 def test_lacked_capability_is_not_run(runner, tmp_path):
     found = verdicts(runner, "picky", "twice")
     assert list(found) == ["error"]

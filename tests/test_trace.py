@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import textwrap
 import threading
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -351,6 +352,33 @@ def test_tracing_ends_and_gives_the_tracer_back(tmp_path: Path) -> None:
     found = dict(trace.completed)
     module.recomputed(1)
     assert trace.completed == found
+
+
+def test_a_call_of_a_layer_counts_for_the_line_that_made_it(tmp_path: Path) -> None:
+    made = program(tmp_path, "def plain(x):\n    layer = 1  #s block h\n    return x\n")
+    layer = Site("layer", "plain", "block", "h", "sin")
+    whole = Site("layer", "plain", "other", "y", "sin")
+    around = Site("layer", "plain", "block", "")
+    shown: list[object] = []
+    trace = Trace(
+        replace(made, lines={1: around, 2: layer, 3: whole}),
+        on_statement=lambda site, phase, names: shown.append((site.label, phase, dict(names))),
+    )
+    with trace.calling(around) as gave:
+        with trace.calling(layer) as done:
+            done(5)
+        gave(6)
+    with pytest.raises(ValueError, match="stop"), trace.calling(layer):
+        raise ValueError("stop")
+    with trace.calling(None) as nothing:
+        nothing(7)
+    trace.phase = "rerun"
+    with trace.calling(whole) as done:
+        done(8)
+    assert trace.entered == {(around, "forward"): 1, (whole, "rerun"): 1}
+    assert trace.begun == {(layer, "forward"): 2, (whole, "rerun"): 1}
+    assert trace.completed == {(layer, "forward"): 1, (whole, "rerun"): 1}
+    assert shown == [("h", "forward", {"h": 5}), ("y", "rerun", {"y": 8})]
 
 
 def test_current_is_the_statement_that_runs_now(tmp_path: Path) -> None:

@@ -7,10 +7,13 @@ from collections.abc import Iterator
 import pytest
 from _pytest.terminal import TerminalReporter
 
-from tests.faulty.faults import Pools
-from tests.faulty.record import Caught, write
+from tests.faulty.faults import Pools, frameworks
+from tests.faulty.record import Caught, adapter_of, write
 from tests.faulty.table import Found, print_table
+from tests.forked_workers import forked, start_server
 
+#: What implementations of faults import. PyTorch's checkpoint imports its compiler when it is called.
+IMPORTED = ("torch._dynamo", "torch.utils.checkpoint", "jax")
 FOUND = pytest.StashKey[dict[str, Found]]()
 RECORDED = pytest.StashKey[dict[str, Caught]]()
 
@@ -23,10 +26,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def pools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pools]:
-    """The worker processes that the implementations run in."""
+    """The worker processes that the implementations run in. Some faults leave a process in disorder,
+    which then is replaced: a new one is there at once if the frameworks are imported already."""
+    environment: dict[str, str] = {}
+    for name in frameworks():
+        environment |= adapter_of(name).model.environment
+    start_server(IMPORTED, environment)
     made = Pools(tmp_path_factory.mktemp("workers") / "log.txt")
-    yield made
-    made.close()
+    with forked():
+        yield made
+        made.close()
 
 
 @pytest.fixture(scope="session")

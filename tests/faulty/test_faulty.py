@@ -36,7 +36,9 @@ NOTHING_TO_RECOMPUTE = {
     "nested/inference": "there is no backward pass",
     "errors/raised-in-region": "the forward pass raises",
     "errors/raised-in-nested-region": "the forward pass raises",
+    "in-place/saved": "backward raises, without recompute too",
     "errors/not-a-block": "the forward pass raises",
+    "errors/unknown-keyword": "the forward pass raises",
     "sequences/more-segments-than-layers": "the forward pass raises",
 }
 #: What a framework's own recompute is caught by, which the implementations call: no fault of theirs.
