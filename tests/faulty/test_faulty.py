@@ -197,7 +197,9 @@ def test_fresh_random_numbers_fail_every_case_that_asks_for_preservation(run: Ru
 
 
 def test_one_tensor_left_behind_per_call_fails_every_case_about_release(run: Run) -> None:
-    results = run("leaky", lambda case: case.release > 0)
+    # Where outputs are kept, the reference's plain program grows by its residuals, which one tensor
+    # a call stays below: its tape frees no graph in backward, as PyTorch does.
+    results = run("leaky", lambda case: case.release > 0 and not case.keeps)
     statuses = {key: _statuses(result) for key, result in results.items()}
     found = {
         key: checks["release"]
@@ -205,7 +207,7 @@ def test_one_tensor_left_behind_per_call_fails_every_case_about_release(run: Run
         if checks["error"] is not Status.UNSUPPORTED
     }
     assert len(found) >= 5
-    assert set(found.values()) == {Status.FAIL}
+    assert found == dict.fromkeys(found, Status.FAIL)
 
 
 def test_activations_that_are_kept_fail_on_memory_alone(
