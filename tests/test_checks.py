@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conformance.case import Case
-from conformance.checks import CHECKS, applicable, judge
-from conformance.observation import (
+from conformance.judge.checks import CHECKS, applicable, judge
+from conformance.model.case import Case
+from conformance.model.observation import (
     RESOLUTION,
     Draw,
     ErrorSeen,
@@ -22,7 +22,7 @@ from conformance.observation import (
     RandomState,
     Run,
 )
-from conformance.verdict import Level, Status, Verdict
+from conformance.model.verdict import Level, Status, Verdict
 
 from .evidence import (
     AS_PLAIN,

@@ -8,9 +8,19 @@ import pytest
 import yaml
 
 from conformance.errors import KnownError
-from conformance.known import Entry, Standing, additions, append, covered, idle, notes, read, weigh
+from conformance.judge.known import (
+    Entry,
+    Standing,
+    additions,
+    append,
+    covered,
+    idle,
+    notes,
+    read,
+    weigh,
+)
+from conformance.model.verdict import Level, Status, Verdict
 from conformance.results import KnownNote, Result
-from conformance.verdict import Level, Status, Verdict
 
 ENTRY = Entry(("mini/*",), ("wrong",), "gradient", "is None", "it forgets", "", "known.yaml:1")
 

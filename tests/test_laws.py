@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from conformance.adapter import load_file
-from conformance.case import Case
-from conformance.laws import LAWS, QUANTITIES
-from conformance.observation import Expected
+from conformance.drivers.adapter import load_file
+from conformance.language.laws import LAWS, QUANTITIES
+from conformance.model.case import Case
+from conformance.model.observation import Expected
 from tests import suite_cases
 
 ROOT = Path(__file__).parent.parent

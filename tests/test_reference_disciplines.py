@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from conformance.adapter import load_file
-from conformance.case import Case
-from conformance.load import load_text
+from conformance.drivers.adapter import load_file
+from conformance.language.load import load_text
+from conformance.model.case import Case
 
 FOLDER = Path(__file__).parent.parent / "adapters" / "reference"
 expect: Any = load_file(FOLDER / "expected.py", "conformance_adapter_reference_expected").expect

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conformance.adapter import load_file
-from conformance.operations import OPERATIONS
+from conformance.drivers.adapter import load_file
+from conformance.language.operations import OPERATIONS
 
 FOLDER = Path(__file__).parent.parent / "adapters" / "reference"
 tape: Any = load_file(FOLDER / "tape.py", "tape_under_test")

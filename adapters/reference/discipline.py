@@ -15,10 +15,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from conformance.case import Case, Region
-from conformance.modules import load_file
-from conformance.observation import Allowed, Phase
-from conformance.operations import OPERATIONS, RANDOM
+from conformance.drivers.modules import load_file
+from conformance.language.operations import OPERATIONS, RANDOM
+from conformance.model.case import Case, Region
+from conformance.model.observation import Allowed, Phase
 
 flow_: Any = load_file(Path(__file__).parent / "flow.py", "conformance_reference_flow")
 Step, Call = flow_.Step, flow_.Call

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from conformance.case import Case, Statement, walk
-from conformance.modules import load_file
-from conformance.observation import Array, Draw, Expected, Leaf, Tree
-from conformance.operations import RANDOM
+from conformance.drivers.modules import load_file
+from conformance.language.operations import RANDOM
+from conformance.model.case import Case, Statement, walk
+from conformance.model.observation import Array, Draw, Expected, Leaf, Tree
 
 _here = Path(__file__).parent
 flow: Any = load_file(_here / "flow.py", "conformance_reference_flow")

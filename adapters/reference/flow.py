@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from conformance.case import (
+from conformance.drivers.modules import load_file
+from conformance.language.operations import OF_CALLABLES, OPERATIONS, RANDOM
+from conformance.model.case import (
     Again,
     Array,
     Case,
@@ -28,9 +30,7 @@ from conformance.case import (
     Tree,
     Value,
 )
-from conformance.modules import load_file
-from conformance.observation import Draw
-from conformance.operations import OF_CALLABLES, OPERATIONS, RANDOM
+from conformance.model.observation import Draw
 
 tape: Any = load_file(Path(__file__).parent / "tape.py", "conformance_reference_tape")
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from conformance.case import Case
-from conformance.modules import load_file
-from conformance.observation import ExpectedMemory
-from conformance.operations import RANDOM
+from conformance.drivers.modules import load_file
+from conformance.language.operations import RANDOM
+from conformance.model.case import Case
+from conformance.model.observation import ExpectedMemory
 
 _here = Path(__file__).parent
 flow_: Any = load_file(_here / "flow.py", "conformance_reference_flow")

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from conformance.modules import load_file
-from conformance.observation import Array, Leaf
-from conformance.program import Program
-from conformance.worker.observer import Observer as Base
-from conformance.worker.trace import Trace
+from conformance.drivers.modules import load_file
+from conformance.model.observation import Array, Leaf
+from conformance.model.program import Program
+from conformance.observe.worker.observer import Observer as Base
+from conformance.observe.worker.trace import Trace
 
 #: Under the name by which programs import it.
 tape: Any = load_file(Path(__file__).parent / "tape.py", "tape")

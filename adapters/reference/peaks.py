@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from conformance.modules import load_file
+from conformance.drivers.modules import load_file
 
 _here = Path(__file__).parent
 flow_: Any = load_file(_here / "flow.py", "conformance_reference_flow")

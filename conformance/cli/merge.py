@@ -10,8 +10,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from conformance.adapter import Adapter, find_adapter
-from conformance.case import Case
 from conformance.cli.options import (
     AdapterNames,
     AdaptersFolder,
@@ -20,16 +18,18 @@ from conformance.cli.options import (
     KnownFile,
     ReportsFolder,
 )
+from conformance.drivers.adapter import Adapter, find_adapter
+from conformance.drivers.implementation import adapt, describe
 from conformance.errors import AdapterError, ComparisonError, ConformanceError
-from conformance.implementation import adapt, describe
-from conformance.known import read as read_known
-from conformance.load import load_folder
-from conformance.merge import merge as merge_shards
-from conformance.places import Places, find_places
+from conformance.judge.known import read as read_known
+from conformance.language.load import load_folder
+from conformance.model.case import Case
+from conformance.paths import Places, find_places
 from conformance.results import read, remove, write
-from conformance.selection import unused
-from conformance.shards import PATTERN
-from conformance.summary import AdapterRun, Tally, print_parts
+from conformance.run.merge import merge as merge_shards
+from conformance.run.selection import unused
+from conformance.run.shards import PATTERN
+from conformance.run.summary import AdapterRun, Tally, print_parts
 
 
 def merge(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from conformance.case import Case
 from conformance.compare import Comparison
+from conformance.model.case import Case
 from conformance.report import markdown, page
 from conformance.report.data import Report, build, schema
 from conformance.results import Results

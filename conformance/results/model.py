@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from conformance.observation import Expected, Observation
-from conformance.verdict import Status, Verdict
+from conformance.model.observation import Expected, Observation
+from conformance.model.verdict import Status, Verdict
 
 #: The number of the file format; a reader refuses any other.
 FORMAT = 3
