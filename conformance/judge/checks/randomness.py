@@ -146,7 +146,11 @@ def _moved(evidence: Evidence) -> list[str]:
 
 def _disturbed(evidence: Evidence) -> list[str]:
     """The statements whose later forward draws are not those of the plain run, though the first of all
-    is: some rerun has left the generator elsewhere, and the program went on drawing from there."""
+    is: some rerun has left the generator elsewhere, and the program went on drawing from there.
+
+    What is seen of a dropout is its result, so that draws are compared within the case's tolerance:
+    after a step, parameters that compiled code has updated differ from the plain run's in their last bit.
+    """
     if evidence.plain.draws is None or evidence.recomputed.draws is None:
         return []
     ours = [draw for draw in evidence.recomputed.draws if draw.phase == "forward"]
@@ -156,7 +160,8 @@ def _disturbed(evidence: Evidence) -> list[str]:
         (a.region, a.statement) != (b.region, b.statement) for a, b in pairs
     ):
         return []
-    other = [a for a, b in pairs if not np.array_equal(a.array, b.array)]
+    tolerance = evidence.case.tolerance
+    other = [a for a, b in pairs if difference(a.array, b.array, tolerance)]
     if other and other[0] is ours[0]:
         return []  # under one seed a graph with reruns may draw other numbers from the start
     return sorted({_place(draw) for draw in other})
