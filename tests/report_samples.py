@@ -19,8 +19,8 @@ from conformance.model.observation import (
     Observation,
     Run,
 )
-from conformance.model.verdict import Level, Status, Verdict
-from conformance.results import Header, KnownNote, Result, Results, cases_hash, make_footer
+from conformance.model.verdict import KnownNote, Level, Status, Verdict
+from conformance.results import Header, Result, Results, cases_hash, make_footer
 
 TEXT = """\
 family: sample

@@ -8,9 +8,9 @@ import pytest
 
 from conformance.judge.checks import CHECKS
 from conformance.model.observation import Execution, Observation, Run
-from conformance.model.verdict import Level, Status, Verdict
+from conformance.model.verdict import KnownNote, Level, Status, Verdict
 from conformance.report.behaviours import BEHAVIOURS, LONGEST, answer, render
-from conformance.results import Header, KnownNote, Result, Results, make_footer
+from conformance.results import Header, Result, Results, make_footer
 from tests.suite_cases import CASES
 
 ROOT = Path(__file__).parent.parent

@@ -24,8 +24,8 @@ from conformance.compare.numeric import Missing, agreeing, close
 from conformance.errors import ComparisonError
 from conformance.model.case import Tolerance
 from conformance.model.observation import Allowed, Draw, ErrorSeen, Execution, Leaf, Run
-from conformance.model.verdict import Level, Status, Verdict
-from conformance.results import KnownNote, read, write
+from conformance.model.verdict import KnownNote, Level, Status, Verdict
+from conformance.results import read, write
 from conformance.results.parts import positions
 from tests import report_samples as samples
 from tests.report_samples import FAIL, GRADIENT, PASS, expected, result, results, run, unobserved

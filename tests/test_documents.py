@@ -15,7 +15,7 @@ from conformance.cli.documents import documents as command
 from conformance.drivers.adapter import all_adapters
 from conformance.judge.checks import CHECKS
 from conformance.language.load import load_text
-from conformance.model.verdict import Status, Verdict
+from conformance.model.verdict import KnownNote, Status, Verdict
 from conformance.report.claims import (
     FILE,
     Claim,
@@ -27,7 +27,7 @@ from conformance.report.claims import (
 )
 from conformance.report.documents import render, verdict_words
 from conformance.report.markdown import escape
-from conformance.results import Header, KnownNote, Result, Results, make_footer
+from conformance.results import Header, Result, Results, make_footer
 from tests.suite_cases import CASES
 
 ROOT = Path(__file__).parent.parent

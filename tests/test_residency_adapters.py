@@ -1,8 +1,8 @@
 """What adapters read as retained memory is what the kernel says is there.
 
 The second way of measuring asks no framework (`conformance/observe/residency.py`), so an observer that
-misses what a framework keeps, or sees what is gone, does not agree with it. Both are blind to what lies below
-a page, and so everything is in activations of 4 MiB.
+misses what a framework keeps, or sees what is gone, does not agree with it. Both are blind to what lies
+below a page, and so everything is in activations of 4 MiB.
 """
 
 from __future__ import annotations

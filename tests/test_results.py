@@ -30,10 +30,9 @@ from conformance.model.observation import (
     Observation,
     Run,
 )
-from conformance.model.verdict import Level, Status, Verdict
+from conformance.model.verdict import KnownNote, Level, Status, Verdict
 from conformance.results import (
     Footer,
-    KnownNote,
     Result,
     beside,
     cases_hash,

@@ -18,8 +18,9 @@ from conformance.cli.options import (
 )
 from conformance.drivers.implementation import adapt, describe
 from conformance.errors import ConformanceError
-from conformance.judge.known import additions, append, read
+from conformance.judge.known import append, read
 from conformance.paths import find_places
+from conformance.results.triage import additions
 
 
 def known(

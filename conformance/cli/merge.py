@@ -88,7 +88,7 @@ def merge(
         typer.echo(f"error: {message}", err=True)
     if errors:
         raise typer.Exit(2)
-    raise typer.Exit(1 if any(run.idle or run.unexpected for run in runs) else 0)
+    raise typer.Exit(1 if any(run.stale or run.unexpected for run in runs) else 0)
 
 
 def _chosen(
@@ -110,7 +110,7 @@ def _chosen(
 def _merged(
     name: str, files: Sequence[Path], adapter: Adapter | None, cases: Sequence[Case], places: Places
 ) -> AdapterRun:
-    """Merge the shards of one adapter's run, write its results, and weigh them."""
+    """Merge the shards of one adapter's run, write its results, and triage them."""
     shards = [read(file) for file in files]
     header = shards[0].header
     if adapter is None and header.implementation:
@@ -131,5 +131,5 @@ def _merged(
         run.add(Tally.of(result, known))
     every = found.header.variants == tuple(variant.id for variant in adapter.variants)
     if every and not found.header.selection:
-        run.idle = unused(known, run.covered, cases, places)
+        run.stale = unused(known, run.covered, cases, places)
     return run

@@ -1,7 +1,7 @@
 """Comparing the results of several adapters: who agrees with whom, case by case.
 
 Cases are matched by id, never by their place in a file. Results that do not belong together are
-refused with `ComparisonError`.
+refused with `ComparisonError`. Imports `results` and what that imports.
 """
 
 from __future__ import annotations

@@ -8,9 +8,8 @@ explains nothing.
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 
 import yaml
@@ -18,8 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from conformance.errors import KnownError
 from conformance.language import plain_yaml
-from conformance.model.verdict import Status, Verdict
-from conformance.results import KnownNote, Result
+from conformance.model.verdict import KnownNote, Verdict
 
 
 class EntryModel(BaseModel):
@@ -70,104 +68,10 @@ class Entry:
         return KnownNote(self.check, self.reason, self.url)
 
 
-class Standing(Enum):
-    """What a verdict means once known deviations are taken into account."""
-
-    EXPECTED = "expected"
-    KNOWN = "known"
-    UNEXPECTED = "unexpected"
-
-
-@dataclass(frozen=True)
-class Weighed:
-    """A verdict's standing; `reason` says why it is known, or what is unexpected about it."""
-
-    verdict: Verdict
-    standing: Standing
-    reason: str = ""
-    entry: Entry | None = None
-
-
 def text(verdict: Verdict) -> str:
     """What an entry's `observed` is looked for in: `fail: gradient of x is None, but …`."""
     parts = (f"{verdict.status}: {verdict.message}", verdict.observed)
     return "\n".join(part for part in parts if part)
-
-
-def weigh(
-    entries: Sequence[Entry], case: str, variant: str, verdicts: Iterable[Verdict]
-) -> tuple[Weighed, ...]:
-    """The standing of every verdict of one check of one case on one variant.
-
-    A SHOULD that does not hold is expected even where no entry knows of it: it warns, and fails
-    nothing.
-    """
-    listed = tuple(verdicts)
-    deviating = any(verdict.status.deviates for verdict in listed)
-    return tuple(_weigh(entries, case, variant, v, again=not deviating) for v in listed)
-
-
-def _weigh(
-    entries: Sequence[Entry], case: str, variant: str, verdict: Verdict, *, again: bool
-) -> Weighed:
-    covering = [e for e in entries if e.covers(case, variant, verdict.check)]
-    if verdict.status is Status.BROKEN:
-        return Weighed(verdict, Standing.UNEXPECTED, "the suite or the adapter is at fault")
-    if verdict.status.deviates:
-        for entry in covering:
-            if entry.describes(verdict):
-                return Weighed(verdict, Standing.KNOWN, entry.reason, entry)
-        if covering:
-            reason = f"not what {covering[0].where} describes: {covering[0].observed!r}"
-            return Weighed(verdict, Standing.UNEXPECTED, reason)
-        if verdict.status is not Status.WARN:
-            return Weighed(verdict, Standing.UNEXPECTED)
-    elif covering and again and verdict.status is not Status.UNSUPPORTED:
-        entry = covering[0]
-        reason = f"known deviation is gone: take {entry.where} out ({entry.reason})"
-        return Weighed(verdict, Standing.UNEXPECTED, reason, entry)
-    return Weighed(verdict, Standing.EXPECTED)
-
-
-def notes(entries: Sequence[Entry], result: Result) -> tuple[KnownNote, ...]:
-    """The notes on a result's known deviations, one per check."""
-    found: dict[str, KnownNote] = {}
-    for verdict in result.verdicts:
-        weighed = _weigh(entries, result.case, result.variant, verdict, again=False)
-        if weighed.entry is not None:
-            found.setdefault(verdict.check, weighed.entry.note)
-    return tuple(found.values())
-
-
-def weighed(entries: Sequence[Entry], result: Result) -> tuple[Weighed, ...]:
-    """The standing of every verdict of a result."""
-    found: list[Weighed] = []
-    for check in dict.fromkeys(verdict.check for verdict in result.verdicts):
-        verdicts = [v for v in result.verdicts if v.check == check]
-        found += weigh(entries, result.case, result.variant, verdicts)
-    return tuple(found)
-
-
-def covered(entries: Sequence[Entry], result: Result) -> tuple[int, ...]:
-    """The places, in the list, of the entries that speak of a verdict of this result.
-
-    Where the variant does not support the case, none does.
-    """
-    checks = {v.check for v in result.verdicts if v.status is not Status.UNSUPPORTED}
-    return tuple(
-        place
-        for place, entry in enumerate(entries)
-        if entry.check in checks and entry.covers(result.case, result.variant, entry.check)
-    )
-
-
-def idle(entries: Sequence[Entry], met: Collection[int]) -> tuple[Entry, ...]:
-    """Entries that explain no verdict of a full run, and that no verdict has contradicted.
-
-    `met` are the places of those that are `covered` by some result. A case that is gone, a check that
-    no longer applies, or a variant that does not support the case leaves an entry behind.
-    """
-    return tuple(entry for place, entry in enumerate(entries) if place not in met)
 
 
 def read(file: Path, *, unfinished: bool = False) -> tuple[Entry, ...]:
@@ -214,32 +118,6 @@ def _entry(node: yaml.Node, file: Path, unfinished: bool) -> Entry:
         url=model.url,
         where=where,
     )
-
-
-def additions(entries: Sequence[Entry], results: Iterable[Result]) -> list[dict[str, object]]:
-    """Entries, as they are written, for the deviations that none explains yet.
-
-    Equal deviations of a case on several variants make one entry. Warnings are left out: they need
-    no entry. The reason is a person's to fill in.
-    """
-    found: dict[tuple[str, str, str], list[str]] = {}
-    for result in results:
-        for item in weighed(entries, result):
-            verdict = item.verdict
-            new = item.standing is Standing.UNEXPECTED and verdict.status.deviates
-            if new:
-                key = (result.case, verdict.check, f"{verdict.status}: {verdict.message}")
-                found.setdefault(key, []).append(result.variant.split("/", 1)[-1])
-    return [
-        {
-            "case": case,
-            "variant": variants[0] if len(variants) == 1 else variants,
-            "check": check,
-            "observed": observed,
-            "reason": "",
-        }
-        for (case, check, observed), variants in found.items()
-    ]
 
 
 def append(file: Path, added: Sequence[dict[str, object]]) -> None:

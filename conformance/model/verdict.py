@@ -43,3 +43,12 @@ class Verdict:
     expected: str = ""
     observed: str = ""
     method: str = ""
+
+
+@dataclass(frozen=True)
+class KnownNote:
+    """Why a check's deviation was expected: a person's reason, and an upstream URL or ""."""
+
+    check: str
+    reason: str
+    url: str

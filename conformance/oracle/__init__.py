@@ -1,0 +1,4 @@
+"""What is expected of a case: values, gradients, executions, bytes.
+
+Imports `language` and what that imports.
+"""

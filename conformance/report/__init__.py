@@ -1,4 +1,7 @@
-"""The report on results and their comparison: a page, a summary and the data behind both."""
+"""The report on results and their comparison: a page, a summary and the data behind both.
+
+Imports `compare`, `results` and what they import; runs nothing.
+"""
 
 from __future__ import annotations
 

@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from conformance.compare import Comparison, CrossStatus
 from conformance.model.case import Case
-from conformance.model.verdict import Level, Status, Verdict
+from conformance.model.verdict import KnownNote, Level, Status, Verdict
 from conformance.report.growth import Chart, charts
-from conformance.results import SMOKE, KnownNote, Result, Results
+from conformance.results import SMOKE, Result, Results
 from conformance.words import counted
 
 FORMAT = 2

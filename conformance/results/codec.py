@@ -27,10 +27,10 @@ from conformance.model.observation import (
     Run,
     Tree,
 )
-from conformance.model.verdict import Verdict
+from conformance.model.verdict import KnownNote, Verdict
 from conformance.results import lines as m
 from conformance.results.arrays import digest, stored
-from conformance.results.model import Footer, Header, KnownNote, Result
+from conformance.results.model import Footer, Header, Result
 from conformance.results.parts import LARGE, Furthest, Part, kept, made, positions
 
 T = TypeVar("T")

@@ -20,7 +20,7 @@ from threadpoolctl import ThreadpoolController
 from conformance.drivers.adapter import Adapter, Variant
 from conformance.emit.programs import EmitFailure, Key, program_path, write_programs
 from conformance.judge.checks import applicable, judge
-from conformance.judge.known import Entry, notes
+from conformance.judge.known import Entry
 from conformance.language.capabilities import CAPABILITIES, required_by
 from conformance.model.case import Case
 from conformance.model.observation import Draw, Expected, Observation
@@ -30,6 +30,7 @@ from conformance.observe.pool import Broken, Crashed, Finished, Pool, TimedOut
 from conformance.oracle.shapes import reference_of
 from conformance.paths import Places
 from conformance.results import STAGES, Result
+from conformance.results.triage import notes
 
 #: The check that says how a run ended; every case has it.
 ERROR = "error"

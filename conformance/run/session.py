@@ -26,7 +26,8 @@ from _pytest.terminal import TerminalReporter
 from conformance import __version__
 from conformance.drivers.adapter import Variant
 from conformance.errors import BrokenAdapterError
-from conformance.judge.known import Entry, Standing, Weighed, weigh
+from conformance.judge.known import Entry
+from conformance.judge.triage import Triage, Triaged, triage
 from conformance.model.case import Case
 from conformance.model.verdict import Status, Verdict
 from conformance.results import SMOKE, STAGES, Header, Result, bind, cases_hash, recorded, remove
@@ -49,7 +50,7 @@ class ConformanceWarning(UserWarning):
 class UnexpectedError(Exception):
     """Carries verdicts from an item's run to its report."""
 
-    def __init__(self, found: Sequence[Weighed], program: Path | None) -> None:
+    def __init__(self, found: Sequence[Triaged], program: Path | None) -> None:
         self.found, self.program = tuple(found), program
         super().__init__("; ".join(item.verdict.message for item in found))
 
@@ -283,7 +284,7 @@ class Suite:
         self.spool.remove()
         if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and any(self.selected.values()):
             session.exitstatus = pytest.ExitCode.OK  # more shards than there is to do
-        if any(run.idle for run in self.runs) and session.exitstatus == pytest.ExitCode.OK:
+        if any(run.stale for run in self.runs) and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if self.broken:
             session.exitstatus = BROKEN_ADAPTER
@@ -327,7 +328,7 @@ class Suite:
         bind(file, header, results, replace(run.footer, seconds=self.seconds[name]))
         # Of a shard, whether an entry explains nothing is for the merge to say.
         if self._full(whole, chosen) and not self.shard:
-            run.idle = unused(chosen.known, run.covered, cases, places)
+            run.stale = unused(chosen.known, run.covered, cases, places)
         return run
 
     def _selection(self, ran: int, whole: bool) -> str:
@@ -418,12 +419,12 @@ class CheckItem(pytest.Item):
                 pytest.skip(f"not judged ({stop.status}): see {seen}")
             verdicts = [stop]
         program = self.suite.selection.places.reports / result.program if result.program else None
-        found = weigh(self.suite.known(self.variant), self.case.id, self.variant.id, verdicts)
+        found = triage(self.suite.known(self.variant), self.case.id, self.variant.id, verdicts)
         self._record(verdicts, program)
-        unexpected = [item for item in found if item.standing is Standing.UNEXPECTED]
+        unexpected = [item for item in found if item.triage is Triage.UNEXPECTED]
         if unexpected:
             raise UnexpectedError(unexpected, program)
-        known = [item.reason for item in found if item.standing is Standing.KNOWN]
+        known = [item.reason for item in found if item.triage is Triage.KNOWN]
         if known:
             pytest.xfail("; ".join(dict.fromkeys(known)))
         for verdict in verdicts:
@@ -488,7 +489,7 @@ def _among(item: pytest.Item, pairs: Container[Pair]) -> bool:
     return not isinstance(item, CheckItem) or item.pair in pairs
 
 
-def headline(item: Weighed) -> str:
+def headline(item: Triaged) -> str:
     """A verdict in one line, and why it is unexpected where that needs words."""
     reason = f" [{item.reason}]" if item.reason else ""
     return f"{item.verdict.status}: {item.verdict.message}{reason}"

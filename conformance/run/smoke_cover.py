@@ -18,11 +18,13 @@ from pydantic import RootModel
 
 from conformance.drivers.adapter import Adapter, Variant, read_model
 from conformance.errors import SmokeError
-from conformance.judge.known import Entry, Standing, weighed
+from conformance.judge.known import Entry
+from conformance.judge.triage import Triage
 from conformance.language.capabilities import required_by
 from conformance.model.case import Case
 from conformance.model.verdict import Status
 from conformance.results import Result, Results, cases_hash, recorded
+from conformance.results.triage import triaged
 from conformance.run.runner import ERROR, checks_of, lacking
 from conformance.run.shards import UNSUPPORTED, Pair
 
@@ -92,10 +94,10 @@ def wanted(adapter: Adapter, entries: Iterable[Entry], caught: Caught) -> frozen
 def shown_by(result: Result, entries: Sequence[Entry], caught: Caught) -> frozenset[Thing]:
     """What a pair was seen to show. Nothing where the suite or the adapter is at fault, or where a
     verdict is unexpected."""
-    found = weighed(entries, result)
-    if any(item.standing is Standing.UNEXPECTED for item in found):
+    found = triaged(entries, result)
+    if any(item.triage is Triage.UNEXPECTED for item in found):
         return frozenset()
-    reasons = {item.reason for item in found if item.standing is Standing.KNOWN}
+    reasons = {item.reason for item in found if item.triage is Triage.KNOWN}
     passes = {v.status for v in result.verdicts if v.check == GRADIENT} == {Status.PASS}
     return _things(result.case, result.variant, reasons, passes, _ran(result), caught)
 

@@ -14,9 +14,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from conformance.judge.known import Entry, Standing, Weighed, covered, weighed
+from conformance.judge.known import Entry
+from conformance.judge.triage import Triage, Triaged
 from conformance.model.verdict import Status
 from conformance.results import Footer, Result
+from conformance.results.triage import covered, triaged
 
 #: How many unexpected verdicts are printed; all of them are in the results file.
 LISTED = 40
@@ -60,8 +62,8 @@ class Tally:
 
     @classmethod
     def of(cls, result: Result, entries: Sequence[Entry]) -> Tally:
-        """The tally of a result, weighed with the known deviations of its adapter."""
-        found = weighed(entries, result)
+        """The tally of a result, triaged with the known deviations of its adapter."""
+        found = triaged(entries, result)
         return cls(
             result.case,
             result.variant,
@@ -73,7 +75,7 @@ class Tally:
                     item.verdict.check, item.verdict.status, item.verdict.message, item.reason
                 )
                 for item in found
-                if item.standing is Standing.UNEXPECTED
+                if item.triage is Triage.UNEXPECTED
             ),
             covered(entries, result),
         )
@@ -89,7 +91,7 @@ class AdapterRun:
     name: str
     variants: tuple[str, ...]
     file: Path
-    idle: tuple[Entry, ...] = ()
+    stale: tuple[Entry, ...] = ()
     broken: str = ""
     results: int = 0
     cases: set[str] = field(default_factory=set)
@@ -152,7 +154,7 @@ def summary(runs: Sequence[AdapterRun]) -> list[Table | Text]:
         files = ", ".join(str(run.file) for run in runs if run.results)
         parts.append(Text(f"... and {number - LISTED} more: {files}"))
     for run in runs:
-        for entry in run.idle:
+        for entry in run.stale:
             line = f"{entry.where}: explains nothing in this run; take it out ({entry.reason})"
             parts.append(Text(line, style="red"))
         if run.broken:
@@ -186,8 +188,8 @@ def _style(name: str) -> str:
     return "cyan" if name == _KNOWN else _STYLES.get(Status(name), "")
 
 
-def _column(item: Weighed) -> str:
-    return _KNOWN if item.standing is Standing.KNOWN else item.verdict.status.value
+def _column(item: Triaged) -> str:
+    return _KNOWN if item.triage is Triage.KNOWN else item.verdict.status.value
 
 
 def _line(run: AdapterRun, tally: Tally, found: Unexpected) -> Text:

@@ -1,8 +1,9 @@
 """Which cases catch each fault, on record in `adapters/<framework>/caught.yaml`.
 
 Smoke selections are chosen from it (`conformance.run.smoke_cover`), so that they catch every fault.
-A case is on record where it catches a fault on its own. So a fault whose effect lasts from one program to the
-next in a process, as the order of cases shows, is on record with the case that is meant to catch it.
+A case is on record where it catches a fault on its own. So a fault whose effect lasts from one
+program to the next in a process, as the order of cases shows, is on record with the case that is meant
+to catch it.
 """
 
 from __future__ import annotations

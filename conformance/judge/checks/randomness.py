@@ -149,7 +149,8 @@ def _disturbed(evidence: Evidence) -> list[str]:
     is: some rerun has left the generator elsewhere, and the program went on drawing from there.
 
     What is seen of a dropout is its result, so that draws are compared within the case's tolerance:
-    after a step, parameters that compiled code has updated differ from the plain run's in their last bit.
+    after a step, parameters that compiled code has updated differ from the plain run's in their last
+    bit.
     """
     if evidence.plain.draws is None or evidence.recomputed.draws is None:
         return []
