@@ -5,17 +5,25 @@ The claims come from a list (`conformance.report.claims`), the verdicts from res
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import quote
 
 from conformance.model.case import Case
 from conformance.model.verdict import Status, Verdict
-from conformance.report.behaviours import LONGEST, short
 from conformance.report.claims import Answer, Claim, Document, cases_of
 from conformance.report.markdown import escape
 from conformance.results import Result, Results
 from conformance.words import counted
+
+_STATISTICS = re.compile(r"\((\d+\.\d\d) times as far\)")
+_NOTES = re.compile(r"noted is \(\) \[(\d+)\], but \(\) \[(\d+)\] without recompute")
+#: Of a message that lists numbers, what says the same of every variant.
+_NUMBERS = re.compile(r" in \d+ of \d+ elements, most at \[[\d, ]*\]: \S+, but should be \S+")
+#: Where the programs of a run lay.
+_FOLDERS = re.compile(r"(?:/[^/\s\"']+)+/(?=programs/)")
+LONGEST = 160
 
 #: Results by case and variant.
 Ran = Mapping[tuple[str, str], Result]
@@ -141,3 +149,20 @@ def _verdict(result: Result, check: str) -> Verdict | None:
 
 def _cut(text: str) -> str:
     return textwrap.shorten(text, LONGEST, placeholder=" …")
+
+
+def short(verdict: Verdict) -> str:
+    """A message without the numbers that differ from variant to variant."""
+    if verdict.check == "state" and verdict.status in (Status.REPORT, Status.WARN):
+        moved = sorted(set(_STATISTICS.findall(verdict.message)))
+        if moved:
+            return f"state moves {' and '.join(moved)} times as far as without recompute"
+        noted = _NOTES.search(verdict.message)
+        if noted:
+            return f"it happens {noted[1]} times, without recompute {noted[2]} time(s)"
+    text = _FOLDERS.sub("", _NUMBERS.sub("", verdict.message))
+    if verdict.status is Status.UNSUPPORTED:  # it names the variant, which stands beside it
+        text = re.sub(r"^\S+/\S+ ", "", text)
+    if len(text) > LONGEST:
+        text = text[:LONGEST].rsplit(" ", 1)[0] + " …"
+    return text
