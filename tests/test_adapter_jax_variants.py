@@ -23,6 +23,7 @@ from tests.frameworks import framework
 jax = framework("jax", "jax")
 
 from conformance.adapter import load_file, read_adapter  # noqa: E402
+from conformance.capabilities import required_by  # noqa: E402
 from conformance.case import Case  # noqa: E402
 from conformance.load import load_text  # noqa: E402
 from conformance.observation import Leaf, Observation, Run  # noqa: E402
@@ -215,6 +216,14 @@ def test_a_checkpoint_that_does_nothing_is_seen(
     assert not any(counted(seen.recomputed, "rerun").values())
     assert seen.recomputed.retained == seen.plain.retained
     assert seen.recomputed.peak == seen.plain.peak
+
+
+def test_a_loop_of_one_round_is_written_where_the_case_says_so(tmp_path: Path) -> None:
+    assert (
+        "lax.scan(layer, h, length=1)"
+        in emitted(published("control/one-round"), "scan", tmp_path).text
+    )
+    assert "single-call" in required_by(chain("h = cos(h)", rounds=1))
 
 
 # -- policies ------------------------------------------------------------------------------------
