@@ -446,11 +446,11 @@ def executions(
     kind = case.procedure.kind
     steps = case.procedure.steps if kind == "train" else 1
     steps += case.procedure.after == "backward"
-    unused = _unused(case, flow) if discipline == "minimal" else set()
+    needed = _needed(flow) if discipline == "minimal" else forward
     found: dict[tuple[str, str, Phase], Allowed] = {}
     for key, count in forward.items():
-        counts = (steps * count, 0) if key in unused else (steps * count,)
-        reason = _WORDS["unused"] if key in unused else ""
+        counts = tuple(dict.fromkeys((steps * count, steps * needed[key])))
+        reason = _WORDS["unused"] if len(counts) > 1 else ""
         if case.procedure.after == "inference":
             counts, reason = (*counts, *(n + count for n in counts)), _WORDS["before"]
         found[*key, "forward"] = Allowed(counts, reason)
@@ -513,16 +513,15 @@ def len_of(key: Key, flow: Any) -> int:
     return sum(len(call.chain) for call in flow.calls() if call.region.name == region)
 
 
-def _unused(case: Case, flow: Any) -> set[Key]:
-    """Statements (and regions) none of whose results the outputs or the loss depend on."""
+def _needed(flow: Any) -> Counter[Key]:
+    """How often each statement and region runs for what the outputs or the loss depend on."""
     wanted = set(flow.outputs) | ({flow.loss} - {None})
-    unused: set[Key] = set()
-    used: set[Key] = set()
+    needed: Counter[Key] = Counter()
+    entered: set[Any] = set()
     for step in reversed(list(flow.steps())):
-        keys = {step.key, *((call.region.name, "") for call in step.chain)}
         if not step.results or not wanted.isdisjoint(step.results):
             wanted |= set(step.reads())
-            used |= keys
-        else:
-            unused |= keys
-    return unused - used
+            needed[step.key] += 1
+            entered.update(step.chain)
+    needed.update((call.region.name, "") for call in entered)
+    return needed
