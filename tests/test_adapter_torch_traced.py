@@ -75,6 +75,11 @@ def test_programs_are_what_their_variants_say(tmp_path: Path) -> None:
     assert "context_fn" not in text
     text = words(saving("exp"), EAGER, tmp_path)
     assert "context_fn=partial(create_selective_checkpoint_contexts, [" in text
+    # a dropout ends in a product like the case's own; AOTAutograd traces one operator of it
+    text = words(CASES["policies/save-dropout"], EAGER, tmp_path)
+    assert "keep_calls({torch.ops.aten.mul.Tensor: [0]})" in text
+    text = words(CASES["policies/save-dropout"], "compiled-aot-eager", tmp_path)
+    assert "torch.ops.aten.native_dropout.default" in text
     text = words(written(NESTED), INSIDE, tmp_path)
     # once in each path; the region inside is compiled with the one around it
     assert text.count('@torch.compile(backend="aot_eager") def outer(x):') == 2
