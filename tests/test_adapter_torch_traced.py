@@ -140,6 +140,16 @@ def test_what_a_policy_keeps_does_not_run_again(tmp_path: Path) -> None:
     assert observer.retained(emitted, module, module.recomputed) == 2 * UNIT  # `y` and the tangent
 
 
+def test_a_compiled_region_is_entered_again_though_a_policy_hands_out_all(tmp_path: Path) -> None:
+    case = CASES["policies/save-everything"]
+    emitted, module, observer = made(case, INSIDE, tmp_path)
+    module.run(module.recomputed)
+    run = observer.count(emitted, module, module.recomputed, Run())
+    assert reruns(run, regions=True) == {"block": 1}
+    # AOTAutograd saves the product, and its backward makes the cheap sine of it again
+    assert reruns(run) == {"s": 1}
+
+
 @pytest.mark.parametrize("variant", [EAGER, INSIDE])
 def test_inert_recompute_is_seen(variant: str, tmp_path: Path) -> None:
     inert = (

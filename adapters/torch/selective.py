@@ -92,7 +92,7 @@ class Policies(Base):
         return f"{function(region.name)}_contexts"
 
     def _operators(self) -> Mapping[str, str]:
-        traced = self.variant.name in ("compiled-aot-eager", "compiled-inductor")
+        traced = self.variant.name in ("compiled-aot-eager", "compiled-inductor", "compiled-inside")
         return TRACED if traced else OPERATORS
 
     def options(self, region: Region) -> list[str]:
