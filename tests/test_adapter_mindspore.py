@@ -203,6 +203,7 @@ KERNELS = {
         ("documents/resnet-blocks", "graph-cell"),
         ("documents/resnet-single-relu", "graph-primitive"),
         *(("policies/save-two-operations", variant) for variant in GRAPH),
+        *(("policies/save-dropout", variant) for variant in GRAPH),
         ("sequences/uneven-segments", "graph-cell"),
     ],
 )
@@ -333,6 +334,24 @@ def test_a_call_whose_result_is_dropped_is_no_part_of_the_graph(
     program = _region("r", "x", "a", body) + "      - {call: r, takes: a, gives: _b}\n"
     said = _said(program + "      - z = multiply(a, a)\n", variant, tmp_path)
     assert said == ({"h": 1, "s": 1, "a": 1, "z": 1}, {"h": 1})
+
+
+def test_a_draw_that_a_policy_keeps_is_the_same_in_both_runs(tmp_path: Path) -> None:
+    """Its primitive has seeds of its own, and draws what the operation is to draw."""
+    module = load_program(emitted(published("policies/save-dropout"), "graph-cell", tmp_path))
+    kept = [module.run(f)["outputs"][1].asnumpy() for f in (module.plain, module.recomputed)]
+    values = {name: value.asnumpy() for name, value in module.inputs().items()}
+    product = values["x"] @ values["w"]
+    dropped = kept[0] == 0
+    assert 0.3 < dropped.mean() < 0.7
+    np.testing.assert_allclose(kept[0][~dropped], 2 * product[~dropped], rtol=1e-5)
+    np.testing.assert_array_equal(*kept)
+    module = load_program(emitted(published("policies/save-draw"), "graph-cell", tmp_path))
+    kept = [module.run(f)["outputs"][1].asnumpy() for f in (module.plain, module.recomputed)]
+    assert (kept[0] >= 0).all()
+    assert (kept[0] < 1).all()
+    assert len(np.unique(kept[0])) > 100
+    np.testing.assert_array_equal(*kept)
 
 
 def test_the_comparison_page_recomputes_its_relu_alone_in_graph_mode(tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ class World:
     `choice` is the number of the alternative of an operation's needs, `saves` overrides it.
     `active` are the tensors through which gradients flow, `reached` the statements whose gradients
     are taken. `mask_alone`: a dropout mask can be made without the tensor that it masks.
+    `mask_kept`: a policy that keeps the results of an operation keeps its mask with them.
     `whole_merged`: a merged region with nothing after it runs to its end. `through`: what
     stands outside regions and is cheap is made again for the gradients that read it.
     """
@@ -53,6 +54,7 @@ class World:
     mask_alone: bool
     whole_merged: bool
     through: bool = False
+    mask_kept: bool = True
     #: What `words` has found, by statement.
     _words: dict[Any, frozenset[str]] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -111,6 +113,8 @@ def worlds(
                     yield world
                     if "cheap" in world.region:
                         yield replace(world, through=True)
+                    if has_mask and alternatives and any(map(is_kept, flow.steps())):
+                        yield replace(world, mask_kept=False)
 
 
 def contributes(call: Any, world: World) -> bool:
@@ -340,7 +344,7 @@ def _solved(flow: Any, world: World, unit: Unit) -> list[Unit]:
     reads: set[int] = set()
     kept: set[int] = set()
     for step in masks:
-        if at_hand.intersection(step.results):
+        if at_hand.intersection(step.results) and (world.mask_kept or not is_kept(step)):
             continue  # an operation that is not run again keeps its mask too
         reruns.add(step)
         if step.statement.op not in RANDOM or not world.mask_alone:
