@@ -262,7 +262,7 @@ NOTE = KnownNote("gradient", "it forgets | x", "")
         (result(verdict("gradient", Status.REPORT, "it may")), "*report*: it may"),
         (
             result(verdict("error", Status.UNSUPPORTED, "mini/right lacks hooks (it has none)")),
-            "*unsupported*: lacks hooks \\(it has none\\)",
+            "*unsupported*: lacks hooks (it has none)",
         ),
         (
             result(verdict("error", Status.UNSUPPORTED, "mini/right is not run on this case: why")),
