@@ -80,7 +80,7 @@ def written(tmp_path: Path, *found, disciplines=None, given=None) -> tuple[Path,
 
 def whole(folder: Path) -> str:
     """The page with all that it opens in its place."""
-    pattern = r'data-file="([^"]+)"(.*?)<div class="body" aria-live="polite"></div>'
+    pattern = r'data-file="([^"]+)"(.*?)<div class="body"></div>'
 
     def filled(found: re.Match[str]) -> str:
         text = (folder / "details" / f"{found[1]}.js").read_text("utf-8")

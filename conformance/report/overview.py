@@ -131,11 +131,19 @@ def _framework(run: Results) -> Framework:
 
 
 def worst(found: Sequence[Framework]) -> tuple[Finding, ...]:
-    """The findings of the first screen, the gravest first; of one framework three at most."""
+    """The findings of the first screen, the gravest first; of one framework three at most.
+
+    A finding that shows only where another one of them does is left out: it is most often what that
+    one leads to, such as the gradient of other random numbers.
+    """
     chosen: list[Finding] = []
     of: Counter[str] = Counter()
     for finding in all_findings(found):
-        if of[finding.adapter] < _OF_EACH:
+        pairs = set(finding.pairs)
+        shown = any(
+            pairs <= set(other.pairs) for other in chosen if other.adapter == finding.adapter
+        )
+        if not shown and of[finding.adapter] < _OF_EACH:
             of[finding.adapter] += 1
             chosen.append(finding)
     return tuple(chosen[:_SHOWN])

@@ -33,8 +33,9 @@ from conformance.report.data import (
     grouped,
 )
 from conformance.report.growth import Frame
-from conformance.report.outcomes import MEANING, SIGN
+from conformance.report.outcomes import MEANING, SIGN, Outcome
 from conformance.report.questions import QUESTIONS
+from conformance.report.versus import side_of
 from conformance.results import Result, Results
 from conformance.words import counted
 
@@ -120,8 +121,7 @@ def render(
 
     def detail(name: str, template: str, **more: object) -> None:
         text = templates.get_template(template).render(**shared, **more)
-        packed = f"part({json.dumps(name)}, {json.dumps(pack(text))});\n"
-        details[f"{DETAILS}/{file_name(name)}.js"] = packed
+        details[f"{DETAILS}/{file_name(name)}.js"] = script_call(name, text)
 
     body = "body.html.j2"
     for number, view in enumerate(report.cases, 1):
@@ -130,6 +130,10 @@ def render(
         detail(view.id, body, item=item, number=number)
     for framework in frameworks:
         detail(f"behaviours/{framework.name}", "behaviours.html.j2", framework=framework)
+    for variant, outcomes in sides(results).items():
+        text = json.dumps(outcomes, ensure_ascii=True)
+        name = f"outcomes/{variant}"
+        details[f"{DETAILS}/{file_name(name)}.js"] = script_call(name, text)
     worst = overview.worst(frameworks)
     if worst:
         detail("findings", "findings.html.j2", findings=overview.all_findings(frameworks))
@@ -150,6 +154,28 @@ def render(
         script=Markup((_TEMPLATES / "page.js").read_text("utf-8")),
     )
     return {"index.html": index, **details}
+
+
+def script_call(name: str, text: str) -> str:
+    """The script that hands a text to `page.js`."""
+    return f"part({json.dumps(name)}, {json.dumps(pack(text))});\n"
+
+
+def sides(results: Sequence[Results]) -> dict[str, dict[str, tuple[int, str, str, str, str]]]:
+    """By variant and case: the outcome's rank, its name, sign and words, and what was observed."""
+    found: dict[str, dict[str, tuple[int, str, str, str, str]]] = {}
+    for run in results:
+        for result in run.results:
+            one = side_of(result)
+            if one.outcome is not Outcome.NOT_RUN:
+                found.setdefault(result.variant, {})[result.case] = (
+                    tuple(Outcome).index(one.outcome),
+                    one.outcome.name.lower(),
+                    SIGN[one.outcome],
+                    one.outcome.value,
+                    line(one.message),
+                )
+    return found
 
 
 def file_name(name: str) -> str:

@@ -74,7 +74,7 @@ def versus(left: str, right: str, results: Sequence[Results], cases: Sequence[Ca
     same, only = 0, {left: 0, right: 0}
     for case, result in ours.items():
         other = theirs.get(case)
-        sides = _side(result), _side(other)
+        sides = side_of(result), side_of(other)
         ran = [side.outcome is not Outcome.NOT_RUN for side in sides]
         if other is None or not all(ran):
             if any(ran):
@@ -101,7 +101,8 @@ def _of(variant: str, results: Sequence[Results]) -> dict[str, Result]:
     raise ResultsError(f"no results of {variant!r} here", hint=hint)
 
 
-def _side(result: Result | None) -> Side:
+def side_of(result: Result | None) -> Side:
+    """How a variant does on a case, and what was observed; `None` did not run."""
     if result is None:
         return Side(Outcome.NOT_RUN, "")
     outcome = of_result(result)

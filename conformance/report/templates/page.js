@@ -5,38 +5,41 @@
   // What opens is loaded when it is opened first: a script beside the page calls `part` with its name
   // and its packed text. From disk a browser reads no other kind of file beside a page.
   const waiting = new Map();
-  window.part = (name, packed) => waiting.get(name)?.fill(packed);
+  window.part = (name, packed) => waiting.get(name)?.(packed);
   const inflate = async (packed) => {
     const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
     return new Response(stream).text();
   };
-  const load = (part) => {
-    const name = part.dataset.part;
-    if (waiting.has(name)) return waiting.get(name).done;
-    const body = part.querySelector(":scope > .body");
-    const entry = {};
-    entry.done = new Promise((resolve) => {
-      entry.fill = async (packed) => {
-        body.innerHTML = await inflate(packed);
-        if (name === "matrix") filter();
-        resolve();
-      };
+  const read = (name, file) =>
+    new Promise((resolve, reject) => {
+      waiting.set(name, (packed) => resolve(inflate(packed)));
       const script = document.createElement("script");
-      script.src = `details/${part.dataset.file}.js`;
-      script.addEventListener("error", () => {
-        body.textContent = `details/${part.dataset.file}.js is not beside this page.`;
-        waiting.delete(name);
-        resolve();
-      });
+      script.src = `details/${file}.js`;
+      script.addEventListener("error", () =>
+        reject(new Error(`details/${file}.js is not beside this page.`)),
+      );
       document.head.append(script);
     });
-    waiting.set(name, entry);
-    return entry.done;
+  const load = (part) => {
+    const body = part.querySelector(":scope > .body");
+    if (!part.loading) {
+      part.loading = read(part.id, part.dataset.file).then(
+        (text) => {
+          body.innerHTML = text;
+          if (part.id === "matrix") filter();
+        },
+        (error) => {
+          body.textContent = error.message;
+          part.loading = null;
+        },
+      );
+    }
+    return part.loading;
   };
   document.addEventListener(
     "toggle",
-    (event) => event.target.open && event.target.dataset.part && load(event.target),
+    (event) => event.target.open && event.target.dataset.file && load(event.target),
     true,
   );
 
@@ -48,9 +51,9 @@
     const words = $("text").value.toLowerCase().split(/\s+/).filter(Boolean);
     let shown = 0;
     for (const item of cases) {
-      const text = `${item.id.toLowerCase()} ${item.dataset.text}`;
+      const text = `${item.querySelector("summary").textContent} ${item.dataset.text}`.toLowerCase();
       const fits =
-        (!family || item.dataset.family === family) &&
+        (!family || item.id.startsWith(`${family}/`)) &&
         (!outcome || item.dataset.outcomes.split(" ").includes(outcome)) &&
         words.every((word) => text.includes(word));
       item.hidden = !fits;
@@ -78,6 +81,64 @@
   $("filters").addEventListener("submit", (event) => event.preventDefault());
   filter();
 
+  // Two variants: the cases that come out differently, the gravest first.
+  const known = new Map();
+  const outcomesOf = (select) => {
+    const option = select.selectedOptions[0];
+    if (!known.has(option.value)) {
+      known.set(option.value, read(`outcomes/${option.value}`, option.dataset.file).then(JSON.parse));
+    }
+    return known.get(option.value);
+  };
+  const cell = ([rank, name, sign, words, message]) => {
+    const found = document.createElement("td");
+    found.className = "words";
+    const badge = document.createElement("span");
+    badge.className = `badge o-${name}`;
+    badge.textContent = `${sign} ${words}`;
+    found.append(badge, message ? ` ${message}` : "");
+    return found;
+  };
+  const differ = async () => {
+    const sides = [$("left"), $("right")];
+    if (sides.some((side) => !side.value)) return;
+    const names = sides.map((side) => side.value);
+    let both;
+    try {
+      both = await Promise.all(sides.map(outcomesOf));
+    } catch (error) {
+      $("differ").textContent = error.message;
+      return;
+    }
+    if (sides.some((side, i) => side.value !== names[i])) return; // another choice was made meanwhile
+    const [left, right] = both;
+    const shared = Object.keys(left).filter((id) => id in right);
+    const rows = shared.filter((id) => left[id][1] !== right[id][1]);
+    const rank = (id) => Math.min(left[id][0], right[id][0]);
+    rows.sort((a, b) => rank(a) - rank(b));
+    $("differ").textContent = `${rows.length} of ${shared.length} cases come out differently`;
+    const table = document.createElement("table");
+    table.className = "grid wide";
+    const head = table.createTHead().insertRow();
+    for (const name of ["case", ...names]) {
+      const th = document.createElement("th");
+      th.textContent = name;
+      head.append(th);
+    }
+    const body = table.createTBody();
+    for (const id of rows) {
+      const row = body.insertRow();
+      const link = document.createElement("a");
+      link.href = `#${encodeURIComponent(id)}`;
+      link.textContent = id;
+      row.insertCell().append(link);
+      row.append(cell(left[id]), cell(right[id]));
+    }
+    $("differences").replaceChildren(table);
+  };
+  $("choose").addEventListener("input", differ);
+  $("choose").addEventListener("submit", (event) => event.preventDefault());
+
   // A link into something closed opens it, and loads what has to be there first.
   const reveal = async () => {
     let id = location.hash.slice(1);
@@ -88,7 +149,7 @@
     }
     const around = id && ($(id) ?? $(id.split("@")[0]));
     if (!around) return;
-    if (around.dataset.part) await load(around);
+    if (around.dataset.file) await load(around);
     const target = $(id) ?? around;
     for (let part = target; part; part = part.parentElement) {
       part.hidden = false;
