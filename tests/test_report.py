@@ -80,14 +80,14 @@ def written(tmp_path: Path, *found, disciplines=None, given=None) -> tuple[Path,
 
 def whole(folder: Path) -> str:
     """The page with all that it opens in its place."""
-    pattern = r'data-file="([^"]+)"(.*?)<div class="body"></div>'
+    pattern = r'(<details [^>]*)data-file="([^"]+)"(.*?)<div class="body"></div>'
 
     def filled(found: re.Match[str]) -> str:
-        text = (folder / "details" / f"{found[1]}.js").read_text("utf-8")
+        text = (folder / "details" / f"{found[2]}.js").read_text("utf-8")
         packed = re.fullmatch(r'part\("(?:[^"\\]|\\.)*", "([A-Za-z0-9+/=]*)"\);\n', text)
         assert packed is not None, text[:200]
         inside = zlib.decompress(base64.b64decode(packed[1])).decode()
-        return f"data-file{found[2]}<div>{inside}</div>"
+        return f"{found[1]}{found[3]}<div>{inside}</div>"
 
     return re.sub(pattern, filled, (folder / "index.html").read_text("utf-8"), flags=re.S)
 
