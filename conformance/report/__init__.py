@@ -31,7 +31,7 @@ def write_report(
     """
     report = build(results, cases, comparison)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "report.json").write_text(report.model_dump_json(indent=1) + "\n", "utf-8")
+    (folder / "report.json").write_text(report.model_dump_json() + "\n", "utf-8")
     (folder / "report.md").write_text(markdown.render(report), "utf-8")
     files = page.render(report, results, cases, folder, programs)
     details = folder / page.DETAILS
