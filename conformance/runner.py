@@ -23,12 +23,12 @@ from conformance.case import Case
 from conformance.checks import applicable, judge
 from conformance.known import Entry, notes
 from conformance.observation import Draw, Expected, Observation
+from conformance.oracle import expected as oracle
 from conformance.places import Places
 from conformance.pool import Broken, Crashed, Finished, Pool, TimedOut
 from conformance.program import Program
 from conformance.programs import EmitFailure, Key, program_path, write_programs
 from conformance.results import STAGES, Result
-from conformance.shapes import reference_of
 from conformance.verdict import Level, Status, Verdict
 
 #: The check that says how a run ended; every case has it.
@@ -247,11 +247,6 @@ class Runner:
         self.pool.close()
 
     @cached_property
-    def _reference(self) -> Any:
-        """What says what is expected: the reference of the folder of adapters, or the suite's own."""
-        return reference_of(self.places.adapters).load("expected")
-
-    @cached_property
     def _threads(self) -> Any:
         """The libraries that have threads, looked up once."""
         return ThreadpoolController()
@@ -260,8 +255,7 @@ class Runner:
         """The verdict on a case that quotes numbers which the reference does not come to."""
         if not case.printed_gradients and not case.printed_executions:
             return None
-        reference = self._reference
-        found: list[str] = reference.check_printed(case, reference.expect(case, "whole"))
+        found = oracle.check_printed(case, oracle.expect(case, "whole"))
         if not found:
             return None
         return _ended(
@@ -272,10 +266,7 @@ class Runner:
         model = variant.model
         # The arrays are small: threads of BLAS would only wait for each other, and for the worker.
         with self._threads.limit(limits=1, user_api="blas"):
-            found: Expected = self._reference.expect(
-                case, model.discipline, saves=model.saves, draws=draws
-            )
-        return found
+            return oracle.expect(case, model.discipline, saves=model.saves, draws=draws)
 
     def _result(
         self,

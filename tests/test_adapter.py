@@ -128,9 +128,10 @@ def test_adapter_folder_is_whole(adapter: Adapter) -> None:
         "observe.py",
         "requirements.txt",
         "known.yaml",
-        *adapter.model.beside,
     ):
         assert (adapter.folder / name).is_file(), name
+    for file in adapter.beside.values():
+        assert file.is_file(), file
 
 
 @OF_EACH

@@ -20,6 +20,7 @@ from conformance.adapter import read_adapter  # noqa: E402
 from conformance.case import Case  # noqa: E402
 from conformance.observation import Leaf, Observation, Run  # noqa: E402
 from conformance.operations import OF_CALLABLES  # noqa: E402
+from conformance.oracle.expected import expect  # noqa: E402
 from conformance.program import Program  # noqa: E402
 from conformance.programs import write_programs  # noqa: E402
 from conformance.worker.entry import observer as worker_observer  # noqa: E402
@@ -29,7 +30,6 @@ from tests.suite_cases import BY_ID  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 ADAPTER = read_adapter(ROOT / "adapters" / "autograd")
-REFERENCE = read_adapter(ROOT / "adapters" / "reference").load("expected")
 ACTIVATION = 2048 * 64 * 4  # bytes of one activation of the memory family
 Function = Callable[..., Any]
 
@@ -103,7 +103,7 @@ def test_an_operation_and_its_gradients_are_the_references(
 ) -> None:
     case = written("one", statements, shapes, "float64")
     seen = observed(case, tmp_path)
-    expected = REFERENCE.expect(case, "whole")
+    expected = expect(case, "whole")
     for run in (seen.plain, seen.recomputed):
         assert run.error is None
         assert isinstance(run.outputs, Leaf)

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from conformance.adapter import load_file
 from conformance.case import Case
 from conformance.load import load_text
-
-FOLDER = Path(__file__).parent.parent / "adapters" / "reference"
-expect: Any = load_file(FOLDER / "expected.py", "conformance_adapter_reference_expected").expect
+from conformance.oracle.expected import expect
 
 HEAD = """
 family: counts

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from conformance.case import Case, Statement, walk
-from conformance.modules import load_file
 from conformance.observation import Array, Draw, Expected, Leaf, Tree
 from conformance.operations import RANDOM
+from conformance.oracle import dataflow, disciplines, memory, tape
 
-_here = Path(__file__).parent
-flow: Any = load_file(_here / "flow.py", "conformance_reference_flow")
-discipline_: Any = load_file(_here / "discipline.py", "conformance_reference_discipline")
-memory: Any = load_file(_here / "memory.py", "conformance_reference_memory")
-tape = flow.tape
 #: Operations that are there to raise.
 RAISING = ("raise_if", "raise_in_rerun")
 
@@ -47,7 +41,7 @@ def expect(
     results = dict(results)
     key = (discipline, *sorted(saves.items()))
     if key not in known:
-        executions = discipline_.executions(case, first, discipline, saves)
+        executions = disciplines.executions(case, first, discipline, saves)
         inference = case.procedure.kind == "inference"
         known[key] = executions, None if inference else memory.expected(case, first, saves)
     executions, bytes_ = known[key]
@@ -80,7 +74,7 @@ def _values(case: Case, draws: Sequence[Draw] | None) -> tuple[Any, dict[str, An
     """The flow of the first forward pass, what the procedure gives, and what was counted of it."""
     with tape.quiet():
         if draws is not None:
-            return *_evaluated(case, flow.Draws(draws)), {}
+            return *_evaluated(case, dataflow.Draws(draws)), {}
         if "last" not in _last or _last["last"][0] is not case:
             _last["last"] = (case, (*_evaluated(case, None), {}))
         return _last["last"][1]
@@ -88,14 +82,14 @@ def _values(case: Case, draws: Sequence[Draw] | None) -> tuple[Any, dict[str, An
 
 def _evaluated(case: Case, draws: Any) -> tuple[Any, dict[str, Any]]:
     kind = case.procedure.kind
-    values = flow.make_inputs(case)
+    values = dataflow.make_inputs(case)
     steps = case.procedure.steps if kind == "train" else 1
     first = outputs = None
     losses: list[float] = []
     gradients: dict[str, Array | None] = {}
     again: dict[str, Array | None] = {}
     for _ in range(steps):
-        walk = flow.Interpreter(case, draws)
+        walk = dataflow.Interpreter(case, draws)
         outputs, loss = walk.forward(values)
         first = first or walk.flow
         if loss is None:
@@ -152,7 +146,7 @@ class _MisfitError(Exception):
     """A statement that its arguments do not fit."""
 
 
-class _Shapes(flow.Interpreter):  # type: ignore[misc, name-defined]
+class _Shapes(dataflow.Interpreter):  # type: ignore[misc, name-defined]
     """Evaluates until a statement does not fit, or one raises that is there to raise."""
 
     def _apply(self, step: Any, arguments: list[Any]) -> Any:
@@ -172,7 +166,7 @@ def misfit(case: Case) -> tuple[Statement | None, list[tuple[int, ...]], str] | 
     walk = _Shapes(case, None)
     with tape.quiet(), np.errstate(all="ignore"):
         try:
-            _, loss = walk.forward(flow.make_inputs(case))
+            _, loss = walk.forward(dataflow.make_inputs(case))
         except _MisfitError as found:
             return found.args  # type: ignore[return-value]
         except ValueError:

@@ -8,15 +8,10 @@ it keeps what it reads until its own turn comes.
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
-from conformance.modules import load_file
-
-_here = Path(__file__).parent
-flow_: Any = load_file(_here / "flow.py", "conformance_reference_flow")
-rules: Any = load_file(_here / "discipline.py", "conformance_reference_discipline")
-Call = flow_.Call
+from conformance.oracle import disciplines as rules
+from conformance.oracle.dataflow import Call
 
 
 class Backward:

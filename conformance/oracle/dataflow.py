@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,11 +27,9 @@ from conformance.case import (
     Tree,
     Value,
 )
-from conformance.modules import load_file
 from conformance.observation import Draw
 from conformance.operations import OF_CALLABLES, OPERATIONS, RANDOM
-
-tape: Any = load_file(Path(__file__).parent / "tape.py", "conformance_reference_tape")
+from conformance.oracle import tape
 
 #: Operations whose result may be the same memory as their argument.
 VIEWS = ("reshape", "permute_dims", "split", "stop_gradient", "raise_if", "astype")

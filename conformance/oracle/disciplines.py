@@ -12,16 +12,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from conformance.case import Case, Region
-from conformance.modules import load_file
 from conformance.observation import Allowed, Phase
 from conformance.operations import OPERATIONS, RANDOM
+from conformance.oracle.dataflow import Call, Step
 
-flow_: Any = load_file(Path(__file__).parent / "flow.py", "conformance_reference_flow")
-Step, Call = flow_.Step, flow_.Call
 Key = tuple[str, str]
 _WORDS = {
     "alternatives": "implementations differ in what a gradient reads and which gradients they take",

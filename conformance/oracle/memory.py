@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from conformance.case import Case
-from conformance.modules import load_file
 from conformance.observation import ExpectedMemory
 from conformance.operations import RANDOM
-
-_here = Path(__file__).parent
-flow_: Any = load_file(_here / "flow.py", "conformance_reference_flow")
-rules: Any = load_file(_here / "discipline.py", "conformance_reference_discipline")
-peaks_: Any = load_file(_here / "peaks.py", "conformance_reference_peaks")
+from conformance.oracle import disciplines as rules
+from conformance.oracle import peaks as peaks_
+from conformance.oracle.dataflow import VIEWS
 
 Kept = dict[object, int]
 #: Operations whose gradient multiplies with a number that they can make in forward.
@@ -45,7 +41,7 @@ class Ledger:
     def _root(self, number: int) -> int:
         while True:
             step = self.flow.tensors[number].step
-            if step is None or step.statement.op not in flow_.VIEWS:
+            if step is None or step.statement.op not in VIEWS:
                 return number
             source: int = step.arguments["x"][0]
             if self.flow.tensors[source].dtype != self.flow.tensors[number].dtype:
