@@ -266,7 +266,7 @@ class Runner:
         model = variant.model
         # The arrays are small: threads of BLAS would only wait for each other, and for the worker.
         with self._threads.limit(limits=1, user_api="blas"):
-            return oracle.expect(case, model.discipline, saves=model.saves, draws=draws)
+            return oracle.expect(case, model.discipline, residuals=model.saves, draws=draws)
 
     def _result(
         self,

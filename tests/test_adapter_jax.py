@@ -20,8 +20,8 @@ from conformance.adapter import read_adapter  # noqa: E402
 from conformance.case import Case  # noqa: E402
 from conformance.observation import Leaf, Observation, Run  # noqa: E402
 from conformance.operations import OF_CALLABLES, OPERATIONS  # noqa: E402
-from conformance.oracle import dataflow  # noqa: E402
 from conformance.oracle.expected import expect  # noqa: E402
+from conformance.oracle.interpreter import make_inputs  # noqa: E402
 from conformance.program import Program  # noqa: E402
 from conformance.programs import write_programs  # noqa: E402
 from conformance.worker.entry import observer as worker_observer  # noqa: E402
@@ -145,7 +145,7 @@ def test_programs_read_nothing_that_they_do_not_import() -> None:
 DRAWN = [row for row in BODIES if any(op in " ".join(row[0]) for op in ("dropout", "uniform"))]
 REST = [row for row in BODIES if row not in DRAWN]
 TOGETHER = together(REST)
-INPUTS = dataflow.make_inputs(TOGETHER)
+INPUTS = make_inputs(TOGETHER)
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,8 @@ from conformance.adapter import read_adapter  # noqa: E402
 from conformance.case import Case  # noqa: E402
 from conformance.observation import Leaf, Observation, Run  # noqa: E402
 from conformance.operations import OF_CALLABLES, OPERATIONS  # noqa: E402
-from conformance.oracle import dataflow  # noqa: E402
 from conformance.oracle.expected import expect  # noqa: E402
+from conformance.oracle.interpreter import make_inputs  # noqa: E402
 from conformance.program import Program  # noqa: E402
 from conformance.programs import write_programs  # noqa: E402
 from conformance.worker.entry import observer as worker_observer  # noqa: E402
@@ -96,7 +96,7 @@ def test_programs_read_nothing_that_they_do_not_import() -> None:
 
 Seen = Callable[[Case, str], Observation]
 TOGETHER = together(STATEMENTS)
-INPUTS = dataflow.make_inputs(TOGETHER)
+INPUTS = make_inputs(TOGETHER)
 DROPPED = written(*DRAWN["dropout"])
 
 

@@ -374,7 +374,7 @@ ROWS = [
 
 
 def _reruns(program: Case, discipline: str, saves: Mapping[str, str]) -> dict[str, tuple[int, ...]]:
-    found = expect(program, discipline, saves=saves).executions
+    found = expect(program, discipline, residuals=saves).executions
     return {
         label or name: allowed.counts
         for (name, label, phase), allowed in found.items()
@@ -412,7 +412,7 @@ def test_alternatives_are_all_allowed_and_explained() -> None:
     assert found["r", "y", "rerun"].reason
     assert found["r", "m", "rerun"].counts == (1,)
     pinned = expect(
-        case(region("m = matmul(x, w1)", "y = relu(m)")), "minimal", saves={"relu": "x"}
+        case(region("m = matmul(x, w1)", "y = relu(m)")), "minimal", residuals={"relu": "x"}
     ).executions
     assert pinned["r", "y", "rerun"].counts == (0,)
 
@@ -500,7 +500,7 @@ def test_procedures(discipline: str) -> None:
     of = "    gradients: {of: sum(z)}\n    procedure: "
 
     def found(rest: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        executions = expect(_procedure(rest), discipline, saves=saves).executions
+        executions = expect(_procedure(rest), discipline, residuals=saves).executions
         return executions["r", "m", "forward"].counts, executions["r", "m", "rerun"].counts
 
     assert found(of + "second_backward\n") == ((1,), (2,))
