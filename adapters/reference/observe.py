@@ -41,8 +41,7 @@ class Observer(Base):
         return {"peak memory": "NumPy frees arrays as soon as it can, and keeps no account"}
 
     def generator(self) -> Array | None:
-        found: Array = tape.uniform((4,)).data
-        return found
+        return tape.uniform((4,)).data
 
     def held(self) -> int | None:
         """What the process holds says nothing: NumPy's small arrays come and go."""
@@ -56,15 +55,15 @@ class Observer(Base):
     ) -> int | None:
         """Bytes, at the dtypes that tensors stand for, that the graph behind the loss keeps when
         the first backward pass starts, beyond the tensors that `run` holds itself."""
-        found: list[int] = []
+        nbytes: list[int] = []
 
         def on_phase(label: str, frame: FrameType) -> None:
-            if label == "backward" and not found:
+            if label == "backward" and not nbytes:
                 values = list(frame.f_locals.values())
                 held = {id(tape.memory_of(t)) for t in tape.tensors_in(values)}
                 kept = tape.retained(values)
-                found.append(sum(size for key, (_, size) in kept.items() if key not in held))
+                nbytes.append(sum(size for key, (_, size) in kept.items() if key not in held))
 
         with Trace(program, on_phase=on_phase).active():
             module.run(forward)
-        return found[0] if found else None
+        return nbytes[0] if nbytes else None

@@ -1,5 +1,15 @@
 """What is expected of a case, by a NumPy implementation: values, gradients, executions and bytes.
 
+| module | what it computes |
+|---|---|
+| `tape` | tensors, operations, gradients and regions; programs get a copy of it |
+| `interpreter`, `dataflow` | a case run once: its values, and what made and read each tensor |
+| `assumptions` | what an implementation may choose to save for backward |
+| `disciplines`, `minimal` | reruns in one backward pass |
+| `executions` | the allowed counts of a whole procedure |
+| `ledger`, `memory`, `peaks` | bytes kept and held |
+| `expected` | all of it for one case: `expect`, `misfit`, `check_printed` |
+
 Imports the model and the language (`case`, `program`, `observation`, `verdict`, `operations`) and never
-what runs or judges (runner, adapters, results). `tape` imports NumPy alone: programs get a copy of it.
+what runs or judges (runner, adapters, results). `tape` imports NumPy alone.
 """

@@ -1,17 +1,19 @@
-"""Reverse-mode differentiation in NumPy, in float64, with regions that are recomputed in backward.
+"""Reverse-mode differentiation in NumPy, in float64, with functions that are recomputed in backward.
 
     x = tensor(np.ones((2, 3)), gradient=True)
     block = recompute(lambda x: tanh(sin(x)))
     loss = sum(block(x))
     (g,) = gradient(loss, [x])
 
-Every floating tensor holds float64 elements; `dtype` names what it stands for (`float32`,
+Every floating tensor holds float64 elements; its `dtype` names what it stands for (`float32`,
 `bfloat16`, ...), and decides how a cast rounds and how many bytes `retained` counts. Gradients are
 made of the same operations as programs are, so that they can be differentiated again.
 
-An operation records what its gradient reads and nothing else. A region records nothing from inside:
+Operations are recorded as they run, in a graph that a backward pass walks. An operation saves what its
+gradient reads and nothing else. A region (a function given to `recompute`) saves nothing from inside:
 it keeps the tensors that it was given and those that its function reads by closure, and in backward
-runs the function again to record what is missing. Needs NumPy and nothing else.
+runs the function again to record what is missing. Needs NumPy and nothing else: programs that the
+suite writes have a copy of this file beside them.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ Saved = Sequence["Tensor | _Out | None"]
 Chooses = Callable[..., Saved]
 #: `back(cotangent, wanted, *saved)`. What was saved as `None` it does not touch.
 Back = Callable[..., Cotangents]
-#: The states of generators, of NumPy's global one and of Python's.
+#: The states of generators, of NumPy's global one and of Python's, each in the library's own format.
 RandomState = tuple[list[tuple[np.random.Generator, Mapping[str, Any]]], Any, tuple[Any, ...]]
 
 ITEMSIZE = {"bool": 1, "bfloat16": 2, "float16": 2}
@@ -59,9 +61,11 @@ _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
 class Tensor:
-    """Elements and, where a gradient can reach it, a place in the graph: `node`, `index`.
+    """Elements, the dtype that they stand for, and a place in the graph where a gradient can reach it:
+    `node` made it as its result number `index`.
 
-    `scope` is the frame that made it: what a frame did not make comes from around it.
+    `scope` is the run of a region's function that it was made in, `None` outside: a tensor of another
+    scope is one that the function reads by closure.
     """
 
     __slots__ = ("__weakref__", "data", "dtype", "index", "node", "scope")
@@ -83,11 +87,12 @@ class Tensor:
 
     @property
     def nbytes(self) -> int:
-        """Bytes at the dtype that the tensor stands for."""
+        """Bytes at the dtype that the tensor stands for, not of the float64 elements."""
         return self.data.size * itemsize(self.dtype)
 
     @property
     def key(self) -> Key | None:
+        """Its place in the graph; `None` where no gradient can reach it."""
         return None if self.node is None else (self.node, self.index)
 
     def numpy(self) -> Elements:
@@ -130,7 +135,10 @@ def rounded(elements: Elements, dtype: str) -> Elements:
 
 
 def promote(*dtypes: str | None) -> str:
-    """The dtype of a result whose operands have these; `None` (a Python number) decides nothing."""
+    """The dtype of a result whose operands have these; `None` (a Python number) decides nothing.
+
+    As NumPy promotes, and `bfloat16` with another floating dtype gives `float32` (`float64` with that).
+    """
     known = [d for d in dtypes if d is not None] or ["float32"]
     if len(set(known)) == 1:
         return known[0]
@@ -157,7 +165,7 @@ class Vertex:
 
 
 class Leaf(Vertex):
-    """Where a gradient ends: a tensor that the program starts from."""
+    """A tensor that the program starts from and that asks for a gradient."""
 
     inputs = ()
     saved = ()
@@ -244,7 +252,8 @@ def quiet() -> AbstractContextManager[None]:
 
 
 def executions() -> list[tuple[str, str, str]]:
-    """What ran, in order: (region's function name or '', operation or '' for the region, phase)."""
+    """What ran since the process began, in order: (name of the region's function, or '' outside of
+    regions; operation, or '' for the region itself; `forward` or `rerun`)."""
     return _state.log
 
 
@@ -327,8 +336,11 @@ def gradient(
 ) -> list[Tensor | None]:
     """Gradients of a scalar (or of `sum(target * cotangent)`) with respect to tensors.
 
-    One tensor for each of `wrt`, `None` where the target does not depend on it. With `create_graph`
-    they can be differentiated again. The graph stays: calling twice runs every region twice more.
+    One tensor for each of `wrt`, of its shape, `None` where the target does not depend on it. With
+    `create_graph` they can be differentiated again. The graph stays, as with `retain_graph=True` in
+    PyTorch: calling twice runs every region twice more. Raises `ValueError` where the target is no
+    scalar and there is no cotangent, `RuntimeError` where a region returns another number of tensors
+    when it runs again.
     """
     if cotangent is None:
         if target.data.size != 1:
@@ -336,17 +348,17 @@ def gradient(
         cotangent = _const(np.ones(target.shape), target.dtype)
     keys = [t.key for t in wrt]
     with _set(recording=create_graph, logging=False, frame=None):
-        found = _backward([target], [cotangent], {k for k in keys if k}, _Task(), stop=False)
-    return [found.get(key) if key else None for key in keys]
+        by_place = _backward([target], [cotangent], {k for k in keys if k}, _Task(), stop=False)
+    return [by_place.get(key) if key else None for key in keys]
 
 
 def total(gradients: Iterable[Tensor | None]) -> Tensor:
     """The sum of all elements of all gradients that there are: a scalar."""
-    found = _const(0.0)
+    result = _const(0.0)
     with quiet():
         for g in gradients:
-            found = found if g is None else add(found, sum(g))
-    return found
+            result = result if g is None else add(result, sum(g))
+    return result
 
 
 def descend(x: Tensor, slope: Tensor | None, rate: float) -> Tensor:
@@ -365,14 +377,14 @@ def _backward(
 ) -> dict[Key, Tensor]:
     """Cotangents by place. `stop` ends the walk at the targets."""
     leads = _leads(outputs, targets, stop)
-    found: dict[Key, Tensor] = {}
+    cotangent_of: dict[Key, Tensor] = {}
     heap: list[tuple[int, Vertex]] = []
     queued: set[Vertex] = set()
 
     def give(key: Key | None, value: Tensor | None) -> None:
         if value is None or key is None or not (key in targets or leads.get(key[0])):
             return
-        found[key] = add(found[key], value) if key in found else value
+        cotangent_of[key] = add(cotangent_of[key], value) if key in cotangent_of else value
         node = key[0]
         if leads.get(node) and not (stop and key in targets) and node not in queued:
             queued.add(node)
@@ -384,12 +396,13 @@ def _backward(
         node = heapq.heappop(heap)[1]
         count = len(node.outputs) if isinstance(node, RegionNode) else 1
         mine = [
-            None if stop and (node, i) in targets else found.get((node, i)) for i in range(count)
+            None if stop and (node, i) in targets else cotangent_of.get((node, i))
+            for i in range(count)
         ]
         wanted = [k is not None and (k in targets or bool(leads.get(k[0]))) for k in node.inputs]
         for key, value in zip(node.inputs, node.gradients(mine, wanted, task), strict=True):
             give(key, value)
-    return {key: found[key] for key in targets if key in found}
+    return {key: cotangent_of[key] for key in targets if key in cotangent_of}
 
 
 def _leads(outputs: Iterable[Tensor], targets: Set[Key], stop: bool) -> dict[Vertex, bool]:
@@ -473,8 +486,8 @@ class RegionNode(Vertex):
                 result = self.function(*args, **kwargs)
         if before is not None:
             set_random_state(before)
-        found = _distinct(t for t in tensors_in(result) if t.node and t.scope is frame)
-        return _Run(found, inside)
+        outputs = _distinct(t for t in tensors_in(result) if t.node and t.scope is frame)
+        return _Run(outputs, inside)
 
     def gradients(self, cotangents: Cotangents, wanted: Wanted, task: _Task) -> Cotangents:
         run = task.rerun(self)
@@ -483,9 +496,10 @@ class RegionNode(Vertex):
         places = [t.key for t in run.taken] + [t.key for t in self.captured]
         targets = {k for k, want in zip(places, wanted, strict=True) if want and k}
         pairs = [(o, c) for o, c in zip(run.outputs, cotangents, strict=True) if c is not None]
-        found = _backward([o for o, _ in pairs], [c for _, c in pairs], targets, task, stop=True)
+        outputs, given = [o for o, _ in pairs], [c for _, c in pairs]
+        by_place = _backward(outputs, given, targets, task, stop=True)
         return [
-            found.get(k) if want and k else None for k, want in zip(places, wanted, strict=True)
+            by_place.get(k) if want and k else None for k, want in zip(places, wanted, strict=True)
         ]
 
 
@@ -501,10 +515,11 @@ def recompute(
 ) -> Callable[P, T]:
     """The function, to be run again in backward instead of keeping what it computes.
 
-    `preserve_rng`: the second run draws what the first drew, and leaves the generator alone.
-    `merge_adjacent`: a recomputed callable that is given this one's results does not keep them;
-    both run again, once, when the later one's gradients are taken. Takes and gives tensors in
-    nested tuples, lists and dicts, by position or by name, and anything else as it is.
+    `preserve_rng`: the second run draws what the first drew, and leaves all generators as it found
+    them. `merge_adjacent`: a recomputed callable that is given this one's results does not keep them;
+    both run again, once, when the later one's gradients are taken. The function may take and return
+    tensors in nested tuples, lists and dicts, by position or by name, and anything else beside them.
+    Raises `TypeError` where it is not callable.
     """
     if not callable(function):
         raise TypeError(f"recompute needs a callable, not {type(function).__name__}")
@@ -561,7 +576,7 @@ def tensors_in(tree: object) -> Iterator[Tensor]:
             yield from tensors_in(part)
 
 
-def _map(function: Callable[[Any], object], tree: Any) -> Any:
+def _map(function: Callable[[Any], object], tree: object) -> Any:
     """A tree with its tensors replaced, in the order of `tensors_in`."""
     if isinstance(tree, Tensor | _Later):
         return function(tree)
@@ -578,8 +593,9 @@ def memory_of(tensor: Tensor | _Own) -> Elements:
 
 
 def retained(*roots: object) -> dict[int, tuple[Elements, int]]:
-    """The arrays that the graph behind tensors keeps, by identity, with their bytes."""
-    found: dict[int, tuple[Elements, int]] = {}
+    """The arrays that the graph behind tensors (in nested containers) keeps, by identity, each with its
+    bytes at the dtype that its tensor stands for."""
+    arrays: dict[int, tuple[Elements, int]] = {}
     seen: set[Vertex] = set()
     stack = [t.node for t in tensors_in(roots) if t.node is not None]
     while stack:
@@ -590,9 +606,9 @@ def retained(*roots: object) -> dict[int, tuple[Elements, int]]:
         for t in node.saved:
             if t is not None and t.dtype != NUMBER:
                 base = memory_of(t)
-                found[id(base)] = (base, base.size * itemsize(t.dtype))
+                arrays[id(base)] = (base, base.size * itemsize(t.dtype))
         stack += [key[0] for key in node.inputs if key is not None]
-    return found
+    return arrays
 
 
 # -- random numbers --------------------------------------------------------------------------------
@@ -624,8 +640,8 @@ def random_state() -> RandomState:
 def set_random_state(state: RandomState) -> None:
     """Put all generators where `random_state` found them."""
     own, numpys, pythons = state
-    for source, found in own:
-        source.bit_generator.state = found
+    for source, before in own:
+        source.bit_generator.state = before
     np.random.set_state(numpys)
     random.setstate(pythons)
 
