@@ -39,8 +39,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from conformance.adapter import Adapter, Variant, find_adapter
-from conformance.places import Places, find_places
+from conformance.drivers.adapter import Adapter, Variant, find_adapter
+from conformance.paths import Places, find_places
 
 #: One thread, whatever an adapter's own environment says besides.
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")

@@ -30,12 +30,12 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from conformance.adapter import Adapter, Variant, find_adapter
-from conformance.load import load_folder
-from conformance.places import find_places
-from conformance.program import Program
-from conformance.programs import write_programs
-from conformance.worker import entry
+from conformance.drivers.adapter import Adapter, Variant, find_adapter
+from conformance.emit.programs import write_programs
+from conformance.language.load import load_folder
+from conformance.model.program import Program
+from conformance.observe.worker import entry
+from conformance.paths import find_places
 
 app = typer.Typer(add_completion=False, help=__doc__)
 #: Statements of the regions of the generated cases.

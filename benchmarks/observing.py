@@ -28,14 +28,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from conformance.adapter import Adapter, Variant, find_adapter
-from conformance.capabilities import required_by
-from conformance.case import Case
-from conformance.load import load_folder
-from conformance.places import find_places
-from conformance.program import Program
-from conformance.programs import write_programs
-from conformance.worker import entry
+from conformance.drivers.adapter import Adapter, Variant, find_adapter
+from conformance.emit.programs import write_programs
+from conformance.language.capabilities import required_by
+from conformance.language.load import load_folder
+from conformance.model.case import Case
+from conformance.model.program import Program
+from conformance.observe.worker import entry
+from conformance.paths import find_places
 
 #: Where none is named, each variant is measured on the first of these that it runs to its end.
 DEFAULT = (

@@ -4,7 +4,7 @@
 
 Run it in an environment that has the framework, on Linux with glibc. The cases are those of `memory`
 with activations of 4 MiB, and everything is in activations. Ends with 1 where a difference is more
-than what pages can tell. See `conformance/residency.py` for the second way of measuring.
+than what pages can tell. See `conformance/observe/residency.py` for the second way of measuring.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from conformance.adapter import Adapter, Variant, find_adapter
-from conformance.capabilities import required_by
-from conformance.case import Case
-from conformance.load import load_folder
-from conformance.observation import Observation, Run
-from conformance.places import find_places
-from conformance.pool import Finished, Pool
-from conformance.program import Program
-from conformance.programs import Key, write_programs
-from conformance.residency import measure, measure_retained, scaled, unavailable
-from conformance.worker.residency import Measured
+from conformance.drivers.adapter import Adapter, Variant, find_adapter
+from conformance.emit.programs import Key, write_programs
+from conformance.language.capabilities import required_by
+from conformance.language.load import load_folder
+from conformance.model.case import Case
+from conformance.model.observation import Observation, Run
+from conformance.model.program import Program
+from conformance.observe.pool import Finished, Pool
+from conformance.observe.residency import measure, measure_retained, scaled, unavailable
+from conformance.observe.worker.residency import Measured
+from conformance.paths import find_places
 
 DEFAULT = ("memory/chain-each", "memory/chain-segments", "memory/chain-whole")
 PATHS = ("plain", "recomputed")

@@ -17,33 +17,33 @@ from types import MappingProxyType
 
 from pydantic import BaseModel
 
-from conformance.adapter import (
+from conformance.compare.model import CrossStatus
+from conformance.drivers.adapter import (
     DISCIPLINES,
     AdapterModel,
     Refusal,
     VariantModel,
     all_adapters,
 )
-from conformance.asked import PARTS as ASKED
-from conformance.capabilities import CAPABILITIES
-from conformance.case import Case, Procedure
-from conformance.checks import CHECKS
-from conformance.compare.model import CrossStatus
-from conformance.emit import Spelling
-from conformance.known import EntryModel
-from conformance.laws import LAWS
-from conformance.load import TOLERANCES, load_folder
-from conformance.operations import OPERATIONS, Operation
-from conformance.oracle.expected import expect
-from conformance.report.data import MARKS
-from conformance.spec import (
+from conformance.emit.asked import PARTS as ASKED
+from conformance.emit.emitter import Spelling
+from conformance.judge.checks import CHECKS
+from conformance.judge.known import EntryModel
+from conformance.language.capabilities import CAPABILITIES
+from conformance.language.laws import LAWS
+from conformance.language.load import TOLERANCES, load_folder
+from conformance.language.operations import OPERATIONS, Operation
+from conformance.language.spec import (
     ArrayModel,
     CaseModel,
     ErrorModel,
     GradientsModel,
     RegionModel,
 )
-from conformance.worker.observer import Observer
+from conformance.model.case import Case, Procedure
+from conformance.observe.worker.observer import Observer
+from conformance.oracle.expected import expect
+from conformance.report.data import MARKS
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent

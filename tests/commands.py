@@ -34,7 +34,7 @@ PROGRAMS = {
 }
 #: What a command or a session imports. Hypothesis' plugin imports all of it at the end of each.
 EARLY = (
-    *("conformance.cli.app", "conformance.session", "conformance.pytest_plugin"),
+    *("conformance.cli.app", "conformance.run.session", "conformance.run.pytest_plugin"),
     *("hypothesis", "_hypothesis_pytestplugin", "xdist.plugin", "xdist.dsession"),
 )
 #: What importing in the helper rather than by pytest itself is warned of.

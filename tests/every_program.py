@@ -10,11 +10,11 @@ import sys
 from collections import defaultdict
 from functools import cache
 
-from conformance.adapter import Adapter, Variant
-from conformance.case import Case
-from conformance.emit import Text
-from conformance.programs import EmitFailure, texts
-from conformance.runner import lacking
+from conformance.drivers.adapter import Adapter, Variant
+from conformance.emit.emitter import Text
+from conformance.emit.programs import EmitFailure, texts
+from conformance.model.case import Case
+from conformance.run.runner import lacking
 from tests.suite_cases import CASES
 
 #: What a formatted program has between its functions.

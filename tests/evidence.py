@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from conformance.adapter import Variant, VariantModel
-from conformance.case import Case
-from conformance.checks import Evidence
-from conformance.load import load_text
-from conformance.observation import (
+from conformance.drivers.adapter import Variant, VariantModel
+from conformance.judge.checks import Evidence
+from conformance.language.load import load_text
+from conformance.model.case import Case
+from conformance.model.observation import (
     RESOLUTION,
     Allowed,
     Array,

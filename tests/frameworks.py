@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from conformance.adapter import read_adapter
+from conformance.drivers.adapter import read_adapter
 
 ADAPTERS = Path(__file__).resolve().parents[1] / "adapters"
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from conformance.adapter import Adapter
-from conformance.case import Case
-from conformance.helpers import HELPERS
-from conformance.load import load_text
-from conformance.operations import OPERATIONS
+from conformance.drivers.adapter import Adapter
+from conformance.emit.helpers import HELPERS
+from conformance.language.load import load_text
+from conformance.language.operations import OPERATIONS
+from conformance.model.case import Case
 
 NumPy = Callable[..., Any]
 #: Exact in float32, too: some frameworks keep options so.

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from conformance.case import Case
-from conformance.load import load_text
-from conformance.observation import (
+from conformance.language.load import load_text
+from conformance.model.case import Case
+from conformance.model.observation import (
     Allowed,
     Execution,
     Expected,
@@ -19,8 +19,8 @@ from conformance.observation import (
     Observation,
     Run,
 )
-from conformance.results import Header, KnownNote, Result, Results, cases_hash, make_footer
-from conformance.verdict import Level, Status, Verdict
+from conformance.model.verdict import KnownNote, Level, Status, Verdict
+from conformance.results import Header, Result, Results, cases_hash, make_footer
 
 TEXT = """\
 family: sample

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from conformance.case import Array, Case, Fill
-from conformance.load import load_text
-from conformance.observation import Run
+from conformance.language.load import load_text
+from conformance.model.case import Array, Case, Fill
+from conformance.model.observation import Run
 from tests.operation_samples import written
 
 #: Statements that make y, and the shapes of what they read.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from conformance.adapter import (
+from conformance.drivers.adapter import (
     DISCIPLINES,
     Adapter,
     all_adapters,
@@ -16,8 +16,8 @@ from conformance.adapter import (
     load_file,
     read_adapter,
 )
-from conformance.capabilities import CAPABILITIES
 from conformance.errors import AdapterError
+from conformance.language.capabilities import CAPABILITIES
 
 FOLDER = Path(__file__).parent.parent / "adapters"
 GOOD = {

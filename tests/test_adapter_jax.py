@@ -16,15 +16,15 @@ from tests.frameworks import framework
 
 jax = framework("jax", "jax")
 
-from conformance.adapter import read_adapter  # noqa: E402
-from conformance.case import Case  # noqa: E402
-from conformance.observation import Leaf, Observation, Run  # noqa: E402
-from conformance.operations import OF_CALLABLES, OPERATIONS  # noqa: E402
+from conformance.drivers.adapter import read_adapter  # noqa: E402
+from conformance.emit.programs import write_programs  # noqa: E402
+from conformance.language.operations import OF_CALLABLES, OPERATIONS  # noqa: E402
+from conformance.model.case import Case  # noqa: E402
+from conformance.model.observation import Leaf, Observation, Run  # noqa: E402
+from conformance.model.program import Program  # noqa: E402
+from conformance.observe.worker.entry import observer as worker_observer  # noqa: E402
 from conformance.oracle.expected import expect  # noqa: E402
 from conformance.oracle.interpreter import make_inputs  # noqa: E402
-from conformance.program import Program  # noqa: E402
-from conformance.programs import write_programs  # noqa: E402
-from conformance.worker.entry import observer as worker_observer  # noqa: E402
 from tests.every_program import not_imported  # noqa: E402
 from tests.operation_samples import IN_CASES, offered, spelled  # noqa: E402
 from tests.operation_samples import written as sample  # noqa: E402
@@ -274,8 +274,8 @@ def test_a_rerun_that_the_compiler_merged_is_none_and_one_behind_a_barrier_is_on
     code = f"""
 import sys
 sys.path[:0] = [{str(ROOT)!r}]
-from conformance.program import Program, Site
-from conformance.worker.entry import observe
+from conformance.model.program import Program, Site
+from conformance.observe.worker.entry import observe
 program = {program!r}
 found = observe({str(ADAPTER.folder)!r}, program).recomputed.executions
 print([e.count for e in found if (e.statement, e.phase) == ("h", "rerun")])

@@ -22,14 +22,14 @@ from tests.frameworks import framework
 
 jax = framework("jax", "jax")
 
-from conformance.adapter import load_file, read_adapter  # noqa: E402
-from conformance.case import Case  # noqa: E402
-from conformance.load import load_text  # noqa: E402
-from conformance.observation import Leaf, Observation, Run  # noqa: E402
-from conformance.program import Program  # noqa: E402
-from conformance.programs import write_programs  # noqa: E402
-from conformance.worker.entry import observe  # noqa: E402
-from conformance.worker.observer import load_program  # noqa: E402
+from conformance.drivers.adapter import load_file, read_adapter  # noqa: E402
+from conformance.emit.programs import write_programs  # noqa: E402
+from conformance.language.load import load_text  # noqa: E402
+from conformance.model.case import Case  # noqa: E402
+from conformance.model.observation import Leaf, Observation, Run  # noqa: E402
+from conformance.model.program import Program  # noqa: E402
+from conformance.observe.worker.entry import observe  # noqa: E402
+from conformance.observe.worker.observer import load_program  # noqa: E402
 from tests.suite_cases import BY_ID  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -157,7 +157,7 @@ def in_a_process(function: Callable[[Program], Any], program: Program) -> Any:
     code = f"""
 import json, sys
 sys.path[:0] = [{str(ROOT)!r}]
-from conformance.program import Program, Site
+from conformance.model.program import Program, Site
 from tests.test_adapter_jax_variants import {function.__name__}
 print(json.dumps({function.__name__}({program!r})))
 """
@@ -363,9 +363,9 @@ def test_an_optimised_module_is_the_same_without_the_optimisations_of_llvm(tmp_p
 import sys
 sys.path[:0] = [{str(ROOT)!r}]
 import hashlib
-from conformance.adapter import load_file
-from conformance.program import Program, Site
-from conformance.worker.observer import load_program
+from conformance.drivers.adapter import load_file
+from conformance.model.program import Program, Site
+from conformance.observe.worker.observer import load_program
 program = {program!r}
 executables = load_file(__import__("pathlib").Path({str(ADAPTER.folder)!r}) / "executables.py", "e")
 known = executables.Executables(program)

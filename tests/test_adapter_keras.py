@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conformance.adapter import read_adapter
-from conformance.case import Case
-from conformance.load import load_text
-from conformance.observation import Leaf, Observation, Run
-from conformance.operations import OF_CALLABLES
+from conformance.drivers.adapter import read_adapter
+from conformance.emit.programs import write_programs
+from conformance.language.load import load_text
+from conformance.language.operations import OF_CALLABLES
+from conformance.model.case import Case
+from conformance.model.observation import Leaf, Observation, Run
+from conformance.model.program import Program
+from conformance.observe.worker.entry import observer as worker_observer
+from conformance.observe.worker.observer import load_program
 from conformance.oracle.expected import expect
-from conformance.program import Program
-from conformance.programs import write_programs
-from conformance.worker.entry import observer as worker_observer
-from conformance.worker.observer import load_program
 from tests.every_program import not_imported
 from tests.operation_samples import offered, samples_of, spelled, written
 from tests.suite_cases import BY_ID

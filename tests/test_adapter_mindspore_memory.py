@@ -13,10 +13,10 @@ from tests.frameworks import framework
 
 ms = framework("mindspore", "mindspore")
 
-from conformance.case import Case  # noqa: E402
-from conformance.load import load_text  # noqa: E402
-from conformance.observation import Run  # noqa: E402
-from conformance.worker.observer import load_program  # noqa: E402
+from conformance.language.load import load_text  # noqa: E402
+from conformance.model.case import Case  # noqa: E402
+from conformance.model.observation import Run  # noqa: E402
+from conformance.observe.worker.observer import load_program  # noqa: E402
 
 from .test_adapter_mindspore import (  # noqa: E402
     ADAPTER,

@@ -13,14 +13,14 @@ from tests.frameworks import framework
 
 mx = framework("mlx", "mlx.core")
 
-from conformance.adapter import read_adapter  # noqa: E402
-from conformance.case import Case  # noqa: E402
-from conformance.observation import Leaf, Observation, Run  # noqa: E402
-from conformance.operations import OF_CALLABLES  # noqa: E402
+from conformance.drivers.adapter import read_adapter  # noqa: E402
+from conformance.emit.programs import write_programs  # noqa: E402
+from conformance.language.operations import OF_CALLABLES  # noqa: E402
+from conformance.model.case import Case  # noqa: E402
+from conformance.model.observation import Leaf, Observation, Run  # noqa: E402
+from conformance.model.program import Program  # noqa: E402
+from conformance.observe.worker.entry import observer as worker_observer  # noqa: E402
 from conformance.oracle.expected import expect  # noqa: E402
-from conformance.program import Program  # noqa: E402
-from conformance.programs import write_programs  # noqa: E402
-from conformance.worker.entry import observer as worker_observer  # noqa: E402
 from tests.every_program import not_imported  # noqa: E402
 from tests.operation_samples import offered, samples_of, spelled, written  # noqa: E402
 from tests.suite_cases import BY_ID  # noqa: E402

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conformance.adapter import load_file, read_adapter
-from conformance.case import Case
-from conformance.observation import Observation, Run
-from conformance.program import Program
-from conformance.programs import write_programs
-from conformance.worker import entry
-from conformance.worker.observer import load_program
+from conformance.drivers.adapter import load_file, read_adapter
+from conformance.emit.programs import write_programs
+from conformance.model.case import Case
+from conformance.model.observation import Observation, Run
+from conformance.model.program import Program
+from conformance.observe.worker import entry
+from conformance.observe.worker.observer import load_program
 from tests.operation_samples import written
 from tests.suite_cases import BY_ID
 

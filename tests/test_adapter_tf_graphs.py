@@ -19,10 +19,10 @@ tf = framework("tf", "tensorflow")
 
 from tensorflow.python.eager import context  # noqa: E402
 
-from conformance.case import Case  # noqa: E402
-from conformance.load import load_text  # noqa: E402
-from conformance.observation import Leaf  # noqa: E402
-from conformance.worker.observer import load_program  # noqa: E402
+from conformance.language.load import load_text  # noqa: E402
+from conformance.model.case import Case  # noqa: E402
+from conformance.model.observation import Leaf  # noqa: E402
+from conformance.observe.worker.observer import load_program  # noqa: E402
 from tests.test_adapter_tf import (  # noqa: E402
     ADAPTER,
     VARIANTS,

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conformance.adapter import read_adapter
-from conformance.case import Case
-from conformance.load import load_text
-from conformance.observation import Leaf, Observation, Run
-from conformance.operations import OPERATIONS
-from conformance.program import Program
-from conformance.programs import write_programs
-from conformance.worker import entry
-from conformance.worker.observer import load_program
+from conformance.drivers.adapter import read_adapter
+from conformance.emit.programs import write_programs
+from conformance.language.load import load_text
+from conformance.language.operations import OPERATIONS
+from conformance.model.case import Case
+from conformance.model.observation import Leaf, Observation, Run
+from conformance.model.program import Program
+from conformance.observe.worker import entry
+from conformance.observe.worker.observer import load_program
 from tests.every_program import not_imported
 from tests.frameworks import framework
 from tests.operation_samples import (

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conformance.adapter import read_adapter
-from conformance.case import Case
-from conformance.load import load_text
-from conformance.observation import Observation, Run
-from conformance.program import Program
-from conformance.programs import write_programs
-from conformance.worker import entry
-from conformance.worker.observer import load_program
+from conformance.drivers.adapter import read_adapter
+from conformance.emit.programs import write_programs
+from conformance.language.load import load_text
+from conformance.model.case import Case
+from conformance.model.observation import Observation, Run
+from conformance.model.program import Program
+from conformance.observe.worker import entry
+from conformance.observe.worker.observer import load_program
 from tests.frameworks import framework
 from tests.suite_cases import BY_ID as SUITE
 

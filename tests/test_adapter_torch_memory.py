@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from conformance.adapter import read_adapter
-from conformance.program import Program
-from conformance.programs import write_programs
-from conformance.worker import entry
-from conformance.worker.observer import load_program
+from conformance.drivers.adapter import read_adapter
+from conformance.emit.programs import write_programs
+from conformance.model.program import Program
+from conformance.observe.worker import entry
+from conformance.observe.worker.observer import load_program
 from tests.frameworks import framework
 from tests.suite_cases import BY_ID as CASES
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conformance.adapter import read_adapter
-from conformance.observation import Observation, Run
-from conformance.worker import entry
+from conformance.drivers.adapter import read_adapter
+from conformance.model.observation import Observation, Run
+from conformance.observe.worker import entry
 from tests.frameworks import framework
 from tests.suite_cases import BY_ID as CASES
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from conformance.adapter import read_adapter
-from conformance.asked import PARTS, asked
-from conformance.case import Case
+from conformance.drivers.adapter import read_adapter
+from conformance.emit.asked import PARTS, asked
 from conformance.errors import AdapterError
-from conformance.runner import lacking
+from conformance.model.case import Case
+from conformance.run.runner import lacking
 from tests.suite_cases import CASES
 
 ROOT = Path(__file__).parent.parent

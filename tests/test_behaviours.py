@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from conformance.checks import CHECKS
-from conformance.observation import Execution, Observation, Run
+from conformance.judge.checks import CHECKS
+from conformance.model.observation import Execution, Observation, Run
+from conformance.model.verdict import KnownNote, Level, Status, Verdict
 from conformance.report.behaviours import BEHAVIOURS, LONGEST, answer, render
-from conformance.results import Header, KnownNote, Result, Results, make_footer
-from conformance.verdict import Level, Status, Verdict
+from conformance.results import Header, Result, Results, make_footer
 from tests.suite_cases import CASES
 
 ROOT = Path(__file__).parent.parent
@@ -32,7 +32,7 @@ def verdict(check: str, status: Status, message: str) -> Verdict:
 
 
 def test_every_case_and_check_of_a_behaviour_exists_and_belongs_together() -> None:
-    from conformance.checks import applicable
+    from conformance.judge.checks import applicable
 
     by_name: dict[str, list[str]] = {}
     for case in CASES:

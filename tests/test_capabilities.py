@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from conformance.adapter import all_adapters
-from conformance.capabilities import CAPABILITIES, required_by
-from conformance.load import load_text
-from conformance.operations import OPERATIONS
+from conformance.drivers.adapter import all_adapters
+from conformance.language.capabilities import CAPABILITIES, required_by
+from conformance.language.load import load_text
+from conformance.language.operations import OPERATIONS
 from tests.suite_cases import CASES
 
 from .test_load import GOOD

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conformance.case import Case
-from conformance.checks import CHECKS, applicable, judge
-from conformance.observation import (
+from conformance.judge.checks import CHECKS, applicable, judge
+from conformance.model.case import Case
+from conformance.model.observation import (
     RESOLUTION,
     Draw,
     ErrorSeen,
@@ -22,7 +22,7 @@ from conformance.observation import (
     RandomState,
     Run,
 )
-from conformance.verdict import Level, Status, Verdict
+from conformance.model.verdict import Level, Status, Verdict
 
 from .evidence import (
     AS_PLAIN,
@@ -269,6 +269,7 @@ TABLE: dict[str, list[Row]] = {
         Row("generator", WARN, "afterwards the generator is not where the plain run leaves it", RANDOM, seen={"draws": SAME, "generators": {"implicit": array(0.5)}}),
         Row("own-generator", WARN, "the generator (g, numpy) is not where", RANDOM, seen={"draws": SAME, "generators": {"g": array(0.5), "numpy": array(1), "python": array(2)}}, control={"generators": {"g": array(1.5), "numpy": array(2), "python": array(2)}}),
         Row("generator-and-fresh", FAIL, "drew other numbers", RANDOM, seen={"draws": OTHER, "generators": {"implicit": array(0.5)}}),
+        Row("later-draw-rounded", PASS, "drew what the forward drew", RANDOM, seen={"draws": (*SAME, draw("y", "forward", 0, 2))}, control={"draws": (DRAWN, draw("y", "forward", 0, 2.0000002))}),
         Row("later-draw", FAIL, "what is drawn after it is not what the plain run draws: y in region block", RANDOM, seen={"draws": (*SAME, draw("y", "forward", 0, 2))}, control={"draws": (DRAWN, draw("y", "forward", 5, 5))}),
         Row("later-draw-same", PASS, "drew what the forward drew", RANDOM, seen={"draws": (*SAME, draw("y", "forward", 0, 2))}, control={"draws": (DRAWN, draw("y", "forward", 0, 2))}),
         Row("other-from-the-start", PASS, "drew what the forward drew", RANDOM, seen={"draws": (*SAME, draw("y", "forward", 0, 2))}, control={"draws": (draw("y", "forward", 4, 4), draw("y", "forward", 5, 5))}),

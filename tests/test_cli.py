@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from conformance import load, results
+from conformance import results
+from conformance.language import load
 from tests import commands, mini
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conformance.case import Tolerance
 from conformance.compare import (
     EXPECTATION,
     Comparison,
@@ -23,10 +22,11 @@ from conformance.compare import (
 from conformance.compare.grouping import partition
 from conformance.compare.numeric import Missing, agreeing, close
 from conformance.errors import ComparisonError
-from conformance.observation import Allowed, Draw, ErrorSeen, Execution, Leaf, Run
-from conformance.results import KnownNote, read, write
+from conformance.model.case import Tolerance
+from conformance.model.observation import Allowed, Draw, ErrorSeen, Execution, Leaf, Run
+from conformance.model.verdict import KnownNote, Level, Status, Verdict
+from conformance.results import read, write
 from conformance.results.parts import positions
-from conformance.verdict import Level, Status, Verdict
 from tests import report_samples as samples
 from tests.report_samples import FAIL, GRADIENT, PASS, expected, result, results, run, unobserved
 

@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from conformance.case import Case, Position
-from conformance.load import load_text
-from conformance.operations import OPERATIONS
+from conformance.language.load import load_text
+from conformance.language.operations import OPERATIONS
+from conformance.model.case import Case, Position
 from tests.suite_cases import CASES
 
 #: What a reader is told, and what says nothing of the program.

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from conformance.adapter import all_adapters
-from conformance.coverage import (
+from conformance.drivers.adapter import all_adapters
+from conformance.judge.known import Entry
+from conformance.judge.known import read as read_known
+from conformance.language.load import load_text
+from conformance.report.coverage import (
     COLUMNS,
     FILE,
     CoverageError,
@@ -19,9 +22,6 @@ from conformance.coverage import (
     unexplained,
     validate,
 )
-from conformance.known import Entry
-from conformance.known import read as read_known
-from conformance.load import load_text
 from tests.suite_cases import CASES
 
 ROOT = Path(__file__).parent.parent

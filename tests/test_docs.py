@@ -12,11 +12,11 @@ import pytest
 import typer.main
 import yaml
 
-from conformance.adapter import load_file, read_adapter
 from conformance.cli.app import app
+from conformance.drivers.adapter import load_file, read_adapter
+from conformance.emit.programs import EmitFailure, texts
 from conformance.errors import CaseError
-from conformance.load import load_text
-from conformance.programs import EmitFailure, texts
+from conformance.language.load import load_text
 from tests import suite_cases
 
 ROOT = Path(__file__).parent.parent

@@ -11,15 +11,23 @@ from pathlib import Path
 import pytest
 
 from conformance import results
-from conformance.adapter import all_adapters
-from conformance.checks import CHECKS
 from conformance.cli.documents import documents as command
-from conformance.documents import FILE, Claim, Document, DocumentsError, cases_of, read, validate
-from conformance.load import load_text
+from conformance.drivers.adapter import all_adapters
+from conformance.judge.checks import CHECKS
+from conformance.language.load import load_text
+from conformance.model.verdict import KnownNote, Status, Verdict
+from conformance.report.claims import (
+    FILE,
+    Claim,
+    Document,
+    DocumentsError,
+    cases_of,
+    read,
+    validate,
+)
 from conformance.report.documents import render, verdict_words
 from conformance.report.markdown import escape
-from conformance.results import Header, KnownNote, Result, Results, make_footer
-from conformance.verdict import Status, Verdict
+from conformance.results import Header, Result, Results, make_footer
 from tests.suite_cases import CASES
 
 ROOT = Path(__file__).parent.parent

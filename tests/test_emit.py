@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from conformance.adapter import all_adapters
-from conformance.case import Again, Case, Ref, leaves
-from conformance.emit import LINE_LENGTH, Text
-from conformance.load import load_text
-from conformance.program import Site
-from conformance.programs import EmitFailure, program_path, texts
+from conformance.drivers.adapter import all_adapters
+from conformance.emit.emitter import LINE_LENGTH, Text
+from conformance.emit.programs import EmitFailure, program_path, texts
+from conformance.language.load import load_text
+from conformance.model.case import Again, Case, Ref, leaves
+from conformance.model.program import Site
 
 from .every_program import BETWEEN, CASES, Written, every_program
 from .test_load import GOOD

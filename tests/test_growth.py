@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from conformance.case import Case
-from conformance.load import load_text
-from conformance.observation import Execution, Expected, ExpectedMemory, Observation, Run
+from conformance.language.load import load_text
+from conformance.model.case import Case
+from conformance.model.observation import Execution, Expected, ExpectedMemory, Observation, Run
 from conformance.report.growth import Chart, Curve, Frame, charts
 from conformance.results import Result
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from conformance.adapter import Adapter, find_adapter
-from conformance.case import Case
 from conformance.cli.app import app
+from conformance.drivers.adapter import Adapter, find_adapter
+from conformance.drivers.implementation import adapt, describe
+from conformance.emit.programs import EmitFailure, texts
 from conformance.errors import ImplementationError
-from conformance.implementation import adapt, describe
-from conformance.programs import EmitFailure, texts
+from conformance.model.case import Case
 from conformance.results import read
 from tests.suite_cases import BY_ID as CASES
 

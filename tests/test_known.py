@@ -8,9 +8,11 @@ import pytest
 import yaml
 
 from conformance.errors import KnownError
-from conformance.known import Entry, Standing, additions, append, covered, idle, notes, read, weigh
-from conformance.results import KnownNote, Result
-from conformance.verdict import Level, Status, Verdict
+from conformance.judge.known import Entry, append, read
+from conformance.judge.triage import Triage, triage
+from conformance.model.verdict import KnownNote, Level, Status, Verdict
+from conformance.results import Result
+from conformance.results.triage import additions, covered, notes, stale
 
 ENTRY = Entry(("mini/*",), ("wrong",), "gradient", "is None", "it forgets", "", "known.yaml:1")
 
@@ -24,7 +26,7 @@ def result(*verdicts: Verdict, case: str = "mini/square", variant: str = "mini/w
 
 
 def standing(entries, *verdicts):
-    return [item.standing for item in weigh(entries, "mini/square", "mini/wrong", verdicts)]
+    return [item.triage for item in triage(entries, "mini/square", "mini/wrong", verdicts)]
 
 
 def write(tmp_path: Path, text: str) -> Path:
@@ -36,14 +38,14 @@ def write(tmp_path: Path, text: str) -> Path:
 @pytest.mark.parametrize(
     ("status", "expected"),
     [
-        (Status.PASS, Standing.EXPECTED),
-        (Status.REPORT, Standing.EXPECTED),
-        (Status.UNSUPPORTED, Standing.EXPECTED),
-        (Status.WARN, Standing.EXPECTED),
-        (Status.FAIL, Standing.UNEXPECTED),
-        (Status.CRASHED, Standing.UNEXPECTED),
-        (Status.TIMEOUT, Standing.UNEXPECTED),
-        (Status.BROKEN, Standing.UNEXPECTED),
+        (Status.PASS, Triage.EXPECTED),
+        (Status.REPORT, Triage.EXPECTED),
+        (Status.UNSUPPORTED, Triage.EXPECTED),
+        (Status.WARN, Triage.EXPECTED),
+        (Status.FAIL, Triage.UNEXPECTED),
+        (Status.CRASHED, Triage.UNEXPECTED),
+        (Status.TIMEOUT, Triage.UNEXPECTED),
+        (Status.BROKEN, Triage.UNEXPECTED),
     ],
 )
 def test_without_an_entry(status, expected):
@@ -53,14 +55,14 @@ def test_without_an_entry(status, expected):
 @pytest.mark.parametrize(
     ("status", "expected"),
     [
-        (Status.FAIL, Standing.KNOWN),
-        (Status.WARN, Standing.KNOWN),
-        (Status.CRASHED, Standing.KNOWN),
-        (Status.TIMEOUT, Standing.KNOWN),
-        (Status.PASS, Standing.UNEXPECTED),
-        (Status.REPORT, Standing.UNEXPECTED),
-        (Status.UNSUPPORTED, Standing.EXPECTED),
-        (Status.BROKEN, Standing.UNEXPECTED),
+        (Status.FAIL, Triage.KNOWN),
+        (Status.WARN, Triage.KNOWN),
+        (Status.CRASHED, Triage.KNOWN),
+        (Status.TIMEOUT, Triage.KNOWN),
+        (Status.PASS, Triage.UNEXPECTED),
+        (Status.REPORT, Triage.UNEXPECTED),
+        (Status.UNSUPPORTED, Triage.EXPECTED),
+        (Status.BROKEN, Triage.UNEXPECTED),
     ],
 )
 def test_with_an_entry(status, expected):
@@ -68,23 +70,23 @@ def test_with_an_entry(status, expected):
 
 
 def test_known_deviation_that_passes_again_says_which_entry_to_take_out():
-    (item,) = weigh([ENTRY], "mini/square", "mini/wrong", [verdict(Status.PASS)])
+    (item,) = triage([ENTRY], "mini/square", "mini/wrong", [verdict(Status.PASS)])
     assert "known.yaml:1" in item.reason
     assert "it forgets" in item.reason
 
 
 def test_another_deviation_than_the_one_described_is_unexpected():
-    (item,) = weigh(
+    (item,) = triage(
         [ENTRY], "mini/square", "mini/wrong", [verdict(Status.FAIL, "x is twice as large")]
     )
-    assert item.standing is Standing.UNEXPECTED
+    assert item.triage is Triage.UNEXPECTED
     assert "'is None'" in item.reason
 
 
 def test_other_verdicts_of_a_deviating_check_may_pass():
     assert standing([ENTRY], verdict(Status.PASS), verdict(Status.FAIL)) == [
-        Standing.EXPECTED,
-        Standing.KNOWN,
+        Triage.EXPECTED,
+        Triage.KNOWN,
     ]
 
 
@@ -107,15 +109,15 @@ def test_patterns(cases, variants, case, variant, covered):
     assert not entry.covers(case, variant, "gradient")
 
 
-def test_entry_is_idle_where_nothing_is_left_of_it():
+def test_entry_is_stale_where_nothing_is_left_of_it():
     gone = Entry(("gone/*",), ("*",), "gradient", "x", "why", "", "")
     masked = Entry(("mini/*",), ("wrong",), "value", "x", "why", "", "")
     found = result(verdict(Status.FAIL), verdict(Status.UNSUPPORTED, check="value"))
-    assert idle([ENTRY, gone, masked], covered([ENTRY, gone, masked], found)) == (gone, masked)
+    assert stale([ENTRY, gone, masked], covered([ENTRY, gone, masked], found)) == (gone, masked)
 
 
-def test_entry_that_a_pass_contradicts_is_not_called_idle_too():
-    assert idle([ENTRY], covered([ENTRY], result(verdict(Status.PASS)))) == ()
+def test_entry_that_a_pass_contradicts_is_not_called_stale_too():
+    assert stale([ENTRY], covered([ENTRY], result(verdict(Status.PASS)))) == ()
 
 
 def test_notes_are_kept_with_results():

@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from conformance.case import Case
-from conformance.laws import LAWS, QUANTITIES
-from conformance.observation import Expected
+from conformance.language.laws import LAWS, QUANTITIES
+from conformance.model.case import Case
+from conformance.model.observation import Expected
 from conformance.oracle.expected import expect
 from tests import suite_cases
 

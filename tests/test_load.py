@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from conformance.case import Literal, Ref, Tolerance
 from conformance.errors import CaseError
-from conformance.load import load_file, load_folder, load_text
+from conformance.language.load import load_file, load_folder, load_text
+from conformance.model.case import Literal, Ref, Tolerance
 
 ROOT = Path(__file__).parent.parent
 GOOD = """\

@@ -9,11 +9,11 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conformance.case import Position
 from conformance.errors import CaseError
-from conformance.load import load_text
-from conformance.operations import OPERATIONS
-from conformance.statements import parse
+from conformance.language.load import load_text
+from conformance.language.operations import OPERATIONS
+from conformance.language.statements import parse
+from conformance.model.case import Position
 
 from .test_load import GOOD
 

@@ -12,9 +12,9 @@ import pytest
 
 from conformance import results
 from conformance.errors import ComparisonError
-from conformance.load import load_folder
-from conformance.merge import merge
+from conformance.language.load import load_folder
 from conformance.results import Header, Result, Results
+from conformance.run.merge import merge
 from tests import mini
 from tests.commands import conformance
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from conformance.adapter import find_adapter
-from conformance.emit import Text
-from conformance.programs import texts
+from conformance.drivers.adapter import find_adapter
+from conformance.emit.emitter import Text
+from conformance.emit.programs import texts
 from tests.suite_cases import BY_ID
 
 ADAPTERS = Path(__file__).resolve().parents[1] / "adapters"

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conformance.observation import Array, Draw, ErrorSeen, Execution, Leaf, Run
-from conformance.program import Program
-from conformance.worker import observer as module
-from conformance.worker.observer import Observer, computes_alike, load_program
+from conformance.model.observation import Array, Draw, ErrorSeen, Execution, Leaf, Run
+from conformance.model.program import Program
+from conformance.observe.worker import observer as module
+from conformance.observe.worker.observer import Observer, computes_alike, load_program
 
 from .test_trace import program
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from conformance.adapter import Adapter, all_adapters
-from conformance.capabilities import CAPABILITIES
-from conformance.case import Position
+from conformance.drivers.adapter import Adapter, all_adapters
+from conformance.emit.helpers import HELPERS
 from conformance.errors import CaseError
-from conformance.helpers import HELPERS
-from conformance.operations import OF_CALLABLES, OPERATIONS, RANDOM, RENAMED, Operation
-from conformance.statements import DTYPES, parse
+from conformance.language.capabilities import CAPABILITIES
+from conformance.language.operations import OF_CALLABLES, OPERATIONS, RANDOM, RENAMED, Operation
+from conformance.language.statements import DTYPES, parse
+from conformance.model.case import Position
 from tests.suite_cases import CASES
 
 ROOT = Path(__file__).parent.parent
@@ -117,7 +117,7 @@ def test_random_operations_draw() -> None:
 def test_dtypes_are_those_of_the_schema() -> None:
     from typing import get_args
 
-    from conformance.spec import Dtype
+    from conformance.language.spec import Dtype
 
     assert set(DTYPES) == set(get_args(Dtype))
 

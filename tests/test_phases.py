@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from conformance.program import Program
-from conformance.worker.observer import load_program
-from conformance.worker.phases import announced
-from conformance.worker.trace import Trace
+from conformance.model.program import Program
+from conformance.observe.worker.observer import load_program
+from conformance.observe.worker.phases import announced
+from conformance.observe.worker.trace import Trace
 from tests.test_trace import program
 
 TRAINED = """

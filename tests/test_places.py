@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from conformance.errors import ConformanceError
-from conformance.places import find_places
+from conformance.paths import find_places
 
 
 def make(*folders: Path) -> None:

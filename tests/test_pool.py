@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from conformance.emit.programs import write_programs
 from conformance.errors import BrokenAdapterError
-from conformance.pool import Broken, Crashed, Finished, Pool, TimedOut
-from conformance.program import Program
-from conformance.programs import write_programs
+from conformance.model.program import Program
+from conformance.observe.pool import Broken, Crashed, Finished, Pool, TimedOut
 from tests import mini
 
 

@@ -7,14 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from conformance import recorded
-from conformance.adapter import all_adapters
+from conformance.drivers.adapter import all_adapters
 from conformance.errors import AdapterError
-from conformance.observation import Observation, Run
-from conformance.places import find_places
-from conformance.recorded import Recorded
-from conformance.results import Result
-from conformance.verdict import Level, Status, Verdict
+from conformance.model.observation import Observation, Run
+from conformance.model.verdict import Level, Status, Verdict
+from conformance.paths import find_places
+from conformance.results import Result, recorded
+from conformance.results.recorded import Recorded
 
 
 def result(case: str, variant: str, seconds: float | None) -> Result:

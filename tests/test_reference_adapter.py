@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conformance.adapter import read_adapter
-from conformance.capabilities import required_by
-from conformance.case import Case
-from conformance.load import load_text
-from conformance.observation import Draw, Observation
-from conformance.operations import OF_CALLABLES
+from conformance.drivers.adapter import read_adapter
+from conformance.emit.programs import write_programs
+from conformance.language.capabilities import required_by
+from conformance.language.load import load_text
+from conformance.language.operations import OF_CALLABLES
+from conformance.model.case import Case
+from conformance.model.observation import Draw, Observation
+from conformance.model.program import Program
+from conformance.observe.worker.observer import load_program
+from conformance.observe.worker.trace import Trace
 from conformance.oracle.expected import check_printed, expect
-from conformance.program import Program
-from conformance.programs import write_programs
-from conformance.worker.observer import load_program
-from conformance.worker.trace import Trace
 from tests import suite_cases
 
 ROOT = Path(__file__).parent.parent

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from conformance.adapter import Only, VariantModel
-from conformance.case import Region
-from conformance.checks import CHECKS
-from conformance.verdict import Status
+from conformance.drivers.adapter import Only, VariantModel
+from conformance.judge.checks import CHECKS
+from conformance.model.case import Region
+from conformance.model.verdict import Status
 from tests.evidence import CONTROL, FORWARD, SEEN, evidence, executions
 from tests.test_reference_disciplines import case, expect
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from conformance.case import Case
-from conformance.load import load_text
+from conformance.language.load import load_text
+from conformance.model.case import Case
 from conformance.oracle.expected import expect
 
 HEAD = """

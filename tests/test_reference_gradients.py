@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conformance.operations import OPERATIONS
+from conformance.language.operations import OPERATIONS
 from conformance.oracle import tape
 
 #: Operations without a gradient, and the test that says so.

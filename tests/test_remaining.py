@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.remaining import Remaining, in_words
+from conformance.run.remaining import Remaining, in_words
 
 CASES = [(f"case-{i}", "m/a") for i in range(100)]
 

@@ -16,14 +16,14 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from conformance.compare import compare
-from conformance.load import TOLERANCES, load_text
-from conformance.observation import Allowed, Draw, ErrorSeen, Run
+from conformance.language.load import TOLERANCES, load_text
+from conformance.model.observation import Allowed, Draw, ErrorSeen, Run
+from conformance.model.verdict import KnownNote, Level, Status, Verdict
 from conformance.report import build, schema, sources, tables, write_report
 from conformance.report.data import grouped, worst
 from conformance.report.markdown import escape
 from conformance.report.page import format_bytes, line, shorten, web_address
-from conformance.results import KnownNote, parts, read, write
-from conformance.verdict import Level, Status, Verdict
+from conformance.results import parts, read, write
 from tests import report_samples as samples
 from tests.report_samples import FAIL, GRADIENT, PASS, result, results, run, unobserved
 

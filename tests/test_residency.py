@@ -12,13 +12,13 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from conformance.adapter import load_file, read_adapter
-from conformance.case import Array, Case
+from conformance.drivers.adapter import load_file, read_adapter
 from conformance.errors import BrokenAdapterError
-from conformance.load import load_text
-from conformance.program import Program
-from conformance.residency import measure, scaled, unavailable
-from conformance.worker.residency import Measured
+from conformance.language.load import load_text
+from conformance.model.case import Array, Case
+from conformance.model.program import Program
+from conformance.observe.residency import measure, scaled, unavailable
+from conformance.observe.worker.residency import Measured
 from tests import suite_cases
 
 from .test_trace import program
@@ -38,8 +38,8 @@ measured = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable(
 NUMPY = """
     import numpy as np
 
-    from conformance.observation import Leaf
-    from conformance.worker.observer import Observer as Base
+    from conformance.model.observation import Leaf
+    from conformance.observe.worker.observer import Observer as Base
 
 
     class Observer(Base):

@@ -1,8 +1,8 @@
 """What adapters read as retained memory is what the kernel says is there.
 
-The second way of measuring asks no framework (`conformance/residency.py`), so an observer that misses
-what a framework keeps, or sees what is gone, does not agree with it. Both are blind to what lies below
-a page, and so everything is in activations of 4 MiB.
+The second way of measuring asks no framework (`conformance/observe/residency.py`), so an observer that
+misses what a framework keeps, or sees what is gone, does not agree with it. Both are blind to what lies
+below a page, and so everything is in activations of 4 MiB.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from conformance.adapter import load_file, read_adapter
-from conformance.case import Case, Region
-from conformance.residency import unavailable
-from conformance.worker import entry
+from conformance.drivers.adapter import load_file, read_adapter
+from conformance.model.case import Case, Region
+from conformance.observe.residency import unavailable
+from conformance.observe.worker import entry
 from tests import suite_cases
 from tests.frameworks import framework
 

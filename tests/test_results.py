@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from safetensors.numpy import load_file
 
-from conformance.case import Literal
 from conformance.errors import MissingFooterError, ResultsError
-from conformance.observation import (
+from conformance.model.case import Literal
+from conformance.model.observation import (
     Allowed,
     Draw,
     ErrorSeen,
@@ -30,9 +30,9 @@ from conformance.observation import (
     Observation,
     Run,
 )
+from conformance.model.verdict import KnownNote, Level, Status, Verdict
 from conformance.results import (
     Footer,
-    KnownNote,
     Result,
     beside,
     cases_hash,
@@ -46,7 +46,6 @@ from conformance.results import (
 )
 from conformance.results.arrays import stored, write_arrays
 from conformance.results.sheaf import Bound, Sheaf
-from conformance.verdict import Level, Status, Verdict
 from tests import report_samples as samples
 
 NAN, INF = float("nan"), float("inf")

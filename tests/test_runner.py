@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from conformance import runner as module
-from conformance.known import read
-from conformance.observation import ErrorSeen
-from conformance.programs import EmitFailure, program_path, write_programs
+from conformance.emit.programs import EmitFailure, program_path, write_programs
+from conformance.judge.known import read
+from conformance.model.observation import ErrorSeen
+from conformance.model.verdict import Level, Status, Verdict
 from conformance.results import STAGES
-from conformance.runner import Runner, checks_of, complete, verdicts_on
-from conformance.verdict import Level, Status, Verdict
+from conformance.run import runner as module
+from conformance.run.runner import Runner, checks_of, complete, verdicts_on
 from tests import mini
 from tests.evidence import (
     EXPECTED,

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from conformance.errors import CaseError
-from conformance.load import load_text, schema
+from conformance.language.load import load_text, schema
 
 from .test_load import ALL, GOOD, Wrong
 

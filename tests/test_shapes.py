@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from conformance.errors import CaseError
-from conformance.load import load_text
-from conformance.places import find_places
-from conformance.shapes import check_shapes, is_own
+from conformance.language.load import load_text
+from conformance.oracle.shapes import check_shapes, is_own
+from conformance.paths import find_places
 from tests.commands import conformance
 from tests.suite_cases import CASES
 

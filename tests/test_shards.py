@@ -6,12 +6,12 @@ import random
 
 import pytest
 
-from conformance.adapter import all_adapters
+from conformance.drivers.adapter import all_adapters
 from conformance.errors import ConformanceError
-from conformance.load import load_folder
-from conformance.places import find_places
-from conformance.recorded import Recorded, read
-from conformance.shards import START, UNSUPPORTED, Job, Shard, jobs, parse, seconds, split
+from conformance.language.load import load_folder
+from conformance.paths import find_places
+from conformance.results.recorded import Recorded, read
+from conformance.run.shards import START, UNSUPPORTED, Job, Shard, jobs, parse, seconds, split
 from tests import mini, suite_cases
 
 

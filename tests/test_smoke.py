@@ -11,16 +11,17 @@ from pathlib import Path
 import pytest
 import yaml
 
-from conformance import smoke, smoke_cover
-from conformance.adapter import all_adapters, read_adapter
+from conformance.drivers.adapter import all_adapters, read_adapter
+from conformance.drivers.implementation import adapt, describe
 from conformance.errors import SmokeError
-from conformance.implementation import adapt, describe
-from conformance.known import read as read_known
-from conformance.load import load_folder
+from conformance.judge.known import read as read_known
+from conformance.language.load import load_folder
+from conformance.model.verdict import Level, Status, Verdict
 from conformance.results import Header, Result, Results, cases_hash, make_footer
 from conformance.results import read as read_results
-from conformance.shards import Pair
-from conformance.smoke_cover import (
+from conformance.run import smoke, smoke_cover
+from conformance.run.shards import Pair
+from conformance.run.smoke_cover import (
     Thing,
     alone,
     choose,
@@ -30,7 +31,6 @@ from conformance.smoke_cover import (
     wanted,
     with_unsupported,
 )
-from conformance.verdict import Level, Status, Verdict
 from tests import commands, mini
 from tests.faulty.faults import FOLDER, faults_of, frameworks
 from tests.suite_cases import CASES

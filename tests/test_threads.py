@@ -12,7 +12,7 @@ from functools import partial
 
 import pytest
 
-from conformance.worker.threads import entering
+from conformance.observe.worker.threads import entering
 
 
 def inside(name: str, told: list[str]) -> AbstractContextManager[object]:

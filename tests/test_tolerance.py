@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from conformance.case import Tolerance
-from conformance.checks.numbers import difference
-from conformance.load import load_text
-from conformance.tolerance import GROWTH, against_others, bound
+from conformance.judge.checks.numbers import difference
+from conformance.judge.tolerance import GROWTH, against_others, bound
+from conformance.language.load import load_text
+from conformance.model.case import Tolerance
 
 TIGHT = Tolerance(rtol=1e-4, atol=1e-5)
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from conformance.observation import Execution
-from conformance.program import Program, Site
-from conformance.worker.observer import load_program
-from conformance.worker.trace import Trace, executions
+from conformance.model.observation import Execution
+from conformance.model.program import Program, Site
+from conformance.observe.worker.observer import load_program
+from conformance.observe.worker.trace import Trace, executions
 
 
 def program(folder: Path, text: str, **more: Any) -> Program:

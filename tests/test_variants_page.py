@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from conformance.adapter import all_adapters
+from conformance.drivers.adapter import all_adapters
 
 ROOT = Path(__file__).resolve().parents[1]
 #: An adapter and a variant in a table's second column.

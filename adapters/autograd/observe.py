@@ -12,10 +12,10 @@ import numpy as np
 from autograd.tracer import getval, trace_stack
 from numpy.lib import tracemalloc_domain
 
-from conformance.observation import Array, Leaf, Phase, Tree
-from conformance.program import Program, Site
-from conformance.worker.observer import Observer as Base
-from conformance.worker.trace import Trace
+from conformance.model.observation import Array, Leaf, Phase, Tree
+from conformance.model.program import Program, Site
+from conformance.observe.worker.observer import Observer as Base
+from conformance.observe.worker.trace import Trace
 
 
 class Lines(Trace):

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from conformance.adapter import load_file
-from conformance.case import Again, Array, Literal, Loss, Ref, Region, Tree, walk
-from conformance.emit import BACKWARD, FORWARD, Writer, function
-from conformance.emit import Spelling as Base
-from conformance.program import Site
+from conformance.drivers.adapter import load_file
+from conformance.emit.emitter import BACKWARD, FORWARD, Writer, function
+from conformance.emit.emitter import Spelling as Base
+from conformance.model.case import Again, Array, Literal, Loss, Ref, Region, Tree, walk
+from conformance.model.program import Site
 
 operations: Any = load_file(
     Path(__file__).parent / "operations.py", "conformance_adapter_autograd_operations"

@@ -17,7 +17,7 @@ from unittest import mock
 import jax
 from jax._src import compiler
 
-from conformance.program import Program
+from conformance.model.program import Program
 
 
 @contextmanager

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from conformance.modules import load_file
-from conformance.program import Program, Site
+from conformance.drivers.modules import load_file
+from conformance.model.program import Program, Site
 
 places: Any = load_file(Path(__file__).parent / "places.py", "conformance_adapter_jax_places")
 

@@ -15,9 +15,9 @@ from unittest import mock
 import jax.numpy as jnp
 import numpy as np
 
-from conformance.observation import Draw
-from conformance.program import Program
-from conformance.worker.trace import Trace
+from conformance.model.observation import Draw
+from conformance.model.program import Program
+from conformance.observe.worker.trace import Trace
 
 SOURCES = frozenset({"uniform_from", "numpy_uniform", "python_uniform"})
 

@@ -20,9 +20,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Literal, Primitive
 
-from conformance.modules import load_file
-from conformance.operations import OPERATIONS, RANDOM
-from conformance.program import Program, Site
+from conformance.drivers.modules import load_file
+from conformance.language.operations import OPERATIONS, RANDOM
+from conformance.model.program import Program, Site
 
 places: Any = load_file(Path(__file__).parent / "places.py", "conformance_adapter_jax_places")
 
@@ -44,7 +44,7 @@ CALLS = (
         "custom_vjp_call_jaxpr",
     }
 )
-#: What of an operation with a `mask` of its own (`conformance.operations`) makes that mask.
+#: What of an operation with a `mask` of its own (`conformance.language.operations`) makes that mask.
 MASKS = frozenset({"random_bits", "reduce_sum"})
 #: What a mask is made of last, where a rerun may need it alone.
 LAST = {"dropout": "lt", "rrelu": "max"}

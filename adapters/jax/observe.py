@@ -18,8 +18,8 @@ import numpy as np
 from jax._src.interpreters import mlir
 from jax.extend.core import set_current_trace, take_current_trace
 
-from conformance.modules import load_file
-from conformance.observation import (
+from conformance.drivers.modules import load_file
+from conformance.model.observation import (
     Array,
     Draw,
     Execution,
@@ -29,12 +29,12 @@ from conformance.observation import (
     RandomState,
     Run,
 )
-from conformance.program import Program, Site
-from conformance.worker.observer import Meter, told_apart
-from conformance.worker.observer import Observer as Base
-from conformance.worker.phases import announced
-from conformance.worker.random_state import RandomStates
-from conformance.worker.threads import entering
+from conformance.model.program import Program, Site
+from conformance.observe.worker.observer import Meter, told_apart
+from conformance.observe.worker.observer import Observer as Base
+from conformance.observe.worker.phases import announced
+from conformance.observe.worker.random_state import RandomStates
+from conformance.observe.worker.threads import entering
 
 _here = Path(__file__).parent
 jaxprs: Any = load_file(_here / "jaxprs.py", "conformance_adapter_jax_jaxprs")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Mapping
 
-from conformance.emit import Call, Spelling, Writer
+from conformance.emit.emitter import Call, Spelling, Writer
 
 HELPERS: Mapping[str, str] = {
     **Spelling.helpers,

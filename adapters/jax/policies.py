@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from conformance.case import Region, Statement, walk
-from conformance.emit import function
+from conformance.emit.emitter import function
+from conformance.model.case import Region, Statement, walk
 
 IMPORTS = ("from jax.ad_checkpoint import checkpoint_name",)
 DOTS = "dot_general_p"

@@ -6,12 +6,12 @@ from abc import ABC
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from conformance.adapter import Variant
-from conformance.case import Case, Generator, Loss, Value
-from conformance.emit import BACKWARD, FORWARD
-from conformance.emit import Spelling as Base
-from conformance.helpers import LISTS
-from conformance.program import Site
+from conformance.drivers.adapter import Variant
+from conformance.emit.emitter import BACKWARD, FORWARD
+from conformance.emit.emitter import Spelling as Base
+from conformance.emit.helpers import LISTS
+from conformance.model.case import Case, Generator, Loss, Value
+from conformance.model.program import Site
 
 #: Of variants that are not jitted as a whole: how they are.
 STAGES = {"eager": "eager", "jit-two-phase": "two"}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from conformance.case import Node, Region, chains
-from conformance.emit import Site, Spelling, function
+from conformance.emit.emitter import Site, Spelling, function
 from conformance.errors import AdapterError
+from conformance.model.case import Node, Region, chains
 
 
 class Scans(Spelling):

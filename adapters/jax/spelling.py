@@ -10,8 +10,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from conformance.adapter import Variant, load_file
-from conformance.case import (
+from conformance.drivers.adapter import Variant, load_file
+from conformance.emit.emitter import Call, Site, Writer, function, numpy_fill
+from conformance.language.operations import OF_CALLABLES, OPERATIONS
+from conformance.model.case import (
     Again,
     Array,
     Case,
@@ -24,8 +26,6 @@ from conformance.case import (
     Value,
     walk,
 )
-from conformance.emit import Call, Site, Writer, function, numpy_fill
-from conformance.operations import OF_CALLABLES, OPERATIONS
 
 _here = Path(__file__).parent
 operations: Any = load_file(_here / "operations.py", "conformance_adapter_jax_operations")

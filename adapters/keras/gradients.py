@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from conformance.case import Case, Generator, Loss
-from conformance.emit import BACKWARD, FORWARD, Code
+from conformance.emit.emitter import BACKWARD, FORWARD, Code
+from conformance.model.case import Case, Generator, Loss
 
 #: Procedures with a second set of gradients.
 TWICE = frozenset({"second_backward", "per_output", "second_order", "third_order"})

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from conformance.case import Again, Array, Node, Ref, Region, Statement
-from conformance.emit import FORWARD
-from conformance.emit import Spelling as Base
+from conformance.emit.emitter import FORWARD
+from conformance.emit.emitter import Spelling as Base
 from conformance.errors import AdapterError
-from conformance.program import Site
+from conformance.model.case import Again, Array, Node, Ref, Region, Statement
+from conformance.model.program import Site
 
 #: `fit` hands out neither the last step's output nor its gradients: a metric and an optimizer keep them.
 KEPT = """

@@ -14,10 +14,10 @@ import keras
 import numpy as np
 from keras.src import backend
 
-from conformance.modules import load_file
-from conformance.observation import Array, Leaf
-from conformance.program import Program
-from conformance.worker.trace import Trace
+from conformance.drivers.modules import load_file
+from conformance.model.observation import Array, Leaf
+from conformance.model.program import Program
+from conformance.observe.worker.trace import Trace
 
 _name = keras.config.backend()
 _on: Any = load_file(Path(__file__).parent / f"on_{_name}.py", f"conformance_adapter_keras_{_name}")

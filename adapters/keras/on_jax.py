@@ -25,17 +25,17 @@ from jax._src import source_info_util
 from jax._src.core import EvalTrace
 from jax._src.interpreters import mlir
 
-from conformance.observation import Array, Draw, Execution, Leaf, Observation, Phase, Run
-from conformance.operations import OPERATIONS, RANDOM
-from conformance.program import Program, Site
-from conformance.worker.observer import Meter
-from conformance.worker.observer import Observer as Base
-from conformance.worker.phases import announced
+from conformance.language.operations import OPERATIONS, RANDOM
+from conformance.model.observation import Array, Draw, Execution, Leaf, Observation, Phase, Run
+from conformance.model.program import Program, Site
+from conformance.observe.worker.observer import Meter
+from conformance.observe.worker.observer import Observer as Base
+from conformance.observe.worker.phases import announced
 
 RERUN = "rematted_computation"
 #: Operations that draw, here, with NumPy or Python: JAX is given keys alone.
 FOREIGN = frozenset({"numpy_uniform", "python_uniform", "uniform_from"})
-#: What of an operation with a mask of its own (`conformance.operations`) makes that mask.
+#: What of an operation with a mask of its own (`conformance.language.operations`) makes that mask.
 MASKS = frozenset({"_bernoulli", "_uniform", "_mean", "_var"})
 
 

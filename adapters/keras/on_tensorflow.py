@@ -12,11 +12,11 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework import op_callbacks
 
-from conformance.observation import Leaf
-from conformance.worker.observer import Counts
-from conformance.worker.observer import Observer as Base
-from conformance.worker.threads import entering
-from conformance.worker.trace import Trace
+from conformance.model.observation import Leaf
+from conformance.observe.worker.observer import Counts
+from conformance.observe.worker.observer import Observer as Base
+from conformance.observe.worker.threads import entering
+from conformance.observe.worker.trace import Trace
 
 #: Address and bytes.
 Buffer = tuple[int, int]

@@ -15,13 +15,13 @@ from keras.random import SeedGenerator
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from conformance.modules import load_file
-from conformance.observation import Leaf, Phase
-from conformance.program import Program, Site
-from conformance.worker.observer import Counts
-from conformance.worker.observer import Observer as Base
-from conformance.worker.threads import entering
-from conformance.worker.trace import Trace
+from conformance.drivers.modules import load_file
+from conformance.model.observation import Leaf, Phase
+from conformance.model.program import Program, Site
+from conformance.observe.worker.observer import Counts
+from conformance.observe.worker.observer import Observer as Base
+from conformance.observe.worker.threads import entering
+from conformance.observe.worker.trace import Trace
 
 #: What PyTorch's own adapter knows them by.
 storages: Any = load_file(

@@ -13,12 +13,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from conformance.adapter import Variant, load_file
-from conformance.case import Again, Array, Case, Generator, Loss, Region, Statement, Value, leaves
-from conformance.emit import Call, Writer, function
-from conformance.emit import Spelling as Base
-from conformance.operations import OF_CALLABLES
-from conformance.program import Site
+from conformance.drivers.adapter import Variant, load_file
+from conformance.emit.emitter import Call, Writer, function
+from conformance.emit.emitter import Spelling as Base
+from conformance.language.operations import OF_CALLABLES
+from conformance.model.case import (
+    Again,
+    Array,
+    Case,
+    Generator,
+    Loss,
+    Region,
+    Statement,
+    Value,
+    leaves,
+)
+from conformance.model.program import Site
 
 #: The mode of the scope, by the word in the variant's name.
 MODES: Mapping[str, str] = {

@@ -11,8 +11,8 @@ from typing import Any
 import mindspore as ms
 from mindspore import Tensor, ops
 
-from conformance.program import Program, Site
-from conformance.worker.trace import Trace
+from conformance.model.program import Program, Site
+from conformance.observe.worker.trace import Trace
 
 
 @dataclass(frozen=True)

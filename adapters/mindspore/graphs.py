@@ -21,7 +21,7 @@ from typing import Any
 
 import mindspore as ms
 
-from conformance.observation import Execution, Phase
+from conformance.model.observation import Execution, Phase
 
 #: Of all passes, the compiler writes the graph after this one alone. It asks when it first writes one.
 os.environ["MS_DEV_DUMP_IR_PASSES"] = "validate"

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from conformance.case import Again, Case, Node, Ref, Region, Statement, Tree, leaves, walk
-from conformance.emit import BACKWARD, FORWARD, function
-from conformance.emit import Spelling as Base
-from conformance.program import Site
+from conformance.emit.emitter import BACKWARD, FORWARD, function
+from conformance.emit.emitter import Spelling as Base
+from conformance.model.case import Again, Case, Node, Ref, Region, Statement, Tree, leaves, walk
+from conformance.model.program import Site
 
 #: Layers without weights, constructed out of an operation's options.
 WEIGHTLESS: Mapping[str, str] = {

@@ -25,12 +25,12 @@ import mindspore as ms
 import numpy as np
 from mindspore import Tensor
 
-from conformance.modules import load_file
-from conformance.observation import Leaf, Observation, Phase, Run
-from conformance.program import Program, Site
-from conformance.worker.observer import Counts, Meter, load_program
-from conformance.worker.observer import Observer as Base
-from conformance.worker.trace import Trace
+from conformance.drivers.modules import load_file
+from conformance.model.observation import Leaf, Observation, Phase, Run
+from conformance.model.program import Program, Site
+from conformance.observe.worker.observer import Counts, Meter, load_program
+from conformance.observe.worker.observer import Observer as Base
+from conformance.observe.worker.trace import Trace
 
 _here = Path(__file__).parent
 flows: Any = load_file(_here / "flow.py", "conformance_adapter_mindspore_flow")

@@ -5,8 +5,11 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Mapping, Sequence
 
-from conformance.adapter import Variant
-from conformance.case import (
+from conformance.drivers.adapter import Variant
+from conformance.emit.emitter import BACKWARD, FORWARD
+from conformance.emit.emitter import Spelling as Base
+from conformance.emit.helpers import LISTS
+from conformance.model.case import (
     Array,
     Case,
     Generator,
@@ -17,10 +20,7 @@ from conformance.case import (
     Value,
     leaves,
 )
-from conformance.emit import BACKWARD, FORWARD
-from conformance.emit import Spelling as Base
-from conformance.helpers import LISTS
-from conformance.program import Site
+from conformance.model.program import Site
 
 
 class Procedures(Base, ABC):

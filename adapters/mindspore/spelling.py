@@ -12,8 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from conformance.adapter import Variant, load_file
-from conformance.case import (
+from conformance.drivers.adapter import Variant, load_file
+from conformance.emit.emitter import Call, Writer, function
+from conformance.errors import AdapterError
+from conformance.model.case import (
     Again,
     Array,
     Case,
@@ -27,9 +29,7 @@ from conformance.case import (
     node_reads,
     walk,
 )
-from conformance.emit import Call, Writer, function
-from conformance.errors import AdapterError
-from conformance.program import Site
+from conformance.model.program import Site
 
 layers: Any = load_file(Path(__file__).parent / "layers.py", "conformance_adapter_mindspore_layers")
 procedures: Any = load_file(

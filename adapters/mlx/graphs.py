@@ -16,9 +16,9 @@ from typing import Any
 
 import mlx.core as mx
 
-from conformance.observation import Phase
-from conformance.operations import OPERATIONS, RANDOM
-from conformance.program import Site
+from conformance.language.operations import OPERATIONS, RANDOM
+from conformance.model.observation import Phase
+from conformance.model.program import Site
 
 _PRIMITIVE = re.compile(r'^\{ (\d+) \[label ="([^"]*)"', re.M)
 _MADE = re.compile(r'^(\d+) -> "(\w+)"$', re.M)
@@ -29,7 +29,7 @@ MOST = 1000
 ENTRIES = frozenset({"Copy", "CustomTransforms", "Depends"})
 #: Primitives that show what another one made in another form.
 VIEWS = frozenset({"Reshape", "Squeeze", "Transpose"})
-#: What, of an operation with a mask of its own (`conformance.operations`), makes that mask.
+#: What, of an operation with a mask of its own (`conformance.language.operations`), makes that mask.
 MASKS = frozenset({"RandomBits", "Sum"})
 
 

@@ -12,12 +12,12 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from conformance.modules import load_file
-from conformance.observation import Array, Draw, Execution, Leaf, Phase, Run
-from conformance.operations import RANDOM
-from conformance.program import Program
-from conformance.worker.observer import Observer as Base
-from conformance.worker.trace import Trace
+from conformance.drivers.modules import load_file
+from conformance.language.operations import RANDOM
+from conformance.model.observation import Array, Draw, Execution, Leaf, Phase, Run
+from conformance.model.program import Program
+from conformance.observe.worker.observer import Observer as Base
+from conformance.observe.worker.trace import Trace
 
 graphs: Any = load_file(Path(__file__).parent / "graphs.py", "conformance_adapter_mlx_graphs")
 

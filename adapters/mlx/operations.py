@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from conformance.emit import Call, Spelling, Writer
+from conformance.emit.emitter import Call, Spelling, Writer
 
 HELPERS: Mapping[str, str] = {
     **Spelling.helpers,

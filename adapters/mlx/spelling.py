@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from conformance.adapter import Variant, load_file
-from conformance.case import Again, Array, Case, Generator, Loss, Region, Statement, walk
-from conformance.emit import BACKWARD, FORWARD, Call, Writer, function
-from conformance.emit import Spelling as Base
-from conformance.operations import OF_CALLABLES
+from conformance.drivers.adapter import Variant, load_file
+from conformance.emit.emitter import BACKWARD, FORWARD, Call, Writer, function
+from conformance.emit.emitter import Spelling as Base
+from conformance.language.operations import OF_CALLABLES
+from conformance.model.case import Again, Array, Case, Generator, Loss, Region, Statement, walk
 
 operations: Any = load_file(
     Path(__file__).parent / "operations.py", "conformance_adapter_mlx_operations"

@@ -18,9 +18,9 @@ from typing import Any
 
 from paddle.profiler import Profiler, ProfilerTarget, RecordEvent
 
-from conformance.observation import Phase
-from conformance.program import Program, Site
-from conformance.worker.trace import Trace
+from conformance.model.observation import Phase
+from conformance.model.program import Program, Site
+from conformance.observe.worker.trace import Trace
 
 #: Operations that make constants or only regroup values: no statement does its work with them.
 AROUND = frozenset({"full", "full_int_array", "assign_value", "full_like", "data", "parameter"})

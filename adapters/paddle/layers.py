@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from conformance.case import Again, Array, Case, Node, Ref, Region, Statement, leaves, walk
-from conformance.emit import BACKWARD, FORWARD, function
-from conformance.emit import Spelling as Base
+from conformance.emit.emitter import BACKWARD, FORWARD, function
+from conformance.emit.emitter import Spelling as Base
 from conformance.errors import AdapterError
-from conformance.program import Site
+from conformance.model.case import Again, Array, Case, Node, Ref, Region, Statement, leaves, walk
+from conformance.model.program import Site
 
 IMPORTS = ("from paddle import nn",)
 

@@ -19,12 +19,12 @@ from paddle.base import core, framework
 from paddle.distributed.fleet.utils import recompute
 from paddle.jit.dy2static import program_translator
 
-from conformance.modules import load_file
-from conformance.observation import Array, Leaf, Observation, Run
-from conformance.program import Program, Site
-from conformance.worker.observer import Meter
-from conformance.worker.observer import Observer as Base
-from conformance.worker.trace import Trace, executions
+from conformance.drivers.modules import load_file
+from conformance.model.observation import Array, Leaf, Observation, Run
+from conformance.model.program import Program, Site
+from conformance.observe.worker.observer import Meter
+from conformance.observe.worker.observer import Observer as Base
+from conformance.observe.worker.trace import Trace, executions
 
 _here = Path(__file__).parent
 graphs: Any = load_file(_here / "graphs.py", "conformance_adapter_paddle_graphs")

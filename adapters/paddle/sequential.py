@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from conformance.case import Ref, Region
-from conformance.emit import Spelling as Base
-from conformance.emit import function
-from conformance.program import Site
+from conformance.emit.emitter import Spelling as Base
+from conformance.emit.emitter import function
+from conformance.model.case import Ref, Region
+from conformance.model.program import Site
 
 IMPORTS = ("from paddle.incubate.distributed.fleet import recompute_sequential",)
 

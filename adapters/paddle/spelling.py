@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from conformance.adapter import Variant, load_file
-from conformance.case import Again, Array, Case, Loss, Region
-from conformance.emit import BACKWARD, FORWARD, Call, Writer, function
-from conformance.emit import Spelling as Base
+from conformance.drivers.adapter import Variant, load_file
+from conformance.emit.emitter import BACKWARD, FORWARD, Call, Writer, function
+from conformance.emit.emitter import Spelling as Base
+from conformance.model.case import Again, Array, Case, Loss, Region
 
 _here = Path(__file__).parent
 sequential: Any = load_file(_here / "sequential.py", "conformance_adapter_paddle_sequential")

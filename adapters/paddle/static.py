@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from conformance.case import Array
-from conformance.emit import BACKWARD, FORWARD, Writer
-from conformance.emit import Spelling as Base
+from conformance.emit.emitter import BACKWARD, FORWARD, Writer
+from conformance.emit.emitter import Spelling as Base
+from conformance.model.case import Array
 
 IMPORTS = (
     "import random",

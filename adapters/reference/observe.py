@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from conformance.observation import Array, Leaf
+from conformance.model.observation import Array, Leaf
+from conformance.model.program import Program
+from conformance.observe.worker.observer import Observer as Base
+from conformance.observe.worker.trace import Trace
 from conformance.oracle import tape
-from conformance.program import Program
-from conformance.worker.observer import Observer as Base
-from conformance.worker.trace import Trace
 
 # Programs import it by the name that their copy has beside them.
 sys.modules["tape"] = tape

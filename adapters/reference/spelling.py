@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from conformance.case import Array, Generator, Loss, Region, Statement
-from conformance.emit import BACKWARD, FORWARD, Call, Writer, function
-from conformance.emit import Spelling as Base
-from conformance.helpers import LISTS
-from conformance.operations import OF_CALLABLES, OPERATIONS
+from conformance.emit.emitter import BACKWARD, FORWARD, Call, Writer, function
+from conformance.emit.emitter import Spelling as Base
+from conformance.emit.helpers import LISTS
+from conformance.language.operations import OF_CALLABLES, OPERATIONS
+from conformance.model.case import Array, Generator, Loss, Region, Statement
 
 
 def _written(call: Call) -> str:

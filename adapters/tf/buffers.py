@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import full_type_pb2, types_pb2
 
-from conformance.modules import load_file
+from conformance.drivers.modules import load_file
 
 _here = Path(__file__).parent
 following: Any = load_file(_here / "following.py", "conformance_adapter_tf_following")

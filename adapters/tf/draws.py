@@ -14,10 +14,10 @@ from unittest import mock
 import numpy as np
 import tensorflow as tf
 
-from conformance.observation import Draw, Phase
-from conformance.operations import RANDOM
-from conformance.program import Program, Site
-from conformance.worker.trace import Trace
+from conformance.language.operations import RANDOM
+from conformance.model.observation import Draw, Phase
+from conformance.model.program import Program, Site
+from conformance.observe.worker.trace import Trace
 
 #: Makes the trace that follows a program, from what it is to call at each statement.
 Follow = Callable[[Callable[[Site, Phase, Mapping[str, Any]], None]], Trace]

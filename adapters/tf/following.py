@@ -9,7 +9,7 @@ from typing import Any
 
 from tensorflow.python.framework import op_callbacks
 
-from conformance.worker.threads import entering
+from conformance.observe.worker.threads import entering
 
 
 class Follower(ABC):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from conformance.modules import load_file
+from conformance.drivers.modules import load_file
 
 _here = Path(__file__).parent
 profiler: Any = load_file(_here / "profiler.py", "conformance_adapter_tf_profiler")

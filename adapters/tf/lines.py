@@ -18,10 +18,10 @@ from unittest import mock
 
 import tensorflow as tf
 
-from conformance.modules import load_file
-from conformance.observation import Phase
-from conformance.program import Program, Site
-from conformance.worker.trace import Trace
+from conformance.drivers.modules import load_file
+from conformance.model.observation import Phase
+from conformance.model.program import Program, Site
+from conformance.observe.worker.trace import Trace
 
 _here = Path(__file__).parent
 following: Any = load_file(_here / "following.py", "conformance_adapter_tf_following")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from conformance.case import Again, Node, Region, chains
-from conformance.emit import Spelling, function
+from conformance.emit.emitter import Spelling, function
+from conformance.model.case import Again, Node, Region, chains
 
 
 class Loops(Spelling):

@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from conformance.modules import load_file
-from conformance.observation import Array, Draw, Leaf, Observation, Phase, Run
-from conformance.program import Program, Site
-from conformance.worker.observer import Counts, told_apart
-from conformance.worker.observer import Observer as Base
-from conformance.worker.trace import Trace, executions
+from conformance.drivers.modules import load_file
+from conformance.model.observation import Array, Draw, Leaf, Observation, Phase, Run
+from conformance.model.program import Program, Site
+from conformance.observe.worker.observer import Counts, told_apart
+from conformance.observe.worker.observer import Observer as Base
+from conformance.observe.worker.trace import Trace, executions
 
 _here = Path(__file__).parent
 buffers: Any = load_file(_here / "buffers.py", "conformance_adapter_tf_buffers")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from conformance.emit import RAISE_IF, Call, Writer
+from conformance.emit.emitter import RAISE_IF, Call, Writer
 
 #: Functions that a program carries along where it uses the operation: images are NCHW in a case,
 #: and TensorFlow computes on them in NHWC on the CPU.

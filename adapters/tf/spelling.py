@@ -6,12 +6,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from conformance.adapter import Variant, load_file
-from conformance.case import Again, Array, Case, Generator, Loss, Region, Statement, leaves, walk
-from conformance.emit import BACKWARD, FORWARD, Writer, function
-from conformance.emit import Spelling as Base
-from conformance.operations import OF_CALLABLES
-from conformance.program import Site
+from conformance.drivers.adapter import Variant, load_file
+from conformance.emit.emitter import BACKWARD, FORWARD, Writer, function
+from conformance.emit.emitter import Spelling as Base
+from conformance.language.operations import OF_CALLABLES
+from conformance.model.case import (
+    Again,
+    Array,
+    Case,
+    Generator,
+    Loss,
+    Region,
+    Statement,
+    leaves,
+    walk,
+)
+from conformance.model.program import Site
 
 _here = Path(__file__).parent
 loops: Any = load_file(_here / "loops.py", "conformance_adapter_tf_loops")

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from conformance.modules import load_file
-from conformance.observation import Observation, RandomState, Run
-from conformance.program import Program
-from conformance.worker.observer import Observer as Base
-from conformance.worker.random_state import RandomStates
+from conformance.drivers.modules import load_file
+from conformance.model.observation import Observation, RandomState, Run
+from conformance.model.program import Program
+from conformance.observe.worker.observer import Observer as Base
+from conformance.observe.worker.random_state import RandomStates
 
 graphs: Any = load_file(Path(__file__).parent / "graphs.py", "conformance_adapter_torch_graphs")
 

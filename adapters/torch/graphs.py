@@ -23,10 +23,10 @@ import torch
 from torch._dynamo import bytecode_transformation
 from torch._dynamo.backends import common
 
-from conformance.modules import load_file
-from conformance.observation import Execution, Phase
-from conformance.operations import OPERATIONS, RANDOM
-from conformance.program import Program, Site
+from conformance.drivers.modules import load_file
+from conformance.language.operations import OPERATIONS, RANDOM
+from conformance.model.observation import Execution, Phase
+from conformance.model.program import Program, Site
 
 storages: Any = load_file(
     Path(__file__).parent / "storages.py", "conformance_adapter_torch_storages"

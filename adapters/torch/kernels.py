@@ -28,13 +28,13 @@ from torch._dynamo.backends import common, registry
 from torch.fx import GraphModule, Interpreter, Node
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from conformance.adapter import load_file
-from conformance.observation import Execution, Observation, Phase, Run
-from conformance.program import Program, Site
-from conformance.worker.observer import Meter
-from conformance.worker.observer import Observer as Base
-from conformance.worker.threads import entering
-from conformance.worker.trace import Trace
+from conformance.drivers.adapter import load_file
+from conformance.model.observation import Execution, Observation, Phase, Run
+from conformance.model.program import Program, Site
+from conformance.observe.worker.observer import Meter
+from conformance.observe.worker.observer import Observer as Base
+from conformance.observe.worker.threads import entering
+from conformance.observe.worker.trace import Trace
 
 _here = Path(__file__).parent
 graphs: Any = load_file(_here / "graphs.py", "conformance_adapter_torch_graphs")

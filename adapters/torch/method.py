@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from conformance.adapter import Variant
-from conformance.case import Again, Array, Case, Region, Statement, leaves, walk
-from conformance.emit import FORWARD, function
-from conformance.emit import Spelling as Base
-from conformance.program import Site
+from conformance.drivers.adapter import Variant
+from conformance.emit.emitter import FORWARD, function
+from conformance.emit.emitter import Spelling as Base
+from conformance.model.case import Again, Array, Case, Region, Statement, leaves, walk
+from conformance.model.program import Site
 
 IMPORTS = ("from torch import nn",)
 

@@ -14,13 +14,13 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
-from conformance.modules import load_file
-from conformance.observation import Array, Leaf, Phase
-from conformance.program import Program, Site
-from conformance.worker.observer import Counts
-from conformance.worker.observer import Observer as Base
-from conformance.worker.threads import entering
-from conformance.worker.trace import Trace
+from conformance.drivers.modules import load_file
+from conformance.model.observation import Array, Leaf, Phase
+from conformance.model.program import Program, Site
+from conformance.observe.worker.observer import Counts
+from conformance.observe.worker.observer import Observer as Base
+from conformance.observe.worker.threads import entering
+from conformance.observe.worker.trace import Trace
 
 _here = Path(__file__).parent
 storages: Any = load_file(_here / "storages.py", "conformance_adapter_torch_storages")

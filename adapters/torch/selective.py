@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from conformance.case import Again, Region, Statement, walk
-from conformance.emit import Spelling as Base
-from conformance.emit import function
+from conformance.emit.emitter import Spelling as Base
+from conformance.emit.emitter import function
 from conformance.errors import AdapterError
+from conformance.model.case import Again, Region, Statement, walk
 
 IMPORTS = (
     "from collections import Counter",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from conformance.case import Again, Ref, Region, Statement
-from conformance.emit import Spelling as Base
-from conformance.emit import function
-from conformance.program import Site
+from conformance.emit.emitter import Spelling as Base
+from conformance.emit.emitter import function
+from conformance.model.case import Again, Ref, Region, Statement
+from conformance.model.program import Site
 
 IMPORTS = ("from torch.utils.checkpoint import checkpoint_sequential",)
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from conformance.adapter import Variant, load_file
-from conformance.case import Again, Array, Case, Generator, Loss, Region, Statement
-from conformance.emit import BACKWARD, FORWARD, Call, Writer, function
-from conformance.emit import Spelling as Base
+from conformance.drivers.adapter import Variant, load_file
+from conformance.emit.emitter import BACKWARD, FORWARD, Call, Writer, function
+from conformance.emit.emitter import Spelling as Base
+from conformance.model.case import Again, Array, Case, Generator, Loss, Region, Statement
 
 HERE = Path(__file__).parent
 compiled: Any = load_file(HERE / "compiling.py", "conformance_adapter_torch_compiling")

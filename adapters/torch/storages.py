@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from conformance.observation import RandomState
+from conformance.model.observation import RandomState
 
 #: Bytes of the state of PyTorch's generator on the CPU.
 STATE = torch.get_rng_state().nbytes

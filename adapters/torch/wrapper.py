@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from conformance.case import Again, Array, Node, Region, walk
-from conformance.emit import Spelling as Base
-from conformance.emit import function
-from conformance.program import Site
+from conformance.emit.emitter import Spelling as Base
+from conformance.emit.emitter import function
+from conformance.model.case import Again, Array, Node, Region, walk
+from conformance.model.program import Site
 
 WRAPPER = "torch.distributed.algorithms._checkpoint.checkpoint_wrapper"
 IMPORTS = ("from torch import nn", f"from {WRAPPER} import checkpoint_wrapper")

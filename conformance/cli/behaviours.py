@@ -9,7 +9,7 @@ import typer
 
 from conformance.cli.compare import ResultsFiles, read_all
 from conformance.cli.options import ReportsFolder
-from conformance.places import find_places
+from conformance.paths import find_places
 
 
 def behaviours(

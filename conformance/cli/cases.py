@@ -14,10 +14,7 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.table import Table
 
-from conformance import load, results
-from conformance.adapter import Adapter, find_adapter
-from conformance.capabilities import CAPABILITIES, required_by
-from conformance.case import Case
+from conformance import results
 from conformance.cli.options import (
     AdapterName,
     AdapterNames,
@@ -32,11 +29,15 @@ from conformance.cli.options import (
     case_named,
     implementation_described,
 )
+from conformance.drivers.adapter import Adapter, find_adapter
+from conformance.drivers.implementation import adapt
+from conformance.emit.programs import EmitFailure, texts
 from conformance.errors import ConformanceError
-from conformance.implementation import adapt
-from conformance.places import find_places
-from conformance.programs import EmitFailure, texts
-from conformance.runner import checks_of, lacking
+from conformance.language import load
+from conformance.language.capabilities import CAPABILITIES, required_by
+from conformance.model.case import Case
+from conformance.paths import find_places
+from conformance.run.runner import checks_of, lacking
 
 
 class SchemaName(StrEnum):

@@ -14,10 +14,10 @@ from conformance.cli.options import CasesFolder, ReportsFolder
 from conformance.compare import Comparison, CrossStatus
 from conformance.compare import compare as compare_results
 from conformance.errors import ResultsError
-from conformance.load import load_folder
-from conformance.places import find_places
+from conformance.language.load import load_folder
+from conformance.paths import find_places
 from conformance.results import Results, read
-from conformance.shards import PATTERN
+from conformance.run.shards import PATTERN
 from conformance.words import counted
 
 _MERGE = "put the shards of a run together: conformance merge"

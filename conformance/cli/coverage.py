@@ -10,13 +10,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from conformance import coverage as covered
-from conformance.adapter import all_adapters
 from conformance.cli.options import AdaptersFolder, CasesFolder
+from conformance.drivers.adapter import all_adapters
 from conformance.errors import ConformanceError
-from conformance.known import read
-from conformance.load import load_folder
-from conformance.places import find_places
+from conformance.judge.known import read
+from conformance.language.load import load_folder
+from conformance.paths import find_places
+from conformance.report import coverage as covered
 
 
 def coverage(

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from conformance import documents as documented
-from conformance.adapter import all_adapters
 from conformance.cli.compare import ResultsFiles, read_all
 from conformance.cli.options import AdaptersFolder, CasesFolder, ReportsFolder
-from conformance.load import load_folder
-from conformance.places import find_places
+from conformance.drivers.adapter import all_adapters
+from conformance.language.load import load_folder
+from conformance.paths import find_places
+from conformance.report import claims as documented
 
 
 def documents(

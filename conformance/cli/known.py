@@ -16,10 +16,11 @@ from conformance.cli.options import (
     ReportsFolder,
     adapters_named,
 )
+from conformance.drivers.implementation import adapt, describe
 from conformance.errors import ConformanceError
-from conformance.implementation import adapt, describe
-from conformance.known import additions, append, read
-from conformance.places import find_places
+from conformance.judge.known import append, read
+from conformance.paths import find_places
+from conformance.results.triage import additions
 
 
 def known(

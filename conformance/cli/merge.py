@@ -10,8 +10,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from conformance.adapter import Adapter, find_adapter
-from conformance.case import Case
 from conformance.cli.options import (
     AdapterNames,
     AdaptersFolder,
@@ -20,16 +18,18 @@ from conformance.cli.options import (
     KnownFile,
     ReportsFolder,
 )
+from conformance.drivers.adapter import Adapter, find_adapter
+from conformance.drivers.implementation import adapt, describe
 from conformance.errors import AdapterError, ComparisonError, ConformanceError
-from conformance.implementation import adapt, describe
-from conformance.known import read as read_known
-from conformance.load import load_folder
-from conformance.merge import merge as merge_shards
-from conformance.places import Places, find_places
+from conformance.judge.known import read as read_known
+from conformance.language.load import load_folder
+from conformance.model.case import Case
+from conformance.paths import Places, find_places
 from conformance.results import read, remove, write
-from conformance.selection import unused
-from conformance.shards import PATTERN
-from conformance.summary import AdapterRun, Tally, print_parts
+from conformance.run.merge import merge as merge_shards
+from conformance.run.selection import unused
+from conformance.run.shards import PATTERN
+from conformance.run.summary import AdapterRun, Tally, print_parts
 
 
 def merge(
@@ -88,7 +88,7 @@ def merge(
         typer.echo(f"error: {message}", err=True)
     if errors:
         raise typer.Exit(2)
-    raise typer.Exit(1 if any(run.idle or run.unexpected for run in runs) else 0)
+    raise typer.Exit(1 if any(run.stale or run.unexpected for run in runs) else 0)
 
 
 def _chosen(
@@ -110,7 +110,7 @@ def _chosen(
 def _merged(
     name: str, files: Sequence[Path], adapter: Adapter | None, cases: Sequence[Case], places: Places
 ) -> AdapterRun:
-    """Merge the shards of one adapter's run, write its results, and weigh them."""
+    """Merge the shards of one adapter's run, write its results, and triage them."""
     shards = [read(file) for file in files]
     header = shards[0].header
     if adapter is None and header.implementation:
@@ -131,5 +131,5 @@ def _merged(
         run.add(Tally.of(result, known))
     every = found.header.variants == tuple(variant.id for variant in adapter.variants)
     if every and not found.header.selection:
-        run.idle = unused(known, run.covered, cases, places)
+        run.stale = unused(known, run.covered, cases, places)
     return run

@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from conformance.adapter import Adapter, all_adapters, find_adapter
-from conformance.case import Case
+from conformance.drivers.adapter import Adapter, all_adapters, find_adapter
+from conformance.drivers.implementation import Described, describe
 from conformance.errors import ConformanceError, nearest
-from conformance.implementation import Described, describe
-from conformance.load import load_folder
-from conformance.places import find_places
-from conformance.shapes import check_shapes, is_own
+from conformance.language.load import load_folder
+from conformance.model.case import Case
+from conformance.oracle.shapes import check_shapes, is_own
+from conformance.paths import find_places
 
 
 def complete_adapter(incomplete: str) -> list[str]:

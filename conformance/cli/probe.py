@@ -12,9 +12,6 @@ from typing import Annotated
 import typer
 import yaml
 
-from conformance import probe as probing
-from conformance.adapter import DISCIPLINES, Adapter, Discipline, find_adapter
-from conformance.case import Case
 from conformance.cli.options import (
     AdapterName,
     AdaptersFolder,
@@ -25,13 +22,16 @@ from conformance.cli.options import (
     ImplementationOptions,
     implementation_described,
 )
+from conformance.drivers.adapter import DISCIPLINES, Adapter, Discipline, find_adapter
+from conformance.drivers.implementation import Described, adapt
 from conformance.errors import ConformanceError
-from conformance.implementation import Described, adapt
-from conformance.load import load_folder
-from conformance.places import Places, find_places
+from conformance.language.load import load_folder
+from conformance.model.case import Case
+from conformance.model.verdict import Status
+from conformance.paths import Places, find_places
 from conformance.results import Result
-from conformance.runner import Runner, lacking
-from conformance.verdict import Status
+from conformance.run import probe as probing
+from conformance.run.runner import Runner, lacking
 
 
 def probe(

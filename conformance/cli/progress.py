@@ -13,9 +13,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, T
 from rich.progress import Progress as Bar
 from rich.text import Text
 
-from conformance import recorded
-from conformance.remaining import Remaining
-from conformance.shards import Pair, seconds
+from conformance.results import recorded
+from conformance.run.remaining import Remaining
+from conformance.run.shards import Pair, seconds
 
 #: Seconds between two lines where there is no terminal. The first comes with the first verdict.
 INTERVAL = 30.0

@@ -10,9 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from conformance import recorded as seconds
 from conformance import results
-from conformance.adapter import Adapter
 from conformance.cli.options import (
     AdapterNames,
     AdaptersFolder,
@@ -20,9 +18,11 @@ from conformance.cli.options import (
     ReportsFolder,
     adapters_named,
 )
+from conformance.drivers.adapter import Adapter
 from conformance.errors import ConformanceError
-from conformance.load import load_folder
-from conformance.places import find_places
+from conformance.language.load import load_folder
+from conformance.paths import find_places
+from conformance.results import recorded as seconds
 
 
 def recorded(

@@ -10,8 +10,8 @@ import typer
 from conformance.cli.compare import ResultsFiles, read_all
 from conformance.cli.options import CasesFolder, ReportsFolder
 from conformance.compare import compare as compare_results
-from conformance.load import load_folder
-from conformance.places import find_places
+from conformance.language.load import load_folder
+from conformance.paths import find_places
 
 
 def report(

@@ -23,7 +23,7 @@ from conformance.cli.options import (
     implementation_described,
 )
 from conformance.cli.progress import Progress
-from conformance.places import find_places
+from conformance.paths import find_places
 
 _CODES = {
     pytest.ExitCode.OK: 0,

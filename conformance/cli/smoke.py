@@ -11,10 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from conformance import known, results, smoke_cover
-from conformance import smoke as selection
-from conformance.adapter import Adapter
-from conformance.case import Case
+from conformance import results
 from conformance.cli.options import (
     AdapterNames,
     AdaptersFolder,
@@ -22,10 +19,15 @@ from conformance.cli.options import (
     ReportsFolder,
     adapters_named,
 )
+from conformance.drivers.adapter import Adapter
 from conformance.errors import ConformanceError
-from conformance.load import load_folder
-from conformance.places import find_places
-from conformance.shards import Pair
+from conformance.judge import known
+from conformance.language.load import load_folder
+from conformance.model.case import Case
+from conformance.paths import find_places
+from conformance.run import smoke as selection
+from conformance.run import smoke_cover
+from conformance.run.shards import Pair
 from conformance.words import counted
 
 

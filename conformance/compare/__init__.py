@@ -1,15 +1,13 @@
 """Comparing the results of several adapters: who agrees with whom, case by case.
 
 Cases are matched by id, never by their place in a file. Results that do not belong together are
-refused with `ComparisonError`.
+refused with `ComparisonError`. Imports `results` and what that imports.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from conformance.capabilities import required_by
-from conformance.case import Case
 from conformance.compare.executions import compare_executions, region_count
 from conformance.compare.memory import RESOLVABLE, compare_memory, drop_of, drop_range
 from conformance.compare.model import (
@@ -22,10 +20,12 @@ from conformance.compare.model import (
 )
 from conformance.compare.numeric import RANDOM_NOTES, Randomness, compare_numbers
 from conformance.errors import ComparisonError
-from conformance.load import TOLERANCES
-from conformance.operations import RANDOM
+from conformance.judge.tolerance import against_others
+from conformance.language.capabilities import required_by
+from conformance.language.load import TOLERANCES
+from conformance.language.operations import RANDOM
+from conformance.model.case import Case
 from conformance.results import Result, Results, cases_hash
-from conformance.tolerance import against_others
 
 __all__ = [
     "EXPECTATION",

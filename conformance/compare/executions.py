@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from conformance.compare.grouping import absence, majority, partition, settle
 from conformance.compare.model import EXPECTATION, CrossStatus, CrossVerdict, Group
-from conformance.observation import Allowed, Phase, Run
+from conformance.model.observation import Allowed, Phase, Run
 from conformance.results import Result
 
 CHECK = "executions"

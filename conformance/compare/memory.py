@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from conformance.compare.grouping import absence, partition, settle
 from conformance.compare.model import EXPECTATION, CrossStatus, CrossVerdict, Group
-from conformance.observation import ExpectedMemory
+from conformance.model.observation import ExpectedMemory
+from conformance.model.verdict import Status
 from conformance.results import Result
-from conformance.verdict import Status
 
 CHECK = "retained memory"
 #: Bytes: an activation smaller than this drowns in what an allocator keeps for itself, where the

@@ -10,10 +10,11 @@ from typing import Literal as OneOf
 import numpy as np
 from numpy.typing import NDArray
 
-from conformance.case import Tolerance
 from conformance.compare.grouping import absence, majority, partition, settle
 from conformance.compare.model import EXPECTATION, CrossStatus, CrossVerdict, Group
-from conformance.observation import Expected, Leaf, Run, Tree
+from conformance.judge.tolerance import bounds
+from conformance.model.case import Tolerance
+from conformance.model.observation import Expected, Leaf, Run, Tree
 from conformance.results import Result
 from conformance.results.parts import (
     HEAD,
@@ -28,7 +29,6 @@ from conformance.results.parts import (
     shape_of,
     wide,
 )
-from conformance.tolerance import bounds
 
 #: What is known of the random numbers of a case.
 Randomness = OneOf["none", "preserved", "not preserved", "unknown"]

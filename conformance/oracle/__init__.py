@@ -9,7 +9,7 @@
 | `executions` | the allowed counts of a whole procedure |
 | `ledger`, `memory`, `peaks` | bytes kept and held |
 | `expected` | all of it for one case: `expect`, `misfit`, `check_printed` |
+| `shapes` | refuses a case whose tensors do not fit its operations |
 
-Imports the model and the language (`case`, `program`, `observation`, `verdict`, `operations`) and never
-what runs or judges (runner, adapters, results). `tape` imports NumPy alone.
+Imports `language` and what that imports. `tape` imports NumPy alone.
 """

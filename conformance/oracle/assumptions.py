@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from conformance.case import Case
-from conformance.operations import OPERATIONS, RANDOM
+from conformance.language.operations import OPERATIONS, RANDOM
+from conformance.model.case import Case
 from conformance.oracle.dataflow import Call, Dataflow, Step
 
 #: Operations that no compiler runs again unasked.

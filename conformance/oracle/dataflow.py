@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from conformance.case import Region, Statement
-from conformance.operations import OPERATIONS
+from conformance.language.operations import OPERATIONS
+from conformance.model.case import Region, Statement
 from conformance.oracle import tape
 
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from conformance.case import Case
-from conformance.observation import Allowed, Phase
+from conformance.model.case import Case
+from conformance.model.observation import Allowed, Phase
 from conformance.oracle.assumptions import COSTLY, Assumption, assumptions, region_words
 from conformance.oracle.dataflow import Dataflow
 from conformance.oracle.disciplines import Key, early_stop, whole

@@ -8,8 +8,9 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from conformance.case import Case, Statement, walk
-from conformance.observation import (
+from conformance.language.operations import RANDOM
+from conformance.model.case import Case, Statement, walk
+from conformance.model.observation import (
     Allowed,
     Array,
     Draw,
@@ -19,7 +20,6 @@ from conformance.observation import (
     Phase,
     Tree,
 )
-from conformance.operations import RANDOM
 from conformance.oracle import tape
 from conformance.oracle.dataflow import Dataflow, Step
 from conformance.oracle.executions import executions

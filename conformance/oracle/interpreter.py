@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from conformance.case import (
+from conformance.language.operations import OF_CALLABLES, OPERATIONS, RANDOM
+from conformance.model.case import (
     Again,
     Argument,
     Array,
@@ -22,8 +23,7 @@ from conformance.case import (
     Tree,
     Value,
 )
-from conformance.observation import Draw
-from conformance.operations import OF_CALLABLES, OPERATIONS, RANDOM
+from conformance.model.observation import Draw
 from conformance.oracle import tape
 from conformance.oracle.dataflow import Call, Dataflow, Step, TensorInfo
 from conformance.oracle.tape import Elements, Tensor

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from conformance.case import Case
-from conformance.observation import ExpectedMemory
-from conformance.operations import RANDOM
+from conformance.language.operations import RANDOM
+from conformance.model.case import Case
+from conformance.model.observation import ExpectedMemory
 from conformance.oracle.assumptions import (
     COSTLY,
     Assumption,

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 
-from conformance.case import Position, Region
-from conformance.operations import RANDOM
+from conformance.language.operations import RANDOM
+from conformance.model.case import Position, Region
 from conformance.oracle.assumptions import COSTLY, Assumption, is_kept, merged_into
 from conformance.oracle.dataflow import Call, Dataflow, Step
 from conformance.oracle.disciplines import Key

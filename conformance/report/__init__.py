@@ -1,12 +1,15 @@
-"""The report on results and their comparison: a page, a summary and the data behind both."""
+"""The report on results and their comparison: a page, a summary and the data behind both.
+
+Imports `compare`, `results` and what they import; runs nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from conformance.case import Case
 from conformance.compare import Comparison
+from conformance.model.case import Case
 from conformance.report import markdown, page
 from conformance.report.data import Report, build, schema
 from conformance.results import Results

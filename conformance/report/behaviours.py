@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from conformance.model.verdict import Status, Verdict
 from conformance.report.markdown import escape
 from conformance.results import Result, Results
-from conformance.verdict import Status, Verdict
 
 
 @dataclass(frozen=True)

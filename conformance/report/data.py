@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from conformance.case import Case
 from conformance.compare import Comparison, CrossStatus
+from conformance.model.case import Case
+from conformance.model.verdict import KnownNote, Level, Status, Verdict
 from conformance.report.growth import Chart, charts
-from conformance.results import SMOKE, KnownNote, Result, Results
-from conformance.verdict import Level, Status, Verdict
+from conformance.results import SMOKE, Result, Results
 from conformance.words import counted
 
 FORMAT = 2

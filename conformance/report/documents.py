@@ -1,6 +1,6 @@
 """A page of documents: each claim that can be tested, and the verdicts that answer it.
 
-The claims come from a list (`conformance.documents`), the verdicts from results alone.
+The claims come from a list (`conformance.report.claims`), the verdicts from results alone.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import quote
 
-from conformance.case import Case
-from conformance.documents import Answer, Claim, Document, cases_of
+from conformance.model.case import Case
+from conformance.model.verdict import Status, Verdict
 from conformance.report.behaviours import LONGEST, short
+from conformance.report.claims import Answer, Claim, Document, cases_of
 from conformance.report.markdown import escape
 from conformance.results import Result, Results
-from conformance.verdict import Status, Verdict
 from conformance.words import counted
 
 #: Results by case and variant.

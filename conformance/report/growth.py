@@ -12,9 +12,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from conformance.case import Case, Law
-from conformance.laws import LAWS, QUANTITIES, Quantity
-from conformance.observation import Run
+from conformance.language.laws import LAWS, QUANTITIES, Quantity
+from conformance.model.case import Case, Law
+from conformance.model.observation import Run
 from conformance.results import Result
 
 Path = Literal["plain", "recomputed"]

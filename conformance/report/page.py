@@ -13,9 +13,9 @@ from urllib.parse import quote, urlsplit
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from conformance.capabilities import required_by
-from conformance.case import Case
-from conformance.load import TOLERANCES
+from conformance.language.capabilities import required_by
+from conformance.language.load import TOLERANCES
+from conformance.model.case import Case
 from conformance.report import sources, tables
 from conformance.report.data import (
     MARKS,

@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 from pygments.lexers import PythonLexer, YamlLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String
 
-from conformance.case import Position
+from conformance.model.case import Position
 
 #: Short tags, because a report holds a thousand programs; the style sheet gives them their colours.
 _TAGS: tuple[tuple[Any, str], ...] = (

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from conformance.case import Tolerance
 from conformance.compare import drop_of, drop_range, region_count
 from conformance.compare.numeric import (
     Missing,
@@ -16,7 +15,8 @@ from conformance.compare.numeric import (
     summary,
     values_of,
 )
-from conformance.observation import Allowed, Expected, Phase, Run
+from conformance.model.case import Tolerance
+from conformance.model.observation import Allowed, Expected, Phase, Run
 from conformance.results import Result
 from conformance.results.parts import Furthest, Part
 

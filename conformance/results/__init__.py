@@ -1,4 +1,7 @@
-"""Results of one adapter: values, and the files that carry them: JSON lines, and arrays beside them."""
+"""Results of one adapter: values, and the files that carry them: JSON lines, and arrays beside them.
+
+Imports `judge` and what that imports; writes and reads files, and judges nothing.
+"""
 
 from conformance.results.arrays import beside
 from conformance.results.codec import Encoded, encode
@@ -11,7 +14,6 @@ from conformance.results.model import (
     STAGES,
     Footer,
     Header,
-    KnownNote,
     Result,
     Results,
     make_footer,
@@ -26,7 +28,6 @@ __all__ = [
     "Encoded",
     "Footer",
     "Header",
-    "KnownNote",
     "Result",
     "Results",
     "Sheaf",

@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save_file
 
 from conformance.errors import ResultsError
-from conformance.observation import Array
+from conformance.model.observation import Array
 
 #: The names of the dtypes that are stored, little-endian.
 _NAMES: Mapping[np.dtype[Any], str] = {

@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import UNSET
 
 from conformance.errors import ResultsError
-from conformance.observation import (
+from conformance.model.observation import (
     Allowed,
     Array,
     ErrorSeen,
@@ -27,11 +27,11 @@ from conformance.observation import (
     Run,
     Tree,
 )
+from conformance.model.verdict import KnownNote, Verdict
 from conformance.results import lines as m
 from conformance.results.arrays import digest, stored
-from conformance.results.model import Footer, Header, KnownNote, Result
+from conformance.results.model import Footer, Header, Result
 from conformance.results.parts import LARGE, Furthest, Part, kept, made, positions
-from conformance.verdict import Verdict
 
 T = TypeVar("T")
 _ENCODER = msgspec.json.Encoder()

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from conformance.case import Case, Position
+from conformance.model.case import Case, Position
 
 
 def cases_hash(cases: Sequence[Case]) -> str:

@@ -14,9 +14,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from conformance.observation import ErrorSeen, ExpectedMemory, Phase
-from conformance.results.model import Footer, Header, KnownNote
-from conformance.verdict import Verdict
+from conformance.model.observation import ErrorSeen, ExpectedMemory, Phase
+from conformance.model.verdict import KnownNote, Verdict
+from conformance.results.model import Footer, Header
 
 #: A float64, losslessly: JSON has no word for the last three.
 Float = float | Literal["NaN", "Infinity", "-Infinity"]

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from conformance.observation import Expected, Observation
-from conformance.verdict import Status, Verdict
+from conformance.model.observation import Expected, Observation
+from conformance.model.verdict import KnownNote, Status, Verdict
 
 #: The number of the file format; a reader refuses any other.
 FORMAT = 3
@@ -45,15 +45,6 @@ class Header:
     shard: str = ""
     selected: int = 0
     format: int = FORMAT
-
-
-@dataclass(frozen=True)
-class KnownNote:
-    """Why a check's deviation was expected: a person's reason, and an upstream URL or ""."""
-
-    check: str
-    reason: str
-    url: str
 
 
 @dataclass(frozen=True)

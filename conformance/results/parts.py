@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conformance.observation import Array
+from conformance.model.observation import Array
 
 #: Elements up to which an array is kept whole.
 LARGE = 4096

@@ -16,7 +16,7 @@ from typing import IO
 import msgspec
 import numpy as np
 
-from conformance.observation import Array
+from conformance.model.observation import Array
 from conformance.results.codec import Encoded
 
 

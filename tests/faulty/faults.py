@@ -17,13 +17,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from conformance.adapter import Adapter, read_adapter
-from conformance.case import Case
-from conformance.implementation import adapt, describe
-from conformance.places import find_places
-from conformance.pool import Pool
+from conformance.drivers.adapter import Adapter, read_adapter
+from conformance.drivers.implementation import adapt, describe
+from conformance.model.case import Case
+from conformance.observe.pool import Pool
+from conformance.paths import find_places
 from conformance.results import Result
-from conformance.runner import Runner
+from conformance.run.runner import Runner
 from tests.suite_cases import BY_ID
 
 ROOT = Path(__file__).parents[2]

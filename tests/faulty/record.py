@@ -1,8 +1,9 @@
 """Which cases catch each fault, on record in `adapters/<framework>/caught.yaml`.
 
-Smoke selections are chosen from it (`conformance.smoke_cover`), so that they catch every fault. A case
-is on record where it catches a fault on its own. So a fault whose effect lasts from one program to the
-next in a process, as the order of cases shows, is on record with the case that is meant to catch it.
+Smoke selections are chosen from it (`conformance.run.smoke_cover`), so that they catch every fault.
+A case is on record where it catches a fault on its own. So a fault whose effect lasts from one
+program to the next in a process, as the order of cases shows, is on record with the case that is meant
+to catch it.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from conformance.adapter import Adapter, read_adapter
-from conformance.smoke import FILE, find
-from conformance.smoke_cover import read_caught, write_caught
+from conformance.drivers.adapter import Adapter, read_adapter
+from conformance.run.smoke import FILE, find
+from conformance.run.smoke_cover import read_caught, write_caught
 from tests.faulty.faults import ROOT, faults_of
 from tests.faulty.table import Found
 

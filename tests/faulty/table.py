@@ -12,8 +12,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from conformance.model.verdict import Level, Status
 from conformance.results import Result
-from conformance.verdict import Level, Status
 from tests.faulty.faults import Fault
 
 #: How a check catches: what a MUST that does not hold can end as.

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from conformance.case import Case
-from conformance.operations import RANDOM
+from conformance.language.operations import RANDOM
+from conformance.model.case import Case
+from conformance.model.verdict import Status
 from conformance.results import Result
-from conformance.smoke_cover import read_caught
-from conformance.verdict import Status
+from conformance.run.smoke_cover import read_caught
 from tests.faulty.faults import (
     CASES,
     SOUND,

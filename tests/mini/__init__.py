@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from conformance.adapter import Adapter, Variant, find_adapter
-from conformance.case import Case
-from conformance.load import load_folder
-from conformance.places import Places
+from conformance.drivers.adapter import Adapter, Variant, find_adapter
+from conformance.language.load import load_folder
+from conformance.model.case import Case
+from conformance.paths import Places
 
 FOLDER = Path(__file__).parent
 CASES = FOLDER / "cases"

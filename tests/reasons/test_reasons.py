@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from conformance.adapter import read_adapter
-from conformance.known import read
+from conformance.drivers.adapter import read_adapter
+from conformance.judge.known import read
 from tests.reasons.run import MARK
 
 FOLDER = Path(__file__).parent

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from conformance.modules import load_file
-from conformance.observation import Leaf
-from conformance.worker.observer import Observer as Base
+from conformance.drivers.modules import load_file
+from conformance.model.observation import Leaf
+from conformance.observe.worker.observer import Observer as Base
 
 mini = load_file(Path(__file__).parent / "mini.py", "mini")
 

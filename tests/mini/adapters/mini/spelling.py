@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from conformance.emit import BACKWARD, FORWARD, function
-from conformance.emit import Spelling as Base
+from conformance.emit.emitter import BACKWARD, FORWARD, function
+from conformance.emit.emitter import Spelling as Base
 
 
 class Spelling(Base):

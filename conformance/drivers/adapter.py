@@ -1,0 +1,337 @@
+"""Adapters: folders that know one framework each, found by path and never imported by name.
+
+A folder holds `adapter.yaml` (what this module reads), `spelling.py` (a class `Spelling`, see
+`conformance.emit.emitter`), `observe.py` (a class `Observer`, see
+`conformance.observe.worker.observer`; imported in the worker process alone), `requirements.txt` and
+`known.yaml`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, TypeVar
+from typing import Literal as OneOf
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from conformance.drivers.modules import load_file as load_file
+from conformance.errors import AdapterError, ConformanceError, nearest
+from conformance.language import plain_yaml
+from conformance.language.capabilities import CAPABILITIES
+from conformance.language.operations import OPERATIONS
+
+Discipline = OneOf["whole", "early-stop", "minimal"]
+Style = OneOf["call", "transform", "module"]
+M = TypeVar("M", bound=BaseModel)
+#: The folder of the package `conformance`.
+_PACKAGE = Path(__file__).resolve().parents[1]
+DISCIPLINES: Mapping[str, str] = {
+    "whole": "the whole region runs again; a nested region once more per level",
+    "early-stop": "the region runs again until the last value that backward needs is back",
+    "minimal": "only the operations whose results some gradient needs run again",
+}
+#: What a variant may say of all its regions, under `saves: {region: …}`.
+REGION_SAVES: Mapping[str, str] = {
+    "out": "what a region gives is at hand in backward",
+    "inner": "and so is what regions inside it give",
+    "anew": "what a region gives is not kept for the gradients around it, but made again",
+    "operations": "what a region of one operation without parameters gives is not kept, but made again",
+    "last": "the last segment of a sequence is run plainly",
+    "flat": "nested regions are run again as one",
+    "after": "a value is saved when its operation has run, so early stop comes after it",
+    "asked": "a region runs again only where a value saved in it is asked for",
+    "ends": "what nothing in the region reads is not run again, but for its first operation",
+    "passed": "what a region gives to another one directly is at hand",
+    "factors": "a sine, a cosine and a hyperbolic tangent keep the factor that their gradient "
+    "multiplies with, an array of their own",
+    "cheap": "a compiler may run what is cheap again anywhere, in the plain run too",
+    "program": "the whole program is run again as one region, whatever regions are written",
+}
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Refusal(_Strict):
+    """A capability that the variant refuses, with the error that says so; the case is run to see it."""
+
+    raises: str = Field(description="The exception's type.")
+    match: str = Field(description="A part of its message.")
+
+
+class Only(_Strict):
+    """The cases that a variant is run on, where all of them would take too long."""
+
+    cases: list[str] = Field(
+        description="Case ids; `*` and `?` stand for any text, and `!` before one takes them out again."
+    )
+    why: str = Field(description="What all of them would cost.")
+
+    def leaves_out(self, case: str) -> bool:
+        """Whether a case is not among them: the last pattern that it matches says so. Brackets stand
+        for themselves, as in a case's id."""
+        out = True
+        for pattern in self.cases:
+            if fnmatchcase(case, pattern.removeprefix("!").replace("[", "[[]")):
+                out = pattern.startswith("!")
+        return out
+
+
+class VariantModel(_Strict):
+    """One way in which a framework offers recompute."""
+
+    title: str = Field(description="How a user of the framework would name it.")
+    discipline: Discipline
+    exact: bool = Field(default=True, description="Whether plain and recomputed agree bit for bit.")
+    exact_gradients: bool = Field(
+        default=True,
+        description="Whether gradients agree bit for bit too, where `exact`; not where contributions "
+        "to one gradient are added up in another order, those inside a region first.",
+    )
+    accuracy: dict[str, Annotated[float, Field(gt=0, le=1e-2)]] = Field(
+        default={},
+        description="Operations whose float32 kernels are less accurate than rounding, and the "
+        "greatest absolute error measured; widens the tolerance against the reference and against "
+        "other frameworks, never that between plain and recomputed.",
+    )
+    lacks: dict[str, str] = Field(
+        default={}, description="Capabilities it cannot express, and why."
+    )
+    refuses: dict[str, Refusal] = Field(default={}, description="Capabilities it refuses aloud.")
+    only: Only | None = Field(
+        default=None, description="The only cases that it is run on (`cases`), and `why`."
+    )
+    renew_after: int = Field(
+        default=0,
+        ge=0,
+        description="Programs after which the variant's worker is replaced by a new one, for what "
+        "keeps something of each; 0 for never.",
+    )
+    renew_after_error: bool = Field(
+        default=False,
+        description="Whether the worker is replaced after a program that raised an error, too, for what "
+        "such a program leaves behind broken.",
+    )
+    own_process: bool = Field(
+        default=False,
+        description="Whether the variant has a worker process to itself, for what its programs leave "
+        "behind in theirs.",
+    )
+    environment: dict[str, str] = Field(
+        default={},
+        description="Set before the first import, over the adapter's; other variants with the same "
+        "environment share a worker process.",
+    )
+    saves: dict[str, str] = Field(
+        default={},
+        description="For an operation, what its gradient keeps here, where that is not the registry's "
+        "first alternative: words out of its arguments, `out`, `mask`; `early` where all is kept before "
+        "the operation ends, and early stop leaves it unfinished. For `region`: "
+        + ", ".join(f"`{word}` ({meaning})" for word, meaning in REGION_SAVES.items())
+        + ".",
+    )
+
+    def says(self, word: str) -> bool:
+        """Whether the variant says a word of `REGION_SAVES` of its regions."""
+        return word in self.saves.get("region", "").split()
+
+
+class AdapterModel(_Strict):
+    """The file `adapter.yaml`."""
+
+    name: str
+    title: str
+    packages: list[str] = Field(description="Distributions whose versions a run records.")
+    environment: dict[str, str] = Field(default={}, description="Set before the first import.")
+    beside: list[str] = Field(
+        default=[],
+        description="Files of the folder put next to every emitted program, and modules of the suite by "
+        "their names (`conformance.oracle.tape`, which becomes `tape.py`).",
+    )
+    time_limit: float = Field(default=120.0, description="Seconds for one case on one variant.")
+    memory_limit: float = Field(default=12.0, description="GiB that the worker may allocate.")
+    variants: dict[str, VariantModel]
+    implementations: dict[Style, dict[str, VariantModel]] = Field(
+        default={},
+        description="Where `--implementation` is taken: for each style in which a function can be given "
+        "regions, the variants that such programs have.",
+    )
+    implementation_options: dict[str, str] = Field(
+        default={},
+        description="Options that a function may be given beside those of cases, and what they mean.",
+    )
+    usual_keywords: dict[str, str] = Field(
+        default={},
+        description="The keyword that functions of this framework usually have for an option of "
+        "cases; `conformance probe` looks for it.",
+    )
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """Somebody's function in the place of the framework's recompute.
+
+    `function` is `package.module:function`; `options` are its keywords for options of cases, `always`
+    the keywords of every call; `path` are absolute folders that Python looks for it in.
+    """
+
+    function: str
+    style: Style
+    options: Mapping[str, str]
+    always: Mapping[str, object]
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A variant of an adapter, by name."""
+
+    adapter: str
+    name: str
+    model: VariantModel
+    implementation: Implementation | None = None
+
+    @property
+    def id(self) -> str:
+        return f"{self.adapter}/{self.name}"
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """An adapter folder, read."""
+
+    folder: Path
+    model: AdapterModel
+    implementation: Implementation | None = None
+    #: Its list of known deviations, where that is not the folder's.
+    deviations: Path | None = None
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    @property
+    def known(self) -> Path:
+        """The file of its known deviations; it need not exist."""
+        return self.deviations or self.folder / "known.yaml"
+
+    @property
+    def beside(self) -> Mapping[str, Path]:
+        """The files that are put next to every program, by the names that they have there."""
+        files: list[Path] = []
+        for name in self.model.beside:
+            package, *parts = name.split(".")
+            ours = package == _PACKAGE.name
+            files.append(
+                _PACKAGE.joinpath(*parts).with_suffix(".py") if ours else self.folder / name
+            )
+        return {file.name: file for file in files}
+
+    @property
+    def variants(self) -> tuple[Variant, ...]:
+        return tuple(self.variant(name) for name in self.model.variants)
+
+    def variant(self, name: str) -> Variant:
+        """The variant of that name. Raises `AdapterError` where there is none."""
+        if name not in self.model.variants:
+            raise AdapterError(
+                f"adapter {self.name!r} has no variant {name!r}",
+                where=self.folder / "adapter.yaml",
+                hint=nearest(name, self.model.variants),
+            )
+        return Variant(self.name, name, self.model.variants[name], self.implementation)
+
+    def load(self, module: str) -> ModuleType:
+        """The adapter's module of that name, loaded from its file. Raises `AdapterError`."""
+        return load_file(self.folder / f"{module}.py", f"conformance_adapter_{self.name}_{module}")
+
+
+def read_adapter(folder: Path) -> Adapter:
+    """The adapter in a folder. Raises `AdapterError` with file and what is wrong."""
+    file = folder / "adapter.yaml"
+    if not file.is_file():
+        raise AdapterError(
+            "no adapter.yaml here", where=folder, hint="is this an adapter's folder?"
+        )
+    model = read_model(file, AdapterModel, AdapterError)
+    several = [
+        *model.variants.items(),
+        *(v for d in model.implementations.values() for v in d.items()),
+    ]
+    for name, variant in several:
+        check_words(f"variant {name!r}", variant.lacks, variant.refuses, variant.saves, file)
+    return Adapter(folder.resolve(), model)
+
+
+def read_model(file: Path, kind: type[M], error: type[ConformanceError]) -> M:
+    """A YAML file as a model. Raises `error` with the file, the place in it and what is wrong."""
+    try:
+        return kind.model_validate(plain_yaml.load(file.read_text("utf-8")))
+    except yaml.YAMLError as raised:
+        raise error(f"not YAML: {raised}", where=file) from raised
+    except ValidationError as raised:
+        first = raised.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        unknown = first["type"] == "extra_forbidden" and len(first["loc"]) == 1
+        hint = nearest(place, kind.model_fields) if unknown else ""
+        raise error(f"{place}: {first['msg']}", where=file, hint=hint) from raised
+
+
+def check_words(
+    who: str,
+    lacks: Iterable[str],
+    refuses: Iterable[str],
+    saves: Mapping[str, str],
+    where: object,
+    kind: type[ConformanceError] = AdapterError,
+) -> None:
+    """Raise `kind` where `who` lacks or refuses an unknown capability, or saves what there is not."""
+    for word in (*lacks, *refuses):
+        if word not in CAPABILITIES:
+            raise kind(
+                f"{who} speaks of an unknown capability {word!r}",
+                where=where,
+                hint=nearest(word, CAPABILITIES),
+            )
+    for operation, words in saves.items():
+        known = set(REGION_SAVES)
+        if operation != "region":
+            if operation not in OPERATIONS:
+                raise kind(
+                    f"{who} says what an unknown operation {operation!r} saves",
+                    where=where,
+                    hint=nearest(operation, OPERATIONS),
+                )
+            tensors = OPERATIONS[operation].tensors
+            known = {tensor.rstrip("?.") for tensor in tensors} | {"out", "mask", "early"}
+        for word in words.split():
+            if word not in known:
+                raise kind(
+                    f"{who} says that {operation!r} saves an unknown {word!r}",
+                    where=where,
+                    hint=nearest(word, known),
+                )
+
+
+def find_adapter(name_or_path: str, folder: Path) -> Adapter:
+    """The adapter of that name in `folder`, or in the folder that a path names."""
+    if "/" in name_or_path or name_or_path.startswith("."):
+        return read_adapter(Path(name_or_path))
+    if not (folder / name_or_path / "adapter.yaml").is_file():
+        names = [p.parent.name for p in folder.glob("*/adapter.yaml")]
+        raise AdapterError(
+            f"no adapter {name_or_path!r}", where=folder, hint=nearest(name_or_path, names)
+        )
+    return read_adapter(folder / name_or_path)
+
+
+def all_adapters(folder: Path) -> tuple[Adapter, ...]:
+    """Every adapter in a folder, the reference first, then by name."""
+    found = [read_adapter(path.parent) for path in sorted(folder.glob("*/adapter.yaml"))]
+    return tuple(sorted(found, key=lambda a: (a.name != "reference", a.name)))

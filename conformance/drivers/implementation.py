@@ -1,0 +1,270 @@
+"""Somebody's own recompute, put in the place of a framework's: `--implementation`.
+
+It is named as `package.module:function`, or by a YAML file that says more: options, discipline,
+what it does not offer, known deviations. `adapt` gives the framework's adapter with that function in
+its programs; nothing else differs, so that verdicts compare.
+
+A function is given regions in one of three styles. An adapter says which of them it writes, and with
+which variants (`implementations` in `adapter.yaml`):
+
+- `call`: `function(region, *args, **kwargs)` runs the region;
+- `transform`: `function(region)` gives the callable that runs it;
+- `module`: `function(module)` gives the module that runs it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from conformance.drivers.adapter import (
+    Adapter,
+    Discipline,
+    Implementation,
+    Only,
+    Refusal,
+    Style,
+    VariantModel,
+    check_words,
+    read_model,
+)
+from conformance.errors import ImplementationError, nearest
+
+#: What a case may ask of a region, and the capability without which it cannot be asked.
+OPTIONS: Mapping[str, str] = {
+    "preserve_rng": "preserve-rng-off",
+    "merge_adjacent": "merge-adjacent",
+    "save": "policy",
+}
+_TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+class ImplementationModel(BaseModel):
+    """The file that describes an implementation. All but `function` may be left out."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    function: str = Field(description="`package.module:function`, as Python imports it.")
+    name: str = Field(
+        default="",
+        description="What results and the report call it; made from `function` if left out.",
+    )
+    title: str = ""
+    style: Style | None = Field(
+        default=None, description="How it is given regions; the adapter's first style if left out."
+    )
+    variants: list[str] = Field(
+        default=[], description="Only these of the variants that the adapter has for the style."
+    )
+    options: dict[str, str] = Field(
+        default={},
+        description="The function's keyword for each option of a case that it accepts: "
+        + ", ".join(f"`{name}`" for name in OPTIONS)
+        + "; for what an adapter knows beside these, see its own words.",
+    )
+    always: dict[str, Any] = Field(
+        default={}, description="Keywords that every call is given, with plain values."
+    )
+    discipline: Discipline | None = Field(
+        default=None, description="How much runs again; the adapter's if left out."
+    )
+    exact: bool | None = Field(default=None, description="As in `adapter.yaml`.")
+    exact_gradients: bool | None = Field(default=None, description="As in `adapter.yaml`.")
+    saves: dict[str, str] | None = Field(default=None, description="As in `adapter.yaml`.")
+    lacks: dict[str, str] = Field(default={}, description="Capabilities it has not, and why.")
+    refuses: dict[str, Refusal] = Field(default={}, description="What it refuses aloud.")
+    offers: list[str] = Field(
+        default=[], description="Capabilities that the adapter takes it not to have, and it has."
+    )
+    only: Only | None = Field(default=None, description="As in `adapter.yaml`.")
+    packages: list[str] = Field(default=[], description="Distributions whose versions are noted.")
+    path: list[str] = Field(
+        default=["."],
+        description="Folders that Python looks for the function in, relative to the file.",
+    )
+
+
+@dataclass(frozen=True)
+class Described:
+    """An implementation as its user describes it. `folder` is what its paths are relative to, `file`
+    is where that was read, and empty where it came from the command line."""
+
+    model: ImplementationModel
+    folder: Path
+    file: str = ""
+
+    @property
+    def where(self) -> str:
+        """Where it was described, for messages."""
+        return self.file or "--implementation"
+
+    @property
+    def name(self) -> str:
+        """What results and the report call it."""
+        return self.model.name or _slug(self.model.function)
+
+    @property
+    def known(self) -> Path:
+        """The file of its known deviations; it need not exist."""
+        stem = Path(self.file).stem if self.file else self.name
+        return self.folder / f"{stem}.known.yaml"
+
+
+def describe(
+    text: str,
+    options: Iterable[str] = (),
+    always: Iterable[str] = (),
+    discipline: Discipline | None = None,
+) -> Described:
+    """The implementation that a command line names.
+
+    `text` is `package.module:function` or the path of a YAML file; `options` are words like
+    `preserve_rng=preserve_rng_state`, `always` like `use_reentrant=False`; they and `discipline` go
+    before what the file says. Raises `ImplementationError`.
+    """
+    found = _read(Path(text)) if text.endswith((".yaml", ".yml")) else _named(text)
+    pairs = dict(_pair(word, "--option") for word in options)
+    fixed = {k: _literal(v, k) for k, v in (_pair(word, "--always") for word in always)}
+    model = found.model.model_copy(
+        update={
+            "options": {**found.model.options, **pairs},
+            "always": {**found.model.always, **fixed},
+            **({"discipline": discipline} if discipline else {}),
+        }
+    )
+    _check(model, found.where)
+    return replace(found, model=model)
+
+
+def _named(text: str) -> Described:
+    return Described(ImplementationModel(function=text), Path.cwd())
+
+
+def _read(file: Path) -> Described:
+    if not file.is_file():
+        raise ImplementationError("no such file", where=file)
+    model = read_model(file, ImplementationModel, ImplementationError)
+    return Described(model, file.absolute().parent, str(file))
+
+
+def _pair(word: str, flag: str) -> tuple[str, str]:
+    name, sign, value = word.partition("=")
+    if not (name and sign and value):
+        raise ImplementationError(f"{flag} {word!r} is not NAME=VALUE")
+    return name, value
+
+
+def _literal(text: str, name: str) -> object:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError) as error:
+        raise ImplementationError(
+            f"--always {name}: {text!r} is no plain value of Python's",
+            hint="strings need quotes of their own",
+        ) from error
+
+
+def _check(model: ImplementationModel, where: str) -> None:
+    if not _TARGET.fullmatch(model.function):
+        raise ImplementationError(
+            f"{model.function!r} names no function",
+            where=where,
+            hint="write package.module:function, or the path of a .yaml file",
+        )
+    if model.name and not re.fullmatch(r"[a-z0-9][a-z0-9-]*", model.name):
+        raise ImplementationError(
+            f"name {model.name!r}: lower-case letters, digits and hyphens", where=where
+        )
+    for keyword in (*model.options.values(), *model.always):
+        if not _WORD.fullmatch(keyword):
+            raise ImplementationError(f"{keyword!r} is no keyword of Python's", where=where)
+    words = [*model.lacks, *model.offers]
+    check_words("it", words, model.refuses, model.saves or {}, where, ImplementationError)
+
+
+def adapt(adapter: Adapter, described: Described) -> Adapter:
+    """The adapter with somebody's function in its programs. Raises `ImplementationError`."""
+    model, where = described.model, described.where
+    styles = adapter.model.implementations
+    if not styles:
+        raise ImplementationError(
+            f"adapter {adapter.name!r} takes no implementation of others", where=where
+        )
+    style: Style = next(iter(styles)) if model.style is None else model.style
+    if style not in styles:
+        raise ImplementationError(
+            f"adapter {adapter.name!r} has no style {style!r}",
+            where=where,
+            hint=nearest(style, styles),
+        )
+    for name in model.options:
+        known = {*OPTIONS, *adapter.model.implementation_options}
+        if name not in known:
+            raise ImplementationError(
+                f"no option {name!r} of a case", where=where, hint=nearest(name, known)
+            )
+    for name in model.variants:
+        if name not in styles[style]:
+            raise ImplementationError(
+                f"no variant {name!r} for style {style!r}",
+                where=where,
+                hint=nearest(name, styles[style]),
+            )
+    variants = {
+        name: _variant(variant, model)
+        for name, variant in styles[style].items()
+        if not model.variants or name in model.variants
+    }
+    title = model.title or f"{model.function} ({adapter.model.title})"
+    changed = adapter.model.model_copy(
+        update={
+            "name": described.name,
+            "title": title,
+            "packages": [*model.packages, *adapter.model.packages],
+            "variants": variants,
+        }
+    )
+    own = Implementation(
+        function=model.function,
+        style=style,
+        options=dict(model.options),
+        always=dict(model.always),
+        path=tuple(str((described.folder / folder).resolve()) for folder in model.path),
+    )
+    return replace(adapter, model=changed, implementation=own, deviations=described.known)
+
+
+def _variant(variant: VariantModel, model: ImplementationModel) -> VariantModel:
+    """A variant of the adapter's, with what the implementation says of itself."""
+    lacks = {
+        capability: f"no keyword of the function is named for the option {option}"
+        for option, capability in OPTIONS.items()
+        if option not in model.options
+    }
+    has = {OPTIONS[option] for option in model.options if option in OPTIONS} | set(model.offers)
+    of_variant = {word: why for word, why in variant.lacks.items() if word not in has}
+    said = {
+        "discipline": model.discipline,
+        "exact": model.exact,
+        "exact_gradients": model.exact_gradients,
+        "saves": model.saves,
+        "only": model.only,
+    }
+    return variant.model_copy(
+        update={
+            "lacks": {**lacks, **of_variant, **model.lacks},
+            "refuses": {**variant.refuses, **model.refuses},
+            **{name: value for name, value in said.items() if value is not None},
+        }
+    )
+
+
+def _slug(function: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", function.lower()).strip("-")

@@ -1,0 +1,880 @@
+"""Writing a case down as a program of a framework: the part that all frameworks share.
+
+`Spelling` walks a case and writes a program with the same few functions in every framework:
+
+- `inputs()` returns a dict of what the program starts from, by name;
+- `plain(...)` and `recomputed(...)` are the forward pass, every region called directly or recomputed;
+- `run(forward)` does the case's procedure and returns a dict with `outputs`, `losses` (a list),
+  `gradients`, and where the procedure has them `again`, `parameters` and `state` (dicts by name);
+- `main()` runs both and prints what they computed.
+
+An adapter's `spelling.py` subclasses it, gives the operations' spellings and overrides what its
+framework writes differently. Lines are marked with sites while they are written; `finish` formats
+the programs with ruff, takes the marks out again and keeps which line is which.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import tempfile
+import textwrap
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+from ruff.__main__ import find_ruff_bin
+
+from conformance.drivers.adapter import Implementation, Variant
+from conformance.emit.asked import missing
+from conformance.emit.helpers import CALLS, HELPERS, LISTS
+from conformance.errors import AdapterError
+from conformance.language.operations import NOTED, OF_CALLABLES, OPERATIONS
+from conformance.model.case import (
+    Again,
+    Array,
+    Case,
+    Generator,
+    Literal,
+    Loss,
+    Node,
+    Option,
+    Ref,
+    Region,
+    Statement,
+    Tree,
+    Value,
+    leaves,
+    node_makes,
+    walk,
+)
+from conformance.model.program import Site
+
+#: A comment of this form does not count towards the width of a line when ruff formats.
+_MARK = re.compile(r"# pylint: s(\d+)$")
+LINE_LENGTH = 88
+FORWARD = Site("phase", "run", "", "forward")
+BACKWARD = Site("phase", "run", "", "backward")
+
+
+class Code:
+    """Lines of Python being written, each with its indentation and perhaps a site."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.sites: list[Site] = []
+        #: The parts of the case (`conformance.emit.asked.PARTS`) that are written.
+        self.parts: set[str] = set()
+        self._depth = 0
+
+    def __call__(self, text: str = "", site: Site | None = None) -> None:
+        """Write a line (or several, dedented); `site` marks the last of them."""
+        several = "\n" in text  # dedenting costs more than all the rest
+        lines = textwrap.dedent(text).strip("\n").split("\n") if several else [text.lstrip()]
+        if site is not None:
+            lines[-1] += f"  # pylint: s{len(self.sites)}"
+            self.sites.append(site)
+        self.lines += ["    " * self._depth + line if line else "" for line in lines]
+
+    @contextmanager
+    def indent(self, head: str, site: Site | None = None) -> Iterator[None]:
+        """Write `head` and indent what is written inside the `with`."""
+        self(head, site)
+        self._depth += 1
+        yield
+        self._depth -= 1
+
+
+@dataclass(frozen=True)
+class Call:
+    """An operation in a statement, its arguments and options spelled in Python.
+
+    `arguments` maps the operation's argument names to expressions (a list argument to `[a, b]`);
+    `options` maps option names to values, defaults filled in.
+    """
+
+    op: str
+    arguments: Mapping[str, str]
+    options: Mapping[str, Option]
+    statement: Statement
+
+
+Writer = str | Callable[[Call], str]
+RAISE_IF = """
+    def raise_if(x, flag):
+        if flag:
+            raise ValueError("raise_if")
+        return x
+    """
+
+
+class Spelling(ABC):
+    """Writes one case for one variant. A subclass per adapter, named `Spelling`."""
+
+    #: Import lines; those that a program does not use are taken out again.
+    imports: Sequence[str] = ()
+    #: For each operation a format string over its arguments and options, or a function of a `Call`.
+    operations: Mapping[str, Writer] = {}
+    #: The kinds of procedure that `write_gradients` and `write_training` write; all others are refused.
+    procedures_written: Collection[str] = ("backward", "inference")
+    #: Functions that a program defines for itself, by the operation that calls them.
+    helpers: Mapping[str, str] = {"raise_if": RAISE_IF}
+
+    def __init__(self, case: Case, variant: Variant) -> None:
+        self.case, self.variant = case, variant
+        self.code = Code()
+        self.path = "plain"  # which of `plain` and `recomputed` is being written
+        self.within = ""  # the innermost region whose body is being written
+        self._regions = {region.name: region for region in case.regions()}
+        self._named_often = {n.region for n in walk(case.program) if isinstance(n, Again)} | {
+            s.names()[0] for _, s in case.statements() if s.op in OF_CALLABLES
+        }
+        self._temporary = 0
+
+    # -- the program ---------------------------------------------------------------------------
+
+    def write(self) -> Code:
+        """The whole program."""
+        code, case = self.code, self.case
+        self.refuse_clashes()
+        code(f'"""{in_docstring(case.title)}.')
+        code()
+        code(f"Case {in_docstring(case.id)}, variant {self.variant.id}.\n")
+        code(f'Source: {in_docstring(case.source)}\n"""\n')
+        for line in self.import_lines():
+            code(line)
+        code("\n")
+        self.write_helpers()
+        self.write_inputs()
+        self.write_forward("plain")
+        self.write_forward("recomputed")
+        self.write_run()
+        self.write_main()
+        self.refuse_missing()
+        return code
+
+    def wrote(self, part: str) -> None:
+        """Note that a part of the case is written, a word of `conformance.emit.asked.PARTS`.
+
+        What overrides a method that notes it calls that method, or this one.
+        """
+        self.code.parts.add(part)
+
+    def refuse_missing(self) -> None:
+        """Raise `AdapterError` where the case asks for what is not written."""
+        found = missing(self.case, self.code.parts, self.procedures_written, self.code.sites)
+        if found:
+            raise AdapterError(
+                f"not written for {self.variant.id}: {', '.join(found)}",
+                where=self.case.where,
+                hint="each is a part of the case, see Spelling.procedures_written and Spelling.wrote",
+            )
+
+    def import_lines(self) -> list[str]:
+        """The lines that import what a program may use; `imports`, and somebody's own recompute."""
+        imports = [*self.imports]
+        if self.case.procedure.between == "thread":
+            imports.append("from concurrent.futures import ThreadPoolExecutor")
+        if self.own is None:
+            return imports
+        module, _, name = self.own.function.partition(":")
+        first, bound = name.partition(".")[0], self.callee.partition(".")[0]
+        line = f"from {module} import {first}" + (f" as {bound}" if bound != first else "")
+        hidden = re.compile(rf"from \S+ import {re.escape(bound)}")
+        return [*(given for given in imports if not hidden.fullmatch(given)), line]
+
+    def refuse_clashes(self) -> None:
+        """Raise `AdapterError` where a name of the case would hide one that the program imports."""
+        imported = _imported(tuple(self.imports))
+        made = {name for node in walk(self.case.program) for name in node_makes(node)}
+        clashes = imported & (made | set(self.case.names()))
+        if clashes:
+            raise AdapterError(
+                f"case {self.case.id} names a value {min(clashes)!r}, which is an import here",
+                where=self.case.where,
+                hint="give the value another name",
+            )
+
+    def write_helpers(self) -> None:
+        """The functions of `helpers` that the case's operations call."""
+        first: dict[str, Statement] = {}
+        for _, statement in self.case.statements():
+            first.setdefault(statement.op, statement)
+        for op, text in self.helpers.items():
+            if op in first and op in self.operations:
+                self.code(text)
+                self.code("\n")
+        for op, helper in HELPERS.items():
+            if op in first and op not in self.operations:
+                self.code(helper(self.written, first[op]))
+                self.code("\n")
+
+    def write_inputs(self) -> None:
+        """`inputs()`: every draw comes from one NumPy generator, in the order of the case."""
+        with self.code.indent("def inputs():"):
+            if any(array.fill.kind in _DRAWS for array in self.case.arrays):
+                self.code(f"rng = np.random.default_rng({self.case.seed})")
+            for value in (*self.case.inputs, *self.case.parameters, *self.case.state):
+                if isinstance(value, Value):
+                    listed = isinstance(value.value, tuple)
+                    self.code(f"{value.name} = {list(value.value) if listed else value.value!r}")  # type: ignore[arg-type]
+                elif isinstance(value, Generator):
+                    self.code(f"{value.name} = {self.generator(value)}")
+                else:
+                    self.write_array(value)
+            self.code(f"return {{{', '.join(f'{n!r}: {n}' for n in self.case.names())}}}")
+        self.code("\n")
+
+    def write_array(self, array: Array) -> None:
+        """Write the line(s) that make a tensor from `numpy_fill(array)`."""
+        self.code(f"{array.name} = {self.tensor(array, numpy_fill(array))}")
+
+    def generator(self, value: Generator) -> str:
+        """The expression that makes an explicit generator; `framework_generator` for its own."""
+        if value.library == "numpy":
+            return f"np.random.default_rng({value.seed})"
+        return self.framework_generator(value.seed)
+
+    def framework_generator(self, seed: int) -> str:
+        """The expression of the framework's explicit generator or key."""
+        raise AdapterError(f"{self.variant.id} does not spell an explicit generator")
+
+    def write_forward(self, path: str) -> None:
+        """`plain` or `recomputed`."""
+        self.path, self._temporary = path, 0
+        with self.code.indent(f"def {path}({', '.join(self.case.names())}):"):
+            head = self.autocast.format(dtype=self.case.autocast)
+            if head:
+                self.wrote("autocast")
+            with self.code.indent(head) if head and self.case.autocast else nullcontext():
+                self.write_nodes(self.case.program, "")
+            self.code(f"return {self.tree(self.case.outputs)}")
+        self.code("\n")
+
+    def write_nodes(self, nodes: Iterable[Node], region: str) -> None:
+        """The body of a function: `region` is the innermost region's name."""
+        for node in nodes:
+            self.within = region  # set anew: a region's body is written in between
+            if isinstance(node, Statement):
+                self.write_statement(node, region)
+            elif isinstance(node, Region):
+                self.write_region(node)
+                self.within = region
+                if node.called:
+                    self.write_call(node, self.recompute(node), node)
+            else:
+                self.write_call(node, self.again(node), self.region_named(node.region))
+
+    def write_statement(self, statement: Statement, region: str) -> None:
+        """`targets = operation`."""
+        site = Site("statement", self.path, region, statement.label, statement.op)
+        self.code(f"{', '.join(statement.targets)} = {self.expression(statement)}", site)
+
+    def expression(self, statement: Statement) -> str:
+        """The right-hand side of a statement."""
+        return self._written(self.spelled(statement))
+
+    def of_callable(self, statement: Statement, prefix: str) -> str:
+        """The right-hand side of a statement of `OF_CALLABLES`; `prefix` and the name of a region's
+        function make the name of the recomputed callable."""
+        name = function(statement.names()[0])
+        if self.path == "plain":
+            return "True"
+        if statement.op == "is_unwrapped_by":
+            return f"{prefix}{name}.__wrapped__ is {name}"
+        return f'not hasattr({prefix}{name}, "variables")'
+
+    def written(self, op: str, **words: object) -> str:
+        """An operation by itself, its arguments given as expressions and its options as values."""
+        operation = OPERATIONS[op]
+        arguments = {name: str(words[name]) for name in words if name not in operation.options}
+        options: dict[str, Option] = {
+            name: words.get(name, spec.default)  # type: ignore[misc]
+            for name, spec in operation.options.items()
+        }
+        statement = Statement(("x",), op, (), {}, self.case.where)
+        return self._written(Call(op, arguments, options, statement))
+
+    def _written(self, call: Call) -> str:
+        if call.op == "sin_or_cos" and call.op not in self.operations:
+            x, flag = call.arguments["x"], call.arguments["flag"]
+            return f"{self.written('sin', x=x)} if {flag} else {self.written('cos', x=x)}"
+        writer = self.operations.get(call.op, CALLS.get(call.op))
+        if writer is None:
+            raise AdapterError(f"{self.variant.id} does not spell the operation {call.op!r}")
+        if callable(writer):
+            return writer(call)
+        return writer.format(**call.arguments, **call.options)
+
+    def spelled(self, statement: Statement) -> Call:
+        """A statement's operation with its arguments as Python expressions."""
+        operation = OPERATIONS[statement.op]
+        arguments = {
+            name.rstrip("?.").removesuffix("..."): self.argument(argument)
+            for name, argument in zip(operation.tensors, statement.arguments, strict=True)
+        }
+        options: dict[str, Option] = {
+            name: statement.options.get(name, spec.default)  # type: ignore[arg-type]
+            for name, spec in operation.options.items()
+        }
+        return Call(statement.op, arguments, options, statement)
+
+    def argument(self, argument: object) -> str:
+        """An argument of an operation as a Python expression."""
+        if isinstance(argument, tuple):
+            return f"[{', '.join(self.argument(part) for part in argument)}]"
+        if isinstance(argument, Literal):
+            return repr(argument.value)
+        assert isinstance(argument, Ref)
+        return self.name(argument.name)
+
+    def name(self, name: str) -> str:
+        """How a name of the case is read where the program is now; a framework may override it."""
+        return name
+
+    # -- regions -------------------------------------------------------------------------------
+
+    def write_region(self, region: Region) -> None:
+        """Define the function of a region, just before its first call."""
+        site = Site("region", self.path, region.name, region.name)
+        with self.code.indent(f"def {function(region.name)}({self.parameters(region)}):", site):
+            self.write_unpacking(region)
+            self.write_nodes(region.body, region.name)
+            self.code(f"return {self.tree(region.gives)}")
+        self.code()
+
+    def parameters(self, region: Region) -> str:
+        """The parameter list of a region's function: a name each, `argN` for a tree."""
+        if region.signature == "variadic":
+            return "*args, **named" if region.kwargs else "*args"
+        return ", ".join([*self.formals(region), *self.named_formals(region)])
+
+    def named_formals(self, region: Region) -> list[str]:
+        """The parameters of a region's function for what is given by name, and a `*` before them where
+        they are given so alone."""
+        if region.signature == "undeclared" or not region.kwargs:
+            return []
+        return [*(["*"] if region.signature == "keyword-only" else []), *region.kwargs]
+
+    def formals(self, region: Region) -> list[str]:
+        """The positional parameters of a region's function."""
+        return [
+            t.name if isinstance(t, Ref) else f"arg{i}" for i, t in enumerate(region.takes, start=1)
+        ]
+
+    def write_unpacking(self, region: Region) -> None:
+        """Give the leaves of a region's nested parameters their names."""
+        if region.signature == "variadic":
+            if region.takes:
+                self.write_assignment(region.takes, "args")
+            for key, tree in region.kwargs.items():
+                self.write_assignment(tree, f"named[{key!r}]")
+            return
+        for formal, tree in zip(self.formals(region), region.takes, strict=True):
+            if not isinstance(tree, Ref):
+                self.write_assignment(tree, formal)
+        for key, tree in region.kwargs.items():
+            if tree != Ref(key) and region.signature != "undeclared":
+                self.write_assignment(tree, key)
+
+    def write_call(self, node: Region | Again, call: str, region: Region) -> None:
+        """Call a region (`call` is the callable's expression) and name what it gives."""
+        if not region.mapped:
+            self.write_results(node, self.called(node, call, region), region)
+            return
+        formals = self.formals(region)
+        inner = self.called(replace(node, takes=region.takes), call, region)
+        given = [self.tree(tree) for tree in node.takes]
+        mapped = self.vectorized(f"lambda {', '.join(formals)}: {inner}", given)
+        self.write_results(node, mapped, region)
+
+    def write_results(self, node: Region | Again, expression: str, region: Region) -> None:
+        """Name what a call of a region gives, and before that what it returned as a whole."""
+        whole = Ref(node.returned) if node.returned else node.gives
+        self.write_assignment(self.received(whole, region), expression)
+        if node.returned and isinstance(node.gives, Mapping):
+            for key, part in node.gives.items():
+                if leaves(part):
+                    self.write_assignment(part, f"{node.returned}[{key!r}]")
+        elif node.returned:
+            self.write_assignment(node.gives, node.returned)
+
+    def received(self, tree: Tree, region: Region) -> Tree:
+        """What a region's function returns where the case says that it returns `tree`."""
+        return tree
+
+    #: The framework's vectorising map of a function over the first axis of its arguments.
+    vmap: str = ""
+
+    @staticmethod
+    def tupled(function: str) -> str:
+        """A function (a lambda that calls something with its arguments as they are) of one tuple of
+        these arguments."""
+        formals, _, call = function.removeprefix("lambda ").partition(": ")
+        callee = call.removesuffix(f"({formals})")
+        assert callee != call, f"not a call of the arguments as they are: {function}"
+        return f"lambda given: {callee}(*given)"
+
+    def vectorized(self, function: str, arguments: Sequence[str]) -> str:
+        """A function (an expression) mapped over the first axis of its arguments, and called."""
+        return f"{self.vmap}({function})({', '.join(arguments)})"
+
+    def called(self, node: Region | Again, callee: str, region: Region) -> str:
+        """The call of a region: in `plain` the function itself, in `recomputed` what `callee` says.
+
+        A framework whose recompute takes the function as an argument overrides this.
+        """
+        name = function(region.name) if self.path == "plain" else callee
+        return f"{name}({self.call_arguments(node)})"
+
+    def call_arguments(self, node: Region | Again) -> str:
+        """The arguments of a call of a region: positional ones, then those by name."""
+        positional = [self.tree(t) for t in node.takes]
+        return ", ".join([*positional, *(f"{k}={self.tree(t)}" for k, t in node.kwargs.items())])
+
+    @staticmethod
+    def option(region: Region, option: str, keyword: str) -> list[str]:
+        """An option of a region (`preserve_rng`, `merge_adjacent`) as a framework's keyword; none where
+        it has its default value, and the case does not write that out."""
+        value = getattr(region, option)
+        written = value != (option == "preserve_rng") or option in region.written
+        return [f"{keyword}={value}"] if written else []
+
+    # -- somebody's own recompute ---------------------------------------------------------------
+
+    @property
+    def own(self) -> Implementation | None:
+        """Somebody's own recompute, where the program is to use it in place of the framework's."""
+        return self.variant.implementation
+
+    @property
+    def callee(self) -> str:
+        """How a program calls somebody's own recompute: by its name, unless the case has that name."""
+        assert self.own is not None
+        name = self.own.function.partition(":")[2]
+        first, dot, rest = name.partition(".")
+        nodes = list(walk(self.case.program))
+        taken = {made for node in nodes for made in node_makes(node)} | set(self.case.names())
+        taken |= {function(region.name) for region in self.case.regions()} | _OWN_NAMES
+        return f"own_{first}{dot}{rest}" if first in taken else name
+
+    def own_keywords(self, region: Region) -> list[str]:
+        """The keywords of a call of somebody's own recompute: those of every call, then the options
+        of the case that it has keywords for."""
+        assert self.own is not None
+        named = self.own.options
+        found = [f"{name}={value!r}" for name, value in self.own.always.items()]
+        if "preserve_rng" in named:
+            found.append(f"{named['preserve_rng']}={region.preserve_rng}")
+        if "merge_adjacent" in named:
+            found.append(f"{named['merge_adjacent']}={region.merge_adjacent}")
+        if "save" in named and region.save:
+            found.append(f"{named['save']}={self.policy(region)}")
+        return found
+
+    def policy(self, region: Region) -> str:
+        """What a region keeps as an expression of the framework's; the case's words if it has none."""
+        return repr(list(region.save))
+
+    def own_call(self, block: str, arguments: str, region: Region) -> str:
+        """A call of a region (`block` is its expression) through somebody's own recompute."""
+        assert self.own is not None
+        keywords = self.own_keywords(region)
+        if self.own.style == "call":
+            return f"{self.callee}({', '.join(filter(None, [block, arguments, *keywords]))})"
+        return f"{self.own_transform(block, region)}({arguments})"
+
+    def own_transform(self, block: str, region: Region) -> str:
+        """The recomputed callable of a region that somebody's own recompute gives."""
+        return f"{self.callee}({', '.join([block, *self.own_keywords(region)])})"
+
+    # -- calls ---------------------------------------------------------------------------------
+
+    @abstractmethod
+    def recompute(self, region: Region) -> str:
+        """The expression of the recomputed callable at a region's first call."""
+
+    def again(self, node: Again) -> str:
+        """The expression of the recomputed callable at a further call."""
+        return self.recompute(self.region_named(node.region))
+
+    def region_named(self, name: str) -> Region:
+        """The region of that name."""
+        return self._regions[name]
+
+    def made_once(self, region: Region) -> bool:
+        """Whether the recomputed callable is made once, and has a name of its own: it is called
+        again, or asked for what it wraps, or configured."""
+        return region.name in self._named_often or region.granularity in ("module", "operation")
+
+    # -- trees ---------------------------------------------------------------------------------
+
+    def tree(self, tree: Tree) -> str:
+        """A tree as an expression: lists of the case are Python tuples."""
+        if isinstance(tree, Ref):
+            return self.name(tree.name)
+        if isinstance(tree, Literal):
+            return repr(tree.value)
+        if isinstance(tree, Mapping):
+            return "{" + ", ".join(f"{k!r}: {self.tree(t)}" for k, t in tree.items()) + "}"
+        parts = [self.tree(part) for part in tree]
+        return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
+
+    def write_assignment(self, tree: Tree, expression: str, site: Site | None = None) -> None:
+        """Assign an expression's value to the names in a tree, through temporaries at dicts."""
+        later: list[tuple[Tree, str]] = []
+        self.code(f"{self._pattern(tree, later)} = {expression}", site)
+        for part, source in later:
+            self.write_assignment(part, source)
+
+    def _pattern(self, tree: Tree, later: list[tuple[Tree, str]]) -> str:
+        if isinstance(tree, Ref):
+            return tree.name
+        if isinstance(tree, Literal):
+            return "_"
+        if isinstance(tree, Mapping):
+            self._temporary += 1
+            name = f"result{self._temporary}"
+            later += [(t, f"{name}[{k!r}]") for k, t in tree.items() if leaves(t)]
+            return name
+        parts = [self._pattern(part, later) for part in tree]
+        parts = [f"({p})" if isinstance(t, tuple) else p for p, t in zip(parts, tree, strict=True)]
+        return f"{parts[0]}," if len(parts) == 1 else ", ".join(parts)
+
+    # -- what each framework writes for itself ---------------------------------------------------
+
+    @abstractmethod
+    def tensor(self, array: Array, source: str) -> str:
+        """The expression that makes a tensor from a NumPy expression of the array's elements."""
+
+    #: The line that seeds the framework's implicit generator; `{seed}` stands for the number.
+    seeding: str = ""
+    #: The line that draws from the implicit generator and drops what it drew.
+    drawing: str = ""
+    #: The head of the `with` in which gradients are off; empty where nothing has to be written.
+    without_gradients: str = ""
+    #: The line that runs the forward pass where gradients are off, and drops what it gives.
+    inferring: str = "forward(**values)"
+    #: The head of the `with` of the framework's autocast; `{dtype}` stands for the dtype.
+    autocast: str = ""
+    #: The line that has a tensor of `values` call a function whenever its gradient is there, and
+    #: append `{name}` to the list `fired`.
+    hook: str = ""
+    #: The lines that halve the parameters in `values` whose names are in `{names}`.
+    halving: str = ""
+
+    def write_run(self) -> None:
+        """`run(forward)`, for the case's procedure.
+
+        The line that runs the forward pass is marked with `FORWARD`, and the one that starts the
+        backward pass with `BACKWARD`.
+        """
+        with self.code.indent(self.run_signature()):
+            self.write_seeding(self.case.seed)
+            used = {statement.op for _, statement in self.case.statements()}
+            for op in (op for op in LISTS if op in used):
+                self.code(f"{LISTS[op]}.clear()")
+            self.code(f"values = {self.inputs_call()}")
+            self.write_hooks()
+            if self.case.procedure.kind == "inference":
+                self.write_inference()
+            elif self.case.procedure.kind == "train":
+                self.write_training()
+            else:
+                self.write_gradients()
+        self.code("\n")
+
+    def write_hooks(self) -> None:
+        """Have the tensors that the case names call back when their gradient is there."""
+        if self.case.hooks:
+            self.wrote("hooks")
+            self.code("fired = []")
+        for name in self.case.hooks:
+            self.code(self._own("hook").format(name=name))
+
+    def _own(self, attribute: str) -> str:
+        """A line that each framework has to give. Raises `AdapterError` where it is empty."""
+        line: str = getattr(self, attribute)
+        if not line:
+            raise AdapterError(f"{self.variant.id} does not spell `{attribute}`")
+        return line
+
+    def write_seeding(self, seed: int) -> None:
+        """Seed the generators that the case draws from without naming them, if it has them seeded."""
+        if not self.case.seeded:
+            return
+        self.wrote("seeding")
+        drawn = self.case.sources()
+        if "implicit" in drawn:
+            self.write_own_seeding(seed)
+        if "numpy" in drawn:
+            self.code(f"np.random.seed({seed})")
+        if "python" in drawn:
+            self.code(f"random.seed({seed})")
+
+    def write_own_seeding(self, seed: int) -> None:
+        """Seed the framework's implicit generator."""
+        self.code(self._own("seeding").format(seed=seed))
+
+    def write_after(self) -> None:
+        """What was done with the program before; a spelling calls it before its forward pass.
+
+        One that takes gradients where tensors keep them writes the forward and backward pass of
+        `after: backward` here, too.
+        """
+        self.wrote("after")
+        if self.case.procedure.after == "inference":
+            head = self.without_gradients
+            with self.code.indent(head) if head else nullcontext():
+                self.code(self.inferring)
+
+    def write_between(self) -> None:
+        """What happens between forward and backward; every spelling calls it before backward."""
+        self.wrote("between")
+        if self.case.procedure.between == "reseed":
+            self.write_seeding(self.case.seed + 1)
+        elif self.case.procedure.between == "update":
+            names = ", ".join(f'"{p.name}"' for p in self.case.parameters)
+            self.code(self._own("halving").format(names=f"({names},)"))
+        elif self.case.procedure.between == "draw":
+            drawn = self.case.sources()
+            if "implicit" in drawn:
+                self.code(self._own("drawing"))
+            if "numpy" in drawn:
+                self.code("np.random.uniform()")
+            if "python" in drawn:
+                self.code("random.random()")
+
+    def write_backward(
+        self, function: str, *arguments: str, into: str = "", site: Site | None = BACKWARD
+    ) -> None:
+        """The call that starts the backward pass, by another thread where the case says so.
+
+        `into` is what its result is assigned to. The thread is started by the call, so that it
+        inherits nothing from before.
+        """
+        self.wrote("thread")
+        into = f"{into} = " if into else ""
+        if self.case.procedure.between != "thread":
+            self.code(f"{into}{function}({', '.join(arguments)})", site)
+            return
+        with self.code.indent("with ThreadPoolExecutor(max_workers=1) as executor:"):
+            call = f"executor.submit({', '.join([function, *arguments])}).result()"
+            self.code(f"{into}{call}", site)
+
+    def generators_entry(self) -> str:
+        """The entry of explicit generators in what `run` returns; empty where the case has none."""
+        self.wrote("generators")
+        made = [value.name for value in self.case.inputs if isinstance(value, Generator)]
+        if not made:
+            return ""
+        return ', "generators": {' + ", ".join(f'"{n}": values["{n}"]' for n in made) + "}"
+
+    def write_inference(self) -> None:
+        """The forward pass with gradients off, and what `run` returns."""
+        head = self.without_gradients
+        with self.code.indent(head) if head else nullcontext():
+            self.code("outputs = forward(**values)", FORWARD)
+        self.code(f'return {{"outputs": outputs{self.state_entry()}}}')
+
+    def write_gradients(self) -> None:
+        """Forward, backward (once, twice, or of the second order), and what `run` returns."""
+        raise NotImplementedError
+
+    def write_training(self) -> None:
+        """Steps of SGD, and what `run` returns."""
+        raise NotImplementedError
+
+    def chosen(self, arrays: Iterable[Array]) -> str:
+        """A dict of some of the program's tensors by name, out of `values`."""
+        return "{" + ", ".join(f'"{a.name}": values["{a.name}"]' for a in arrays) + "}"
+
+    def state_entry(self) -> str:
+        """The entries of state and generators in what `run` returns; empty where there are none."""
+        entries = self.state_entries()
+        state = f', "state": {{{", ".join(entries)}}}' if entries else ""
+        return state + self.generators_entry()
+
+    def state_entries(self) -> list[str]:
+        """What is in the dict of state: buffers, how many notes there are, calls of hooks."""
+        self.wrote("state")
+        found = [f'"{a.name}": values["{a.name}"]' for a in self.case.state]
+        if self.case.uses(NOTED):
+            found.append('"noted": len(noted)')
+        return found + [f'"hook of {n}": fired.count("{n}")' for n in self.case.hooks]
+
+    def run_signature(self) -> str:
+        """The head of `run`: with `**changes` where a good run follows an expected error."""
+        changes = self.case.error is not None and self.case.error.then
+        return "def run(forward, **changes):" if changes else "def run(forward):"
+
+    def inputs_call(self) -> str:
+        """The expression for the inputs inside `run`."""
+        self.wrote("then")
+        return "inputs() | changes" if "changes" in self.run_signature() else "inputs()"
+
+    def loss_place(self, outputs: str = "outputs", loss: Loss | None = None) -> str:
+        """The expression of the output that a loss (the case's own) is made of: `outputs`,
+        `outputs[1]["a"]`, …"""
+        chosen = loss or self.case.loss
+        assert chosen is not None
+        place = _place(self.case.outputs, chosen.name)
+        assert place is not None
+        return outputs + place
+
+    def write_main(self) -> None:
+        """`main()`: run both, print both."""
+        self.code(
+            """
+            def main():
+                for name, forward in (("plain", plain), ("recomputed", recomputed)):
+                    print(name)
+                    for key, value in run(forward).items():
+                        print(f"  {key}: {value}")
+
+
+            if __name__ == "__main__":
+                main()
+            """
+        )
+
+
+_DRAWS = ("normal", "uniform", "integers")
+#: Names that every program has for itself.
+_OWN_NAMES = frozenset(
+    {"plain", "recomputed", "run", "main", "inputs", "values", "outputs", "forward"}
+)
+
+
+def in_docstring(text: str) -> str:
+    """A text from a case as it may stand in a docstring: one line, and no way out of it."""
+    line = " ".join(text.split()).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+
+
+def function(region: str) -> str:
+    """The Python name of a region's function."""
+    return region.replace("-", "_")
+
+
+def numpy_fill(array: Array) -> str:
+    """A NumPy expression (float64 or int64) for the elements of an array; draws use `rng`."""
+    shape = f"({array.shape[0]},)" if len(array.shape) == 1 else str(array.shape)
+    numbers = array.fill.numbers
+    if array.fill.kind == "full":
+        return f"np.full({shape}, {numbers[0]!r})"
+    if array.fill.kind == "values":
+        return f"np.array({_lists(array.fill.values)})"
+    if array.fill.kind == "arange":
+        size = 1
+        for length in array.shape:
+            size *= length
+        return f"({numbers[0]!r} + {numbers[1]!r} * np.arange({size})).reshape({shape})"
+    if array.fill.kind == "normal":
+        scale = "" if numbers[0] == 1 else f"{numbers[0]!r} * "
+        return f"{scale}rng.standard_normal({shape})"
+    if array.fill.kind == "uniform":
+        return f"rng.uniform({numbers[0]!r}, {numbers[1]!r}, {shape})"
+    return f"rng.integers({int(numbers[0])}, {int(numbers[1])}, {shape})"
+
+
+def _lists(values: object) -> str:
+    if isinstance(values, tuple):
+        return f"[{', '.join(_lists(v) for v in values)}]"
+    return repr(values)
+
+
+def _place(tree: Tree, name: str) -> str | None:
+    if isinstance(tree, Ref):
+        return "" if tree.name == name else None
+    if isinstance(tree, Literal):
+        return None
+    items = tree.items() if isinstance(tree, Mapping) else enumerate(tree)
+    for key, part in items:
+        found = _place(part, name)
+        if found is not None:
+            return f"[{key!r}]{found}"
+    return None
+
+
+@dataclass(frozen=True)
+class Text:
+    """A finished program text and the sites of its lines."""
+
+    text: str
+    lines: Mapping[int, Site]
+
+
+def finish(drafts: Mapping[str, Code]) -> dict[str, Text]:
+    """Format drafts as one batch: unused imports out, imports sorted, ruff's format, marks out.
+
+    Raises `RuntimeError` with ruff's own words where a draft is not valid Python.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        files = {key: Path(folder) / f"p{i}.py" for i, key in enumerate(drafts)}
+        for key, code in drafts.items():
+            files[key].write_text("\n".join(code.lines) + "\n", "utf-8")
+        if files:
+            _ruff("check", "--fix", "--quiet", "--select", "F401,I001", "--exit-zero", folder)
+            _ruff("format", "--quiet", folder)
+        return {key: _unmarked(files[key].read_text("utf-8"), drafts[key].sites) for key in drafts}
+
+
+@lru_cache(maxsize=64)
+def _imported(lines: tuple[str, ...]) -> frozenset[str]:
+    """The names that lines of imports give, which are the same for all cases of a variant."""
+    names = [node for node in ast.walk(ast.parse("\n".join(lines))) if isinstance(node, ast.alias)]
+    return frozenset((n.asname or n.name).partition(".")[0] for n in names)
+
+
+def _ruff(*arguments: str) -> None:
+    line = f"--config=line-length={LINE_LENGTH}"
+    command = [find_ruff_bin(), *arguments, "--isolated", "--no-cache", line]
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        raise RuntimeError(f"ruff could not format an emitted program:\n{done.stderr.strip()}")
+
+
+def _unmarked(text: str, sites: Sequence[Site]) -> Text:
+    tree = ast.parse(text)  # the marks are comments: without them the lines are the same
+    statements = tuple(_statements(tree))
+    # The same words in a docstring are a case's title.
+    docstrings = {
+        number
+        for node in statements
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        for number in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+    marks: dict[int, Site] = {}
+    plain = text.splitlines()
+    for row, line in enumerate(plain, 1):
+        found = _MARK.search(line) if row not in docstrings else None
+        if found:
+            marks[row] = sites[int(found[1])]
+            plain[row - 1] = line[: found.start()].rstrip()
+    lines: dict[int, Site] = {}
+    for node in statements:
+        if isinstance(node, ast.FunctionDef):
+            end = max(node.lineno, node.body[0].lineno - 1)
+            for number in range(node.lineno, end + 1):
+                if number in marks and marks[number].kind == "region":
+                    lines[node.lineno] = marks[number]
+        elif not hasattr(node, "body"):
+            end = node.end_lineno or node.lineno
+            for number in range(node.lineno, end + 1):
+                if number in marks and marks[number].kind != "region":
+                    lines |= dict.fromkeys(range(node.lineno, end + 1), marks[number])
+    return Text("\n".join(plain) + "\n", lines)
+
+
+def _statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """The statements in a module, outer ones before those in them; nothing of their expressions."""
+    for block in ("body", "handlers", "orelse", "finalbody", "cases"):
+        for part in getattr(node, block, ()):
+            if isinstance(part, ast.stmt):
+                yield part
+            yield from _statements(part)

@@ -1,0 +1,152 @@
+"""The emitted programs as files: `<reports>/programs/<adapter>/<variant>/<family>/<name>.py`."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import TypeVar
+
+from conformance.drivers.adapter import Adapter, Variant
+from conformance.emit.emitter import Code, Text, finish
+from conformance.language.operations import RANDOM
+from conformance.model.case import Case
+from conformance.model.program import Program
+
+#: A case and a variant, by id: what names a program.
+Key = tuple[str, str]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class EmitFailure:
+    """The adapter's spelling could not write a program: the exception in a line, its traceback."""
+
+    message: str
+    traceback: str
+
+
+def program_path(case: str, variant: str) -> PurePosixPath:
+    """Where a program lies below the reports' folder.
+
+    Axes become words (`chain[depth=4]` → `chain__depth-4.py`), and a name that is a module of the
+    standard library gets a `_`: a program's folder is the first that Python searches for modules.
+    """
+    family, _, name = case.partition("/")
+    base, _, axes = name.removesuffix("]").partition("[")
+    words = [re.sub(r"[^A-Za-z0-9.+-]", "_", axis.replace("=", "-", 1)) for axis in axes.split(",")]
+    stem = "__".join([base, *words] if axes else [base])
+    if stem in sys.stdlib_module_names or stem == "numpy" or stem == variant.split("/", 1)[0]:
+        stem += "_"
+    return PurePosixPath("programs", variant, family, f"{stem}.py")
+
+
+def texts(
+    adapter: Adapter, pairs: Sequence[tuple[Case, Variant]]
+) -> Mapping[Key, Text | EmitFailure]:
+    """The programs of an adapter, written in memory and formatted as one batch."""
+    found: dict[Key, Text | EmitFailure] = {}
+    drafts: dict[str, Code] = {}
+    keys: dict[str, Key] = {}
+    for case, variant in pairs:
+        key = (case.id, variant.id)
+        draft = _attempt(partial(_draft, adapter, case, variant))
+        if isinstance(draft, EmitFailure):
+            found[key] = draft
+        else:
+            label = "\0".join(key)
+            drafts[label], keys[label] = draft, key
+    found.update({keys[label]: text for label, text in _finished(drafts).items()})
+    return found
+
+
+def _draft(adapter: Adapter, case: Case, variant: Variant) -> Code:
+    draft: Code = adapter.load("spelling").Spelling(case, variant).write()
+    return draft
+
+
+def _finished(drafts: Mapping[str, Code]) -> Mapping[str, Text | EmitFailure]:
+    if not drafts:
+        return {}
+    done = _attempt(lambda: finish(drafts))
+    if not isinstance(done, EmitFailure):
+        return done
+    if len(drafts) == 1:
+        return dict.fromkeys(drafts, done)
+    # One draft is not valid Python: halve the batch until it stands alone.
+    labels = list(drafts)
+    half = len(labels) // 2
+    parts = ({label: drafts[label] for label in part} for part in (labels[:half], labels[half:]))
+    return {label: text for part in parts for label, text in _finished(part).items()}
+
+
+def _attempt(work: Callable[[], T]) -> T | EmitFailure:
+    try:
+        return work()
+    except Exception as error:
+        line = "".join(traceback.format_exception_only(error)).strip()
+        return EmitFailure(line, traceback.format_exc())
+
+
+def write_programs(
+    adapter: Adapter,
+    pairs: Sequence[tuple[Case, Variant]],
+    reports: Path,
+    taken: dict[Path, str] | None = None,
+) -> Mapping[Key, Program | EmitFailure]:
+    """Write the programs of an adapter, and beside them the files that they import.
+
+    `taken` holds the case of each file that was written before, and is added to: no two cases have
+    one file.
+    """
+    taken = {} if taken is None else taken
+    beside = {name: file.read_bytes() for name, file in adapter.beside.items()}
+    written: dict[Key, Program | EmitFailure] = {}
+    made = texts(adapter, pairs)
+    for case, variant in pairs:
+        key = (case.id, variant.id)
+        text = made[key]
+        if isinstance(text, EmitFailure):
+            written[key] = text
+            continue
+        file = reports / program_path(case.id, variant.id)
+        if taken.setdefault(file, case.id) != case.id:
+            written[key] = EmitFailure(f"cases {taken[file]} and {case.id} share {file.name}", "")
+            continue
+        _write(file, text.text.encode("utf-8"))
+        for name, content in beside.items():
+            _write(file.parent / name, content)
+        written[key] = Program(
+            case=case.id,
+            adapter=adapter.name,
+            variant=variant.name,
+            file=str(file),
+            text=text.text,
+            lines=text.lines,
+            procedure=case.procedure.kind,
+            random=case.uses(RANDOM),
+            sources=tuple(sorted(case.sources())),
+            release=case.release,
+            keeps=case.keeps,
+            seeded=case.seeded,
+            then=None if case.error is None else dict(case.error.then),
+        )
+    return written
+
+
+def _write(file: Path, content: bytes) -> None:
+    """Write whole or not at all: several processes of one run write the same files."""
+    if file.is_file() and file.read_bytes() == content:
+        return
+    file.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    with os.fdopen(handle, "wb") as temporary:
+        temporary.write(content)
+    Path(name).chmod(0o644)
+    Path(name).replace(file)

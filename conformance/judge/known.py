@@ -1,0 +1,143 @@
+"""Known deviations: `adapters/<name>/known.yaml`, a list of entries that explain verdicts.
+
+An entry says which case, variant and check deviate, a piece of text that the verdict must contain,
+and a person's reason. Entries are strict: one that passes again fails the run, and so does one that
+explains nothing.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from conformance.errors import KnownError
+from conformance.language import plain_yaml
+from conformance.model.verdict import KnownNote, Verdict
+
+
+class EntryModel(BaseModel):
+    """An entry as it is written."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    case: str | list[str] = Field(description="Case ids; `*` and `?` stand for any text.")
+    variant: str | list[str] = Field(description="Variants, with or without the adapter's name.")
+    check: str
+    observed: str = Field(min_length=1, description="A part of the verdict's status and message.")
+    reason: str | None = None
+    url: str = ""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A known deviation. `where` is its file and line."""
+
+    cases: tuple[str, ...]
+    variants: tuple[str, ...]
+    check: str
+    observed: str
+    reason: str
+    url: str
+    where: str
+
+    def speaks_of(self, case: str) -> bool:
+        """Whether the entry names this case, for whatever variant and check."""
+        return any(_matches(case, pattern) for pattern in self.cases)
+
+    def covers(self, case: str, variant: str, check: str) -> bool:
+        """Whether the entry speaks of this check of this case on this variant (a full id)."""
+        names = (variant, variant.split("/", 1)[-1])
+        return (
+            check == self.check
+            and self.speaks_of(case)
+            and any(_matches(name, pattern) for name in names for pattern in self.variants)
+        )
+
+    def describes(self, verdict: Verdict) -> bool:
+        """Whether the verdict is a deviation that contains the entry's text."""
+        return verdict.status.deviates and self.observed in text(verdict)
+
+    @property
+    def note(self) -> KnownNote:
+        """The entry as results carry it."""
+        return KnownNote(self.check, self.reason, self.url)
+
+
+def text(verdict: Verdict) -> str:
+    """What an entry's `observed` is looked for in: `fail: gradient of x is None, but …`."""
+    parts = (f"{verdict.status}: {verdict.message}", verdict.observed)
+    return "\n".join(part for part in parts if part)
+
+
+def read(file: Path, *, unfinished: bool = False) -> tuple[Entry, ...]:
+    """The entries of a file, none where there is no file.
+
+    Raises `KnownError` with file and line for what is malformed, and for an entry without a reason
+    unless `unfinished` ones are wanted.
+    """
+    if not file.is_file():
+        return ()
+    try:
+        node = plain_yaml.compose(file.read_text("utf-8"))
+    except yaml.YAMLError as error:
+        raise KnownError(f"not YAML: {error}", where=file) from error
+    if node is None:
+        return ()
+    if not isinstance(node, yaml.SequenceNode):
+        raise KnownError("expected a list of entries", where=file)
+    return tuple(_entry(part, file, unfinished) for part in node.value)
+
+
+def _entry(node: yaml.Node, file: Path, unfinished: bool) -> Entry:
+    where = f"{file}:{node.start_mark.line + 1}"
+    raw = yaml.constructor.SafeConstructor().construct_document(node)
+    try:
+        model = EntryModel.model_validate(raw)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"] if part != "list[str]")
+        raise KnownError(f"{place}: {first['msg']}", where=where) from error
+    reason = (model.reason or "").strip()
+    if not reason and not unfinished:
+        raise KnownError(
+            "a known deviation without a reason",
+            where=where,
+            hint="say why it deviates, and give the upstream url where there is one",
+        )
+    return Entry(
+        cases=_several(model.case),
+        variants=_several(model.variant),
+        check=model.check,
+        observed=model.observed,
+        reason=reason,
+        url=model.url,
+        where=where,
+    )
+
+
+def append(file: Path, added: Sequence[dict[str, object]]) -> None:
+    """Write entries at the end of a file, and leave what stands there as it is."""
+    if not added:
+        return
+    before = file.read_text("utf-8") if file.is_file() else ""
+    if yaml.safe_load(before) in ([], None):
+        kept = [line for line in before.splitlines() if line.lstrip().startswith("#")]
+        before = "".join(f"{line}\n" for line in kept)
+    elif not before.endswith("\n"):
+        before += "\n"
+    dumped = yaml.safe_dump(list(added), sort_keys=False, allow_unicode=True, width=96)
+    file.write_text(before + dumped, "utf-8")
+
+
+def _several(given: str | list[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _matches(text: str, pattern: str) -> bool:
+    # Ids hold brackets (`[depth=4]`), which stand for themselves here.
+    return fnmatch.fnmatchcase(text, pattern.replace("[", "[[]"))

@@ -1,0 +1,506 @@
+"""The case file as YAML writes it: the models behind the published JSON Schema.
+
+`conformance.language.load` turns these into the values of `conformance.model.case`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeAlias, Union
+from typing import Literal as OneOf
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+
+from conformance.language.capabilities import CAPABILITIES
+
+Scalar: TypeAlias = bool | int | float | str | None
+Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+RegionName = Annotated[str, Field(pattern=r"^[a-z]([a-z0-9_-]|\{i\})*$")]
+AxisRef = Annotated[str, Field(pattern=r"^\$[A-Za-z_]", description="The value of an axis.")]
+#: More copies, elements or cases than any case needs; a slip of the keyboard must not fill the memory.
+MAX_COPIES = 5_000
+MAX_ELEMENTS = 2**28
+MAX_INTEGER = 2**63 - 1
+Dtype = OneOf["float32", "float64", "float16", "bfloat16", "int32", "int64", "bool"]
+
+
+class Model(BaseModel):
+    """Base of all models: unknown keys are errors, values are frozen, numbers are finite."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class ArrayModel(Model):
+    """A tensor: its shape and exactly one way to fill it."""
+
+    shape: list[Annotated[int, Field(ge=0, le=MAX_ELEMENTS)] | AxisRef] | AxisRef | None = Field(
+        default=None, description="Lengths of the axes; left out where `values` are given."
+    )
+    dtype: Dtype | AxisRef | None = Field(
+        default=None, description="float32, or int32 for `integers`."
+    )
+    full: float | None = Field(default=None, description="One value for every element.")
+    values: Any = Field(default=None, description="The elements, as nested lists.")
+    arange: Annotated[list[float], Field(min_length=2, max_length=2)] | None = Field(
+        default=None, description="[start, step], counted in row-major order."
+    )
+    normal: float | None = Field(default=None, description="Normal draws times this scale.")
+    uniform: Annotated[list[float], Field(min_length=2, max_length=2)] | None = Field(
+        default=None, description="Uniform draws in [low, high)."
+    )
+    integers: (
+        Annotated[
+            list[Annotated[int, Field(ge=-MAX_INTEGER, le=MAX_INTEGER)]],
+            Field(min_length=2, max_length=2),
+        ]
+        | None
+    ) = Field(default=None, description="Integer draws in [low, high).")
+    gradient: bool | None = Field(
+        default=None, description="Whether it asks for a gradient; floats do, unless state."
+    )
+    repeat: Annotated[int, Field(ge=1, le=MAX_COPIES)] | AxisRef | None = Field(
+        default=None, description="As many tensors; `{i}` in the name is their number from 1."
+    )
+
+
+class ValueModel(Model):
+    """An input that is not a tensor."""
+
+    value: Scalar | list[Scalar] = Field(
+        description="None, a bool, a number, a string, or a list of them."
+    )
+
+
+class GeneratorModel(Model):
+    """An input that random numbers are drawn from, explicitly."""
+
+    generator: OneOf["framework", "numpy"] = Field(
+        description="The framework's own generator or key, or `numpy.random.default_rng`."
+    )
+    seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
+
+
+def _input_tag(value: Any) -> str:
+    given = value if isinstance(value, dict) else getattr(value, "model_fields_set", ())
+    return next((tag for tag in ("value", "generator") if tag in given), "array")
+
+
+InputModel = Annotated[
+    Annotated[ArrayModel, Tag("array")]
+    | Annotated[ValueModel, Tag("value")]
+    | Annotated[GeneratorModel, Tag("generator")],
+    Discriminator(_input_tag),
+]
+
+
+Statement = Annotated[
+    str, Field(pattern="=", description="`name = op(arguments, option=literal)`", min_length=3)
+]
+
+Returned = Annotated[
+    str,
+    Field(
+        description="The name of what the region returned, as a whole: a tuple or a dict, as it came. "
+        "Only `outputs` may hold it."
+    ),
+]
+
+
+class BlockModel(Model):
+    """What a region takes, gives and does, and how it is to be recomputed."""
+
+    takes: Any = Field(
+        default=[],
+        description="A name, or a list of positional arguments, each a name or a nested list or "
+        "mapping of names. The body knows every leaf by the same name.",
+    )
+    kwargs: dict[Name, Any] = Field(default={}, description="Arguments given by name.")
+    gives: Any = Field(description="A name, or a nested list or mapping of names and literals.")
+    body: list[NodeModel] = Field(min_length=1, description="Statements and inner regions.")
+    granularity: OneOf["function", "module", "operation"] = Field(
+        default="function",
+        description="A function given at the call, or a module or an operation configured once.",
+    )
+    preserve_rng: bool = Field(
+        default=True,
+        description="Whether the rerun must draw what the forward drew. Where the case says `true`, "
+        "programs write the option out, although it is the default.",
+    )
+    merge_adjacent: bool = Field(
+        default=False,
+        description="This region's output is not kept for the region that follows; both are rerun "
+        "once in backward. Where the case says `false`, programs write the option out.",
+    )
+    block: OneOf["callable", "invalid"] = Field(
+        default="callable", description="`invalid` hands over what is not a block at all."
+    )
+    save: list[Name | AxisRef] | AxisRef = Field(
+        default=[],
+        description="The policy: operations, or names that the body makes, whose results are kept "
+        "although the region is recomputed.",
+    )
+    signature: OneOf["plain", "keyword-only", "variadic", "undeclared"] = Field(
+        default="plain",
+        description="How the region's function declares its arguments: `(x, m)`, `(x, *, m)` for what "
+        "is given by name, or `(*args, **named)`; `undeclared`: what is given by name is no argument "
+        "of the function.",
+    )
+    mapped: bool = Field(
+        default=False,
+        description="The recomputed function is called through the framework's vectorising map, over "
+        "the first axis of all that it takes.",
+    )
+
+
+class RegionModel(BlockModel):
+    """A region: a part of the program that is recomputed in backward."""
+
+    recompute: RegionName = Field(description="The region's name.")
+    returned: Returned = ""
+
+
+class DefineModel(BlockModel):
+    """A region that is defined here and called later, by `call`, from any list of nodes below.
+
+    The names that it takes are its own.
+    """
+
+    define: RegionName = Field(description="The region's name.")
+
+
+class LayersModel(Model):
+    """The same layer several times; `{i}` in any text of it is the number."""
+
+    repeat: Annotated[int, Field(ge=1, le=MAX_COPIES)] | AxisRef
+    layer: list[Statement] = Field(min_length=1)
+
+
+def _layer_tag(value: Any) -> str:
+    return "layer" if isinstance(value, list) else "layers"
+
+
+class SequenceModel(Model):
+    """Layers that are called one after the other, divided into segments that are recomputed.
+
+    Each layer takes and gives one tensor, of the same name. Segments have
+    `len(layers) // segments` layers each, and the last has the rest.
+    """
+
+    sequence: RegionName = Field(description="The sequence's name; segments are numbered from 1.")
+    segments: Annotated[int, Field(ge=1, le=MAX_COPIES)] | AxisRef
+    takes: Name = Field(description="The tensor that is handed from layer to layer.")
+    layers: list[
+        Annotated[
+            Annotated[list[Statement], Tag("layer")] | Annotated[LayersModel, Tag("layers")],
+            Discriminator(_layer_tag),
+        ]
+    ] = Field(min_length=1, description="Lists of statements, or `repeat` and `layer`.")
+    preserve_rng: bool = Field(default=True, description="As for a region.")
+
+
+class CallModel(Model):
+    """A further call of a region that was defined before."""
+
+    call: RegionName = Field(description="The region's name.")
+    takes: Any = Field(default=[], description="As in the region's first call.")
+    kwargs: dict[Name, Any] = Field(default={}, description="As in the region's first call.")
+    gives: Any = Field(description="A name, or a nested list or mapping of names and literals.")
+    returned: Returned = ""
+
+
+class RepeatModel(Model):
+    """The same nodes several times; `{i}` in any text of the body is the number."""
+
+    repeat: (
+        Annotated[int, Field(ge=1, le=MAX_COPIES)]
+        | Annotated[list[int], Field(min_length=1)]
+        | AxisRef
+    ) = Field(description="How many times, numbered from 1; or the numbers themselves.")
+    body: list[NodeModel] = Field(min_length=1)
+
+
+def _node_tag(value: Any) -> str:
+    if isinstance(value, dict):
+        for tag in ("recompute", "repeat", "call", "define", "sequence"):
+            if tag in value:
+                return tag
+        return "recompute"
+    tags: dict[type, str] = {
+        RegionModel: "recompute",
+        RepeatModel: "repeat",
+        CallModel: "call",
+        DefineModel: "define",
+        SequenceModel: "sequence",
+    }
+    return tags.get(type(value), "statement")
+
+
+NodeModel = Annotated[
+    Union[  # noqa: UP007 (a forward reference stands in it)
+        Annotated[Statement, Tag("statement")],
+        Annotated[RegionModel, Tag("recompute")],
+        Annotated[RepeatModel, Tag("repeat")],
+        Annotated[CallModel, Tag("call")],
+        Annotated[DefineModel, Tag("define")],
+        Annotated[SequenceModel, Tag("sequence")],
+    ],
+    Discriminator(_node_tag),
+]
+
+
+class GradientsModel(Model):
+    """What is differentiated, with respect to what."""
+
+    of: str = Field(description="`sum(name)`, `mean(name)`, or the name of a scalar; an output.")
+    wrt: list[Name] | None = Field(
+        default=None, description="All tensors that ask for a gradient, where left out."
+    )
+    expect: dict[Name, Any] = Field(
+        default={}, description="Gradients that a document printed, as nested lists."
+    )
+    then: str | None = Field(
+        default=None, description="What the second backward pass of `per_output` differentiates."
+    )
+    hooks: list[Name] = Field(
+        default=[],
+        description="Tensors with a hook on their gradient; it is counted how often each is called.",
+    )
+    totals: dict[Name, float] = Field(
+        default={},
+        description="Parameters the sum of whose gradient is this many times the loss, whatever "
+        "numbers are drawn. They start `full`.",
+    )
+
+
+class TrainModel(Model):
+    """Steps of SGD."""
+
+    steps: Annotated[int, Field(ge=1, le=100)]
+    learning_rate: float
+
+
+class BackwardModel(Model):
+    """One backward pass, and what happens before it."""
+
+    between: OneOf["reseed", "draw", "update", "thread"] | None = Field(
+        default=None,
+        description="What happens between forward and backward: the implicit generator is seeded anew "
+        "or drawn from, or all parameters are halved; with `thread`, backward is started by another "
+        "thread than forward ran in.",
+    )
+    after: OneOf["inference", "backward"] | None = Field(
+        default=None,
+        description="What was done with the program before: a forward pass with gradients switched off, "
+        "or forward and backward, whose gradients are added to.",
+    )
+
+
+class BackwardProcedure(Model):
+    """`procedure: {backward: {between: reseed}}`"""
+
+    backward: BackwardModel
+
+
+def _procedure_tag(value: Any) -> str:
+    if isinstance(value, str):
+        return "word"
+    given = value if isinstance(value, dict) else getattr(value, "model_fields_set", ())
+    return "backward" if "backward" in given else "train"
+
+
+class LawModel(Model):
+    """The law of growth that the case is a point of; the report draws both."""
+
+    name: str = Field(description="A law of `conformance.language.laws`.")
+    at: Annotated[int, Field(ge=1)] | AxisRef = Field(
+        description="The depth, or what the law counts."
+    )
+    constants: dict[Name, int | AxisRef] = Field(
+        default={}, description="What else the law depends on."
+    )
+    counts: Name | None = Field(
+        default=None, description="The operation whose executions the law is about."
+    )
+
+
+class ReleaseModel(Model):
+    """`release: {steps: 8, keep: outputs}`"""
+
+    steps: Annotated[int, Field(ge=4, le=100)]
+    keep: OneOf["outputs"] = Field(
+        description="The outputs of every run are kept until the last is over."
+    )
+
+
+def _release_tag(value: Any) -> str:
+    return "release" if isinstance(value, dict | ReleaseModel) else "number"
+
+
+class TrainProcedure(Model):
+    """`procedure: {train: {steps: 5, learning_rate: 0.01}}`"""
+
+    train: TrainModel
+
+
+class ToleranceModel(Model):
+    """`|observed - expected| <= atol * magnitude + rtol * |expected|`; defaults go by the dtype.
+
+    `magnitude` is the array's largest element, at least 1.
+    """
+
+    rtol: Annotated[float, Field(ge=0, le=0.1)]
+    atol: Annotated[float, Field(ge=0, le=0.1)]
+
+
+class ErrorModel(Model):
+    """An error that the recomputed program must raise."""
+
+    type: Name = Field(description="The name of a built-in exception.")
+    then: dict[Name, Scalar] = Field(
+        default={}, description="Inputs (not tensors) changed for the good run that must follow."
+    )
+
+
+class AsPlainModel(Model):
+    """`error: {as: plain}`"""
+
+    as_: OneOf["plain"] = Field(
+        alias="as",
+        description="Written alone: the recomputed program may raise where the plain one does.",
+    )
+
+
+def _error_tag(value: Any) -> str:
+    given = value if isinstance(value, dict) else {}
+    named = isinstance(value, AsPlainModel) or "as" in given
+    return "as-plain" if named else "raises"
+
+
+class CountsModel(Model):
+    """How often a region ran, as a document printed it."""
+
+    forward: Annotated[int, Field(ge=0)]
+    rerun: Annotated[int, Field(ge=0)]
+
+
+class ExpectModel(Model):
+    """What a document printed, beside gradients."""
+
+    executions: dict[RegionName, CountsModel] = {}
+
+
+class FollowsModel(Model):
+    """Words that go with the values of an axis, one for each; they are not part of the case's id."""
+
+    follows: Name = Field(description="The axis.")
+    values: list[Scalar | list[Scalar]] = Field(min_length=1)
+
+
+class CaseModel(Model):
+    """One program and what is expected of it."""
+
+    title: str = Field(min_length=3, description="What is recomputed, in one line.")
+    source: str = Field(min_length=3, description="The document, paper or report it comes from.")
+    why: str = Field(min_length=3, description="One line on why the case exists.")
+    seed: Annotated[int, Field(ge=0, le=MAX_INTEGER)] = Field(
+        default=0, description="Of the draws of all tensors."
+    )
+    seeded: bool = Field(
+        default=True,
+        description="Whether the program seeds the framework's generator before it draws. Without, "
+        "`gradients: {totals: …}` says what is held to.",
+    )
+    axes: dict[Name, Annotated[list[Scalar], Field(min_length=1)] | FollowsModel] = Field(
+        default={},
+        description="Expands to one case per combination; `$name` stands for the value. `follows` "
+        "names another axis, whose values come with these.",
+    )
+    inputs: dict[str, InputModel] = Field(
+        default={}, description="Tensors and values that the program is given."
+    )
+    parameters: dict[str, ArrayModel] = Field(
+        default={}, description="Tensors that training changes."
+    )
+    state: dict[str, ArrayModel] = Field(default={}, description="Changed in place by operations.")
+    program: list[NodeModel] = Field(min_length=1, description="Statements and regions, in order.")
+    outputs: Any = Field(description="A name, or a nested list or mapping of names.")
+    gradients: GradientsModel | None = Field(
+        default=None, description="Left out only where the procedure is `inference`."
+    )
+    procedure: Annotated[
+        Annotated[
+            OneOf[
+                "backward",
+                "part",
+                "per_output",
+                "functional",
+                "second_backward",
+                "second_order",
+                "third_order",
+                "inference",
+            ],
+            Tag("word"),
+        ]
+        | Annotated[TrainProcedure, Tag("train")]
+        | Annotated[BackwardProcedure, Tag("backward")],
+        Discriminator(_procedure_tag),
+    ] = Field(default="backward", description="What is done with the program.")
+    release: (
+        Annotated[
+            Annotated[int, Field(ge=4, le=100), Tag("number")]
+            | Annotated[ReleaseModel, Tag("release")],
+            Discriminator(_release_tag),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="Repeat the procedure so often, the garbage collector off, and see that nothing "
+        "is left over; with an `error`, the run that ends in it. `{steps: 8, keep: outputs}` keeps what "
+        "each run has put out until the last is over.",
+    )
+    law: LawModel | None = Field(
+        default=None, description="The law of growth that the case is a point of."
+    )
+    tolerance: ToleranceModel | None = Field(
+        default=None, description="Where the dtype's is wrong."
+    )
+    needs: list[Annotated[str, Field(json_schema_extra={"enum": sorted(CAPABILITIES)})]] = Field(
+        default=[], description="Capabilities beyond those the text shows."
+    )
+    error: (
+        Annotated[
+            Annotated[ErrorModel, Tag("raises")] | Annotated[AsPlainModel, Tag("as-plain")],
+            Discriminator(_error_tag),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="Where it must raise one; `{as: plain}` where it may, if the plain program does.",
+    )
+    autocast: OneOf["bfloat16"] | None = Field(
+        default=None, description="The forward pass runs under the framework's autocast."
+    )
+    differs: str | None = Field(
+        default=None,
+        min_length=3,
+        description="Why implementations legitimately differ: what they do is recorded, and fails only "
+        "where numbers are wrong without an error.",
+    )
+    expect: ExpectModel = Field(
+        default_factory=ExpectModel, description="What a document printed, beside gradients."
+    )
+
+
+class CaseFileModel(Model):
+    """A case file: one family of cases."""
+
+    family: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")]
+    cases: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")], CaseModel] = Field(
+        min_length=1
+    )
+
+
+RegionModel.model_rebuild()
+DefineModel.model_rebuild()
+RepeatModel.model_rebuild()
+CaseModel.model_rebuild()
+CaseFileModel.model_rebuild()

@@ -1,0 +1,462 @@
+"""The values that a case is made of, after loading: frozen, and free of any framework.
+
+A *tree* is a name (`Ref`), a literal (`Literal`), a tuple of trees or a dict of trees. Trees say what
+a region takes and gives and what a program puts out; their containers are behaviour under test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal as OneOf
+
+Scalar = None | bool | int | float | str
+Procedures = OneOf[
+    "backward",
+    "part",
+    "per_output",
+    "functional",
+    "second_backward",
+    "second_order",
+    "third_order",
+    "inference",
+    "train",
+]
+Signature = OneOf["plain", "keyword-only", "variadic", "undeclared"]
+Granularity = OneOf["function", "module", "operation", "segment"]
+Between = OneOf["", "reseed", "draw", "update", "thread"]
+After = OneOf["", "inference", "backward"]
+
+
+@dataclass(frozen=True)
+class Position:
+    """A place in a case file, both numbers from 1."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A name that stands for a value of the program."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A value written down in the case: `None`, a bool, a number or a string."""
+
+    value: Scalar
+
+
+Tree = Ref | Literal | tuple["Tree", ...] | Mapping[str, "Tree"]
+#: An argument of an operation: a name, a literal, or a tuple of names (`concat([a, b])`).
+Argument = Ref | Literal | tuple[Ref, ...]
+Option = Scalar | tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Fill:
+    """How the elements of an array are made.
+
+    `full` (one value), `values` (written out), `arange` (start, step), or a draw from
+    `numpy.random.default_rng(seed)`: `normal` (scale), `uniform` (low, high), `integers` (low, high).
+    One generator per program serves all draws, in the order: inputs, parameters, state.
+    """
+
+    kind: OneOf["full", "values", "arange", "normal", "uniform", "integers"]
+    numbers: tuple[float, ...] = ()
+    values: object = None  # nested tuples of numbers, for `values`
+
+
+@dataclass(frozen=True)
+class Array:
+    """A tensor that a program starts from.
+
+    `dtype` is a NumPy name or `bfloat16`. `gradient` says whether the tensor asks for a gradient.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    fill: Fill
+    gradient: bool
+
+
+@dataclass(frozen=True)
+class Value:
+    """An input that is not a tensor: `None`, a bool, a number, a string, or several of them, which
+    programs write as a list."""
+
+    name: str
+    value: Scalar | tuple[Scalar, ...]
+
+
+@dataclass(frozen=True)
+class Generator:
+    """An input that random numbers are drawn from, explicitly.
+
+    `library`: `framework`, the framework's own generator or key, or `numpy`,
+    `numpy.random.default_rng(seed)`.
+    """
+
+    name: str
+    library: OneOf["framework", "numpy"]
+    seed: int
+
+
+@dataclass(frozen=True)
+class Statement:
+    """`targets = op(*arguments, **options)`."""
+
+    targets: tuple[str, ...]
+    op: str
+    arguments: tuple[Argument, ...]
+    options: Mapping[str, Option]
+    where: Position
+
+    @property
+    def label(self) -> str:
+        """How results name this statement inside its region: its first target."""
+        return self.targets[0]
+
+    def names(self) -> tuple[str, ...]:
+        """The names that the statement reads, in order, repeats included."""
+        found: list[str] = []
+        for argument in self.arguments:
+            parts = argument if isinstance(argument, tuple) else (argument,)
+            found += [part.name for part in parts if isinstance(part, Ref)]
+        return tuple(found)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Which part of a sequence of layers a region is: `number` (from 1) of `count` segments.
+
+    `layers` are the statements of each layer in this segment. `first` and `last` say whether the
+    sequence's first and last layers are in it.
+    """
+
+    sequence: str
+    number: int
+    count: int
+    layers: tuple[tuple[Statement, ...], ...]
+
+    @property
+    def first(self) -> bool:
+        return self.number == 1
+
+    @property
+    def last(self) -> bool:
+        return self.number == self.count
+
+
+@dataclass(frozen=True)
+class Region:
+    """A part of the program that is recomputed in backward.
+
+    `takes` are its positional arguments and `kwargs` those given by name; every leaf is a name, and
+    the body knows each leaf under that same name. A name that the body reads and that is neither
+    taken nor made in the body is captured by closure. `gives` is what the region returns.
+    `save` is the policy: operations, or labels of statements of the body, whose results are kept
+    although the region is recomputed. A region that is not `called` is only defined here, for calls
+    (`Again`) that follow. `segment` is there where the granularity is `segment`. `signature` says how
+    the region's function declares its arguments. A `mapped` region is called through a map over the
+    first axis of all that it takes. `returned` is the name of what the call returned, its containers
+    as they came; empty where nobody asks for it. `written` are the options that the case has a call
+    hand over although they have the value that is the default anyway.
+    """
+
+    name: str
+    takes: tuple[Tree, ...]
+    kwargs: Mapping[str, Tree]
+    gives: Tree
+    body: tuple[Node, ...]
+    granularity: Granularity
+    preserve_rng: bool
+    merge_adjacent: bool
+    block: OneOf["callable", "invalid"]
+    where: Position
+    save: tuple[str, ...] = ()
+    called: bool = True
+    segment: Segment | None = None
+    signature: Signature = "plain"
+    mapped: bool = False
+    returned: str = ""
+    written: frozenset[str] = frozenset()
+
+    def saves(self, statement: Statement) -> bool:
+        """Whether the policy keeps the results of a statement of the body."""
+        return statement.op in self.save or not set(self.save).isdisjoint(statement.targets)
+
+    def captured(self) -> tuple[str, ...]:
+        """The names that the body reads from outside, in order of first use."""
+        return self._captured
+
+    @cached_property  # writing a program down asks again and again, for regions in regions above all
+    def _captured(self) -> tuple[str, ...]:
+        known = set(leaves(self.takes)) | set(leaves(self.kwargs))
+        found: dict[str, None] = {}
+        for node in self.body:
+            for name in node_reads(node):
+                if name not in known:
+                    found.setdefault(name)
+            known |= set(node_makes(node))
+        for name in leaves(self.gives):
+            if name not in known:
+                found.setdefault(name)
+        return tuple(found)
+
+
+@dataclass(frozen=True)
+class Again:
+    """A further call of a region that was defined before, in this list of nodes or around it."""
+
+    region: str
+    takes: tuple[Tree, ...]
+    kwargs: Mapping[str, Tree]
+    gives: Tree
+    where: Position
+    returned: str = ""
+
+
+Node = Statement | Region | Again
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The scalar that is differentiated: `sum` or `mean` of an output, or a scalar output itself."""
+
+    reduction: OneOf["sum", "mean", "none"]
+    name: str
+
+
+@dataclass(frozen=True)
+class Procedure:
+    """What is done with the program.
+
+    `backward`: forward, then gradients of the loss. `part`: only the gradients asked for are computed,
+    and the framework is told so. `functional`: gradients come from a transform of the function.
+    `per_output`: gradients of the loss, then of the loss `then`, over one retained graph.
+    `second_backward`: the gradients are taken twice over one retained graph. `second_order`: the sum
+    of all first gradients is differentiated again. `third_order`: and once more. `inference`:
+    forward with gradients switched off. `train`: `steps` steps of SGD with `learning_rate` on all
+    parameters that ask for a gradient. `between` is what happens between forward and backward: the
+    implicit generator is seeded anew, or drawn from; `update` halves all parameters; with `thread`
+    backward is started by another thread than forward ran in. `after` is what was done with the same
+    program before all of it: a forward pass with gradients switched off (`inference`), or forward and
+    backward, whose gradients stay where they are and are added to (`backward`).
+    """
+
+    kind: Procedures = "backward"
+    steps: int = 1
+    learning_rate: float = 0.0
+    between: Between = ""
+    after: After = ""
+
+    @property
+    def order(self) -> int:
+        """How often the loss is differentiated, one gradient after the other."""
+        return {"second_order": 2, "third_order": 3}.get(self.kind, 1)
+
+
+@dataclass(frozen=True)
+class ExpectedError:
+    """An error that the program must raise.
+
+    `type` is a built-in exception's name. `then` gives inputs (not tensors) new values for the good
+    run that must work afterwards; empty where no good run follows.
+    """
+
+    type: str
+    then: Mapping[str, Scalar]
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """`|observed - expected| <= atol * magnitude + rtol * |expected|`.
+
+    See `conformance.judge.tolerance`. `magnitude` is the array's largest element, at least 1.
+    """
+
+    rtol: float
+    atol: float
+
+
+@dataclass(frozen=True)
+class Law:
+    """The law of growth that a case is a point of: a name out of `conformance.language.laws`, and where.
+
+    `counts` is the operation whose executions the law is about, where it is about any.
+    """
+
+    name: str
+    at: int
+    constants: Mapping[str, int] = field(default_factory=dict)
+    counts: str = ""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One program and what is expected of it. `id` (`family/name[axis=value]`) is permanent."""
+
+    id: str
+    title: str
+    source: str
+    why: str
+    inputs: tuple[Array | Value | Generator, ...]
+    parameters: tuple[Array, ...]
+    state: tuple[Array, ...]
+    program: tuple[Node, ...]
+    outputs: Tree
+    loss: Loss | None
+    wrt: tuple[str, ...]
+    procedure: Procedure
+    tolerance: Tolerance
+    needs: frozenset[str]
+    seed: int
+    error: ExpectedError | None
+    where: Position
+    #: What a document printed: gradients by name, executions by region and phase.
+    printed_gradients: Mapping[str, object] = field(default_factory=dict)
+    printed_executions: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    #: How often the procedure is repeated to see whether anything is left over; 0 for not at all.
+    release: int = 0
+    #: Whether the outputs of each of these runs are kept until the last is over.
+    keeps: bool = False
+    law: Law | None = None
+    #: The dtype that the forward pass is cast to by the framework's autocast; empty for none.
+    autocast: str = ""
+    #: Tensors whose gradient hook is watched.
+    hooks: tuple[str, ...] = ()
+    #: Why implementations legitimately differ, where what they do is recorded and never failed.
+    differs: str = ""
+    #: Whether the program may raise where the framework refuses it without recompute, too.
+    as_plain: bool = False
+    #: What the second backward pass of `per_output` differentiates.
+    then: Loss | None = None
+    #: Whether the program seeds the framework's generator.
+    seeded: bool = True
+    #: By parameter: the sum of its gradient's elements, in multiples of the loss, whatever is drawn.
+    totals: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def family(self) -> str:
+        return self.id.split("/", 1)[0]
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """All tensors that the program starts from: inputs, parameters, state."""
+        given = tuple(i for i in self.inputs if isinstance(i, Array))
+        return given + self.parameters + self.state
+
+    def names(self) -> tuple[str, ...]:
+        """The names of `plain` and `recomputed`'s arguments, in order."""
+        return tuple(v.name for v in (*self.inputs, *self.parameters, *self.state))
+
+    def regions(self) -> tuple[Region, ...]:
+        """All regions, outer before inner, in program order."""
+        return tuple(node for node in walk(self.program) if isinstance(node, Region))
+
+    def statements(self) -> tuple[tuple[str, Statement], ...]:
+        """All statements with the name of the innermost region around each (empty outside)."""
+        return tuple(_statements(self.program, ""))
+
+    def sources(self) -> frozenset[str]:
+        """What the case draws random numbers from without naming it: `implicit` (the framework's
+        generator), `numpy`, `python`."""
+        found: set[str] = set()
+        for _, statement in self.statements():
+            if statement.op in ("dropout", "uniform", "rrelu"):
+                # Where a seed of its own is given, the generator often has a part in it all the same.
+                found.add("implicit")
+            elif statement.op in ("numpy_uniform", "python_uniform"):
+                found.add(statement.op.partition("_")[0])
+        return frozenset(found)
+
+    def counted(self) -> frozenset[tuple[str, str]]:
+        """Region and label of the statements whose executions the case's law is about."""
+        if self.law is None:
+            return frozenset()
+        others = {(r, s.label) for r, s in self.statements() if s.op != self.law.counts}
+        return frozenset((r, s.label) for r, s in self.statements()) - others
+
+    def uses(self, operations: frozenset[str]) -> bool:
+        """Whether any statement is one of these operations."""
+        return any(statement.op in operations for _, statement in self.statements())
+
+
+def chains(nodes: tuple[Node, ...]) -> tuple[tuple[Node, ...], ...]:
+    """The nodes of a list in order: calls of one region that follow each other, each on the one tensor
+    that the call before it gave, together; every other node by itself."""
+    found: list[tuple[Node, ...]] = []
+    for node in nodes:
+        before = found[-1][-1] if found else None
+        if isinstance(node, Again) and _hands_on(before, node):
+            found[-1] = (*found[-1], node)
+        else:
+            found.append((node,))
+    return tuple(found)
+
+
+def _hands_on(before: Node | None, node: Again) -> bool:
+    """Whether a call is of the region that was called just before, on what that gave."""
+    if before is None or isinstance(before, Statement):
+        return False
+    if isinstance(before, Region) and not before.called:
+        return False
+    name = before.name if isinstance(before, Region) else before.region
+    single = isinstance(before.gives, Ref) and len(before.takes) == 1 and not before.kwargs
+    same = name == node.region and node.takes == (before.gives,) and not node.kwargs
+    return single and same and isinstance(node.gives, Ref)
+
+
+def walk(nodes: tuple[Node, ...]) -> Iterator[Node]:
+    """Every node, a region before what is in it."""
+    for node in nodes:
+        yield node
+        if isinstance(node, Region):
+            yield from walk(node.body)
+
+
+def _statements(nodes: tuple[Node, ...], region: str) -> Iterator[tuple[str, Statement]]:
+    for node in nodes:
+        if isinstance(node, Statement):
+            yield region, node
+        elif isinstance(node, Region):
+            yield from _statements(node.body, node.name)
+
+
+def leaves(tree: Tree) -> tuple[str, ...]:
+    """The names in a tree, in order: tuples by position, dicts in the order written."""
+    if isinstance(tree, Ref):
+        return (tree.name,)
+    if isinstance(tree, Literal):
+        return ()
+    parts = tree.values() if isinstance(tree, Mapping) else tree
+    return tuple(name for part in parts for name in leaves(part))
+
+
+def node_reads(node: Node) -> tuple[str, ...]:
+    """The names that a node reads from around it."""
+    if isinstance(node, Statement):
+        return node.names()
+    if isinstance(node, Region) and not node.called:
+        return node.captured()
+    given = leaves(node.takes) + leaves(node.kwargs)
+    return given + (node.captured() if isinstance(node, Region) else ())
+
+
+def node_makes(node: Node) -> tuple[str, ...]:
+    """The names that a node makes (or makes anew) for those after it."""
+    if isinstance(node, Statement):
+        return node.targets
+    if isinstance(node, Region) and not node.called:
+        return ()
+    return leaves(node.gives) + ((node.returned,) if node.returned else ())

@@ -1,0 +1,103 @@
+"""The functions that the pool calls in a worker process."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import importlib.metadata
+import inspect
+import os
+import platform
+import random
+import resource
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from conformance.drivers.modules import load_file
+from conformance.model.observation import Observation
+from conformance.model.program import Program
+
+_observers: dict[str, Any] = {}
+
+
+def start(
+    environment: Mapping[str, str],
+    memory_limit: int,
+    folder: str,
+    log: str | None,
+    path: Sequence[str] = (),
+) -> None:
+    """Prepare the process: its own folder, its limits, and what must be set before an import.
+
+    `memory_limit` is in bytes; `log` is a file that takes everything the framework prints; `path` are
+    the folders of somebody's own recompute.
+    """
+    os.environ.update(environment)
+    sys.path[:0] = path
+    os.chdir(folder)
+    random.seed(
+        0
+    )  # how many bytes its state has depends on its numbers, and that state may be counted
+    # What a framework writes to be removed at its end stays when the process is killed.
+    os.environ["TMPDIR"] = tempfile.tempdir = folder
+    resource.setrlimit(resource.RLIMIT_DATA, (memory_limit, memory_limit))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if log is not None:
+        target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(target, 1)
+        os.dup2(target, 2)
+        sys.stdout = os.fdopen(1, "w", buffering=1)
+        sys.stderr = os.fdopen(2, "w", buffering=1)
+
+
+def observer(adapter: str, name: str, variant: str) -> Any:
+    """The adapter's observer for a variant, made and warmed up on first use."""
+    if variant not in _observers:
+        module = load_file(Path(adapter) / "observe.py", f"conformance_adapter_{name}_observe")
+        made = module.Observer(variant)
+        made.warm_up()
+        _observers[variant] = made
+    return _observers[variant]
+
+
+def observe(adapter: str, program: Program) -> Observation:
+    """Observe one program. `adapter` is the adapter's folder."""
+    made = observer(adapter, program.adapter, program.variant)
+    # Observing collects often; what imports have left behind is not looked through each time.
+    gc.collect()
+    gc.freeze()
+    found: Observation = made.observe(program)
+    return found
+
+
+def parameters(function: str) -> list[str]:
+    """The names of the keywords that `package.module:function` takes; none where it does not say.
+
+    Raises whatever the import raises.
+    """
+    module, _, name = function.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    try:
+        signature = inspect.signature(found)
+    except (TypeError, ValueError):  # a function of C's
+        return []
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return [p.name for p in signature.parameters.values() if p.kind in named]
+
+
+def describe(adapter: str, name: str, variants: list[str], packages: list[str]) -> dict[str, str]:
+    """Versions of the framework's packages and of Python, after a real import and warm-up.
+
+    Raises whatever the framework's import raises.
+    """
+    versions = {"python": platform.python_version()}
+    for package in ["numpy", *packages]:
+        versions[package] = importlib.metadata.version(package)
+    for variant in variants:
+        observer(adapter, name, variant)
+    return versions

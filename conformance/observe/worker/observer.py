@@ -1,0 +1,573 @@
+"""How a program is observed: the part that all frameworks share.
+
+An adapter's `observe.py` has a class `Observer(conformance.observe.worker.observer.Observer)`. Each
+run of a program is made of separate passes, so that what watches one thing cannot disturb another:
+values first, with nothing attached; then executions and draws; then memory.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import random
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from types import FrameType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from conformance.drivers.modules import load_file
+from conformance.language.operations import RANDOM
+from conformance.model.observation import (
+    RESOLUTION,
+    Array,
+    Draw,
+    ErrorSeen,
+    Leaf,
+    Observation,
+    Phase,
+    RandomState,
+    Run,
+    Tree,
+)
+from conformance.model.program import Program, Site
+from conformance.observe.worker.random_state import SHARED, RandomStates, Reader
+from conformance.observe.worker.trace import Trace, executions
+
+#: Executions by statement and phase.
+Counts = Mapping[tuple[Site, Phase], int]
+BACKWARD_PROCEDURES = (
+    *("backward", "part", "per_output", "functional"),
+    *("second_backward", "second_order", "third_order", "train"),
+)
+
+
+class Observer(ABC):
+    """Observes programs of one framework; made once per worker process."""
+
+    #: For each check, in a few words, how this observer sees it.
+    methods: Mapping[str, str] = {
+        "executions": "Python line trace",
+        "randomness": "Python line trace",
+        "retained memory": "mallinfo2",
+        "release": "mallinfo2",
+    }
+
+    #: What follows a program's lines while executions are counted.
+    tracing: type[Trace] = Trace
+
+    #: Whether `held`, `peak` and `alive` tell of a program inside `counting`, too, so that one run is
+    #: read for both.
+    together = False
+
+    #: Runs that `retained` makes before the one that it reads, to fill the framework's caches.
+    rehearsals = 1
+
+    #: Bytes below which `held` does not tell what is kept: 0 where it counts the bytes of every tensor
+    #: and nothing else.
+    resolution = RESOLUTION
+
+    #: The framework's own functions that hand out its random state, as regions look them up.
+    state_readers: tuple[Reader, ...] = ()
+
+    #: Whether `held` counts such states, too: those that are tensors out of the framework's pool.
+    holds_states = False
+
+    def __init__(self, variant: str) -> None:
+        self.variant = variant
+        self.states = RandomStates((*SHARED, *self.state_readers), self.state_bytes)
+        self._good: Run | None = None
+        #: The peak that `retained` has come across, in bytes beyond its baseline.
+        self.highest: int | None = None
+        #: The random state that `retained` has come across.
+        self.random_state: RandomState | None = None
+
+    # -- what each framework says for itself -----------------------------------------------------
+
+    def warm_up(self) -> None:  # noqa: B027 (most frameworks need none)
+        """Run once before the first program, outside all limits of a case."""
+
+    @abstractmethod
+    def leaf(self, value: object) -> Leaf | None:
+        """The elements and dtype of a tensor of the framework; `None` for anything else."""
+
+    def generator(self) -> Array | None:
+        """A few numbers drawn now from the implicit generator; `None` where there is none."""
+        return None
+
+    def numbers(self, generator: object) -> Array | None:
+        """A few numbers drawn now from an explicit generator of the framework; `None` where its
+        state cannot be told, or where it has none (a key)."""
+        return None
+
+    def nbytes(self, value: object) -> int:
+        """Bytes that a tensor occupies; 0 for anything else."""
+        leaf = self.leaf(value)
+        return 0 if leaf is None else leaf.array.nbytes
+
+    def state_bytes(self, state: object) -> int:
+        """Bytes of a state that one of `state_readers` handed out; 0 where Python can tell."""
+        return self.nbytes(state)
+
+    def wait(self) -> None:  # noqa: B027 (most frameworks have done it when they return)
+        """Wait until the framework has done all that it has begun."""
+
+    def settle(self) -> None:
+        """Wait until the framework has done all that it has begun, and drop what nobody holds."""
+        self.wait()
+        gc.collect()
+
+    def held(self) -> int | None:
+        """Bytes allocated now. The default asks glibc, and so sees no pool that never gives back."""
+        return allocated_bytes()
+
+    def reset_peak(self) -> None:  # noqa: B027 (without a peak there is nothing to reset)
+        """Forget the peak: from now on `peak` tells of what comes."""
+
+    def peak(self) -> int | None:
+        """The most bytes allocated at any time since `reset_peak`; `None` where it cannot be told
+        exactly."""
+        return None
+
+    def alive(self) -> int | None:
+        """Tensors alive now; `None` where they cannot be counted."""
+        return None
+
+    def unobserved(self, program: Program) -> Mapping[str, str]:
+        """For each check that cannot be observed on this variant and program: why."""
+        return {}
+
+    # -- passes ----------------------------------------------------------------------------------
+
+    def observe(self, program: Program) -> Observation:
+        """The plain and the recomputed run of a program. An exception from here is the suite's fault."""
+        start = time.perf_counter()
+        module = load_program(program)
+        unobserved = dict(self.unobserved(program))
+        if not program.seeded:
+            self.unseed()
+        if program.then:  # before any error: a framework left in disorder would agree with itself
+            self._good = self.read(module.run(module.plain, **program.then))
+        plain = self.run(program, module, "plain", unobserved)
+        recomputed = self.run(program, module, "recomputed", unobserved)
+        seconds = time.perf_counter() - start
+        return Observation(plain, recomputed, self.methods, unobserved, seconds, self.resolution)
+
+    def run(
+        self, program: Program, module: ModuleType, path: str, unobserved: dict[str, str]
+    ) -> Run:
+        """One run, in passes. An exception of the program's ends it, as `Run.error`."""
+        forward: Callable[..., Any] = getattr(module, path)
+        run = self.values(program, module, forward)
+        if run.error is not None:
+            if program.then:
+                run = replace(run, good_run_after_error=self.good_run(program, module, forward))
+            if program.release and "release" not in unobserved:
+                again: Any = _Failing(module, self.raised)
+                held, alive = self.leftovers(program, again, forward)
+                run = replace(run, held=held, alive=alive)
+            return run
+        try:
+            return self.watched(program, module, forward, run, unobserved)
+        except Exception as error:
+            # A program that ran once may fail when it is run again. Whether it is at fault, or the
+            # observer, is told by running it once more with nothing attached.
+            self.raised(error)
+            alone = self.values(program, module, forward)
+            if alone.error is None:
+                raise
+            return alone
+
+    def watched(
+        self,
+        program: Program,
+        module: ModuleType,
+        forward: Callable[..., Any],
+        run: Run,
+        unobserved: Mapping[str, str],
+    ) -> Run:
+        """`run` with what the passes after the first see of the program, run again for each."""
+        counted = "executions" not in unobserved
+        kept = "retained memory" not in unobserved and program.procedure in BACKWARD_PROCEDURES
+        # What tells the draws copies them, and would be seen among the program's own tensors.
+        if counted and kept and self.together and not program.random:
+            meter = Meter(self)
+            with self.states.followed():
+                run = self.count(program, module, forward, run, meter)
+            run = replace(
+                run, retained=meter.retained, random_state=meter.random_state, peak=meter.highest
+            )
+        else:
+            if counted:
+                run = self.count(program, module, forward, run)
+            if kept:
+                self.highest = self.random_state = None
+                retained = self.retained(program, module, forward)
+                run = replace(
+                    run, retained=retained, random_state=self.random_state, peak=self.highest
+                )
+        if program.release and "release" not in unobserved:
+            held, alive = self.leftovers(program, module, forward)
+            run = replace(run, held=held, alive=alive)
+        return run
+
+    def values(self, program: Program, module: ModuleType, forward: Callable[..., Any]) -> Run:
+        """Outputs, losses, gradients, state and the generator's next numbers; nothing is attached."""
+        try:
+            result = module.run(forward)
+            run = self.read(result)
+        except Exception as error:
+            self.raised(error)
+            return Run(error=error_seen(error, program))
+        return replace(run, generators=self.standing(program, result))
+
+    def unseed(self) -> None:  # noqa: B027 (most frameworks go on drawing from where they are)
+        """Have the framework as if no program before had seeded it."""
+
+    def raised(self, error: Exception) -> None:  # noqa: B027 (most frameworks need nothing)
+        """Told of an exception that a program raised, and with it of what its frames hold, before both
+        are dropped."""
+
+    def standing(self, program: Program, result: Mapping[str, Any]) -> Mapping[str, Array]:
+        """Where each generator of the program stands, told by the numbers that it gives next."""
+        found: dict[str, Array | None] = {}
+        if "implicit" in program.sources:
+            found["implicit"] = self.generator()
+        if "numpy" in program.sources:
+            found["numpy"] = np.random.uniform(size=4)
+        if "python" in program.sources:
+            found["python"] = np.array([random.random() for _ in range(4)])
+        for name, generator in result.get("generators", {}).items():
+            own = isinstance(generator, np.random.Generator)
+            found[name] = generator.random(4) if own else self.numbers(generator)
+        return {name: numbers for name, numbers in found.items() if numbers is not None}
+
+    def read(self, result: Mapping[str, Any]) -> Run:
+        """What `run(forward)` of a program returned, as an observation."""
+        return Run(
+            outputs=self.to_tree(result["outputs"]),
+            losses=tuple(float(self._array(loss)) for loss in result.get("losses", ())),
+            gradients=self._arrays(result.get("gradients", {})),
+            again=self._arrays(result.get("again", {})),
+            parameters={k: self._array(v) for k, v in result.get("parameters", {}).items()},
+            state={k: self._array(v) for k, v in result.get("state", {}).items()},
+        )
+
+    def good_run(self, program: Program, module: ModuleType, forward: Callable[..., Any]) -> bool:
+        """Whether the program works after the error, with the changed inputs: it raises nothing and
+        computes what the plain program computed with them before any error."""
+        try:
+            run = self.read(module.run(forward, **dict(program.then or {})))
+        except Exception:
+            return False
+        return self._good is not None and computes_alike(run, self._good)
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """What has to be on while `held`, `peak` and `alive` are to tell of a program."""
+        yield
+
+    def count(
+        self,
+        program: Program,
+        module: ModuleType,
+        forward: Callable[..., Any],
+        run: Run,
+        meter: Meter | None = None,
+    ) -> Run:
+        """`run` with executions and draws, by following the program's lines.
+
+        A `meter` reads memory in the same run; it is given only where `together` says so.
+        """
+        draws: list[Draw] = []
+
+        def drawn(site: Site, phase: Phase, names: Mapping[str, Any]) -> None:
+            leaf = self.leaf(names.get(site.label)) if site.op in RANDOM else None
+            if leaf is not None:
+                draws.append(Draw(site.region, site.label, phase, np.array(leaf.array)))
+
+        follow = drawn if program.random else None
+        read = None if meter is None else meter.on_phase
+        trace = self.tracing(program, on_statement=follow, on_phase=read)
+        with trace.active(), self.counting(trace) as statements:
+            module.run(forward)
+            if meter is not None:
+                meter.finish()
+            self.settle()
+        found = executions(trace.entered, statements())
+        return replace(run, executions=found, draws=tuple(draws) if program.random else None)
+
+    @contextmanager
+    def counting(self, trace: Trace) -> Iterator[Callable[[], Counts]]:
+        """Count executions of statements inside the `with`; what it gives tells them afterwards.
+
+        The default counts the lines that ran to their end. A framework that can tell which
+        operations really reached a kernel overrides it.
+        """
+        yield lambda: trace.completed
+
+    def retained(
+        self, program: Program, module: ModuleType, forward: Callable[..., Any]
+    ) -> int | None:
+        """Bytes held when the first backward pass starts, beyond inputs, parameters and outputs.
+
+        The program runs `rehearsals` times before the run that is read. Leaves the peak since the
+        baseline in `highest`, and what is kept of random state in `random_state`. `Meter` says what is
+        read when.
+        """
+        with self.watching(), self.states.followed():
+            for _ in range(self.rehearsals + 1):
+                meter = Meter(self)
+                with Trace(program, on_phase=meter.on_phase).active():
+                    module.run(forward)
+                    meter.finish()
+                    self.settle()
+        self.highest, self.random_state = meter.highest, meter.random_state
+        return meter.retained
+
+    def leftovers(
+        self, program: Program, module: ModuleType, forward: Callable[..., Any]
+    ) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+        """Bytes held and tensors alive after each of `program.release` runs of the procedure, beyond
+        those before the first.
+
+        The garbage collector is off: what only it could free grows from run to run. Nothing traces.
+        With `program.keeps` the outputs of all runs are among what is held.
+        """
+        kept: list[Any] = []
+        held: list[int | None] = []
+        alive: list[int | None] = []
+        with self.watching():
+            self.settle()
+            bytes_before, before = self.held() or 0, self.alive() or 0
+            gc.disable()
+            try:
+                for _ in range(program.release):
+                    result = module.run(forward)
+                    if program.keeps and result is not None:
+                        kept.append(result["outputs"])
+                    del result
+                    self.wait()
+                    held.append(_beyond(bytes_before, self.held()))
+                    alive.append(_beyond(before, self.alive()))
+            finally:
+                gc.enable()
+                gc.collect()
+        return (
+            None if None in held else tuple(n for n in held if n is not None),
+            None if None in alive else tuple(n for n in alive if n is not None),
+        )
+
+    def frame_bytes(self, frame: FrameType) -> int:
+        """Bytes of the distinct tensors that the variables of a frame hold, containers included."""
+        seen: dict[int, int] = {}
+
+        def visit(value: object) -> None:
+            if isinstance(value, dict):
+                for part in value.values():
+                    visit(part)
+            elif isinstance(value, list | tuple):
+                for part in value:
+                    visit(part)
+            else:
+                seen[self.identity(value)] = self.nbytes(value)
+
+        for value in frame.f_locals.values():
+            visit(value)
+        return sum(seen.values())
+
+    def identity(self, value: object) -> int:
+        """What tells two tensors apart that do not share memory."""
+        return id(value)
+
+    # -- values ----------------------------------------------------------------------------------
+
+    def to_tree(self, value: object) -> Tree:
+        """An output as an observation: containers and non-tensors as they are."""
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        if isinstance(value, tuple):
+            return tuple(self.to_tree(part) for part in value)
+        if isinstance(value, list):
+            return [self.to_tree(part) for part in value]
+        if isinstance(value, dict):
+            return {str(key): self.to_tree(part) for key, part in value.items()}
+        leaf = self.leaf(value)
+        return leaf if leaf is not None else f"<{type(value).__name__}>"
+
+    def _arrays(self, values: Mapping[str, Any]) -> dict[str, Array | None]:
+        return {k: None if v is None else self._array(v) for k, v in values.items()}
+
+    def _array(self, value: Any) -> Array:
+        leaf = self.leaf(value)
+        return np.array(value if leaf is None else leaf.array)
+
+
+def _beyond(before: int, reading: int | None) -> int | None:
+    return None if reading is None else reading - before
+
+
+class Meter:
+    """Reads what is held when the first forward pass of a run starts and when the first backward pass
+    does.
+
+    The inputs are there at the first reading, and belong to the baseline. What the variables of `run`
+    hold (inputs, outputs, loss) is subtracted from both. `retained` and `highest`, the peak beyond
+    the baseline, are bytes, and `None` where the run was not read at both moments or the observer
+    cannot tell.
+    """
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self._before: _Reading | None = None
+        self._after: _Reading | None = None
+        self._peak: int | None = None
+
+    def on_phase(self, label: str, frame: FrameType) -> None:
+        """For `Trace`: called when a line starts a phase."""
+        if label == "forward" and self._before is None:
+            self._before = self._read(frame)
+            self._observer.reset_peak()
+        elif label == "backward" and self._after is None:
+            self._after = self._read(frame)
+
+    def finish(self) -> None:
+        """To be called when the run is over."""
+        self._peak = self._observer.peak()
+
+    @property
+    def retained(self) -> int | None:
+        """Bytes of tensors held when backward starts, beyond the baseline and the variables of `run`."""
+        if self._before is None or self._after is None:
+            return None
+        if self._before.held is None or self._after.held is None:
+            return None
+        held = self._after.held - self._before.held
+        return held - (self._after.variables - self._before.variables)
+
+    @property
+    def random_state(self) -> RandomState | None:
+        """What is kept of random state when backward starts, and was not there before."""
+        if self._before is None or self._after is None:
+            return None
+        before, after = self._before.states, self._after.states
+        return RandomState(after.nbytes - before.nbytes, after.copies - before.copies)
+
+    @property
+    def highest(self) -> int | None:
+        """The most bytes held at any time since the baseline, beyond it."""
+        if self.retained is None or self._before is None or self._before.held is None:
+            return None
+        return None if self._peak is None else self._peak - self._before.held
+
+    def _read(self, frame: FrameType) -> _Reading:
+        self._observer.settle()
+        states = self._observer.states.now()
+        held = self._observer.held()
+        if held is not None and self._observer.holds_states:
+            held -= states.nbytes
+        return _Reading(held, self._observer.frame_bytes(frame), states)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """Bytes of tensors held, those of them that the variables of `run` hold, and random state."""
+
+    held: int | None
+    variables: int
+    states: RandomState
+
+
+def told_apart(run: Run, other: Run) -> Run:
+    """A run without the statements that the other one does not tell apart: for compilers, which make
+    the work of one statement a part of another's."""
+    if run.executions is None or other.executions is None:
+        return run
+    shown = {(e.region, e.statement) for e in other.executions}
+    kept = tuple(e for e in run.executions if (e.region, e.statement) in shown)
+    return replace(run, executions=kept)
+
+
+def computes_alike(run: Run, control: Run) -> bool:
+    """Whether a run has the losses and gradients of its control, but for rounding."""
+    pairs = [(run.gradients.get(name), wanted) for name, wanted in control.gradients.items()]
+    pairs.append((np.array(run.losses), np.array(control.losses)))
+    for found, wanted in pairs:
+        if found is None or wanted is None:
+            if found is not wanted:
+                return False
+        elif found.shape != wanted.shape or not np.allclose(found, wanted, rtol=1e-3, atol=1e-5):
+            return False
+    return True
+
+
+def load_program(program: Program) -> ModuleType:
+    """The emitted program as a module; files beside it can be imported by it."""
+    import sys
+    from pathlib import Path
+
+    folder = str(Path(program.file).parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    name = "program_" + "".join(c if c.isalnum() else "_" for c in program.file)
+    sys.modules.pop(name, None)
+    return load_file(Path(program.file), name)
+
+
+def error_seen(error: BaseException, program: Program) -> ErrorSeen:
+    """An exception as an observation. The phase comes from the lines of the program it passed."""
+    phase: Any = "unknown"
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == program.file:
+            site = program.lines.get(trace.tb_lineno)
+            if site is not None and site.kind == "phase":
+                phase = site.label
+        trace = trace.tb_next
+    bases = tuple(base.__name__ for base in type(error).__mro__)
+    message = str(error)
+    return ErrorSeen(type(error).__name__, bases, message[:2000], phase)
+
+
+class _Failing:
+    """A program whose every run ends in an error that is expected. What only the garbage collector frees
+    is not counted: an exception and the frames that it came through refer to each other."""
+
+    def __init__(self, module: ModuleType, raised: Callable[[Exception], None]) -> None:
+        self._module, self._raised = module, raised
+
+    def run(self, forward: Callable[..., Any]) -> None:
+        """Run, and drop the error with all that it holds."""
+        try:
+            self._module.run(forward)
+        except Exception as error:
+            self._raised(error)
+        gc.collect()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
+
+
+class _Mallinfo2(ctypes.Structure):
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    ]
+
+
+def allocated_bytes() -> int | None:
+    """Bytes in use on the heap and in mapped blocks, as glibc's `mallinfo2` tells; `None` elsewhere."""
+    try:
+        mallinfo2 = ctypes.CDLL(None).mallinfo2
+    except (OSError, AttributeError):
+        return None
+    mallinfo2.restype = _Mallinfo2
+    info = mallinfo2()
+    return int(info.uordblks) + int(info.hblkhd)

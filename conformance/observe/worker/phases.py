@@ -1,0 +1,75 @@
+"""Being told when a phase of a program starts, at the full speed of Python.
+
+`sys.settrace` slows down all Python of a process, a framework's own above all. Where nothing but the
+start of a phase is of interest, `run` is compiled once more from the program's text, with a call
+before each line that starts one; all else that it uses is the program's own.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from types import CodeType, FrameType, FunctionType, ModuleType
+from typing import Any
+
+from conformance.model.program import Program
+
+#: What `run` calls, a name that no program has.
+_NAME = "__phase_starts__"
+
+
+@contextmanager
+def announced(
+    program: Program, module: ModuleType, on_phase: Callable[[str, FrameType], None]
+) -> Iterator[Callable[..., Any]]:
+    """The program's `run`, which calls `on_phase` with the label of each phase (`forward`, `backward`)
+    before the line that starts it, and with the frame of that line.
+    """
+    marked = _marked(program.file, program.text, frozenset(_starts(program)))
+    run = FunctionType(marked, vars(module), "run", module.run.__defaults__)
+    run.__kwdefaults__ = module.run.__kwdefaults__
+    setattr(module, _NAME, lambda label: on_phase(label, sys._getframe(1)))
+    try:
+        yield run
+    finally:
+        delattr(module, _NAME)
+
+
+def _starts(program: Program) -> Iterator[tuple[int, str]]:
+    for line, site in program.lines.items():
+        if site.kind == "phase":
+            yield line, site.label
+
+
+@lru_cache(maxsize=8)
+def _marked(file: str, text: str, starts: frozenset[tuple[int, str]]) -> CodeType:
+    """The code of `run`, with its calls."""
+    tree = _Marker(dict(starts)).visit(ast.parse(text, file))
+    code = compile(tree, file, "exec", dont_inherit=True)
+    found = [c for c in code.co_consts if isinstance(c, CodeType) and c.co_name == "run"]
+    return found[-1]
+
+
+class _Marker(ast.NodeTransformer):
+    def __init__(self, starts: dict[int, str]) -> None:
+        self._starts = starts
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        super().generic_visit(node)
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(node, name, None)
+            if isinstance(block, list):
+                setattr(node, name, [part for one in block for part in self._with_call(one)])
+        return node
+
+    def _with_call(self, statement: ast.stmt) -> list[ast.stmt]:
+        label = self._starts.get(statement.lineno)
+        if label is None or isinstance(statement, ast.FunctionDef):
+            return [statement]
+        called = ast.Call(ast.Name(_NAME, ast.Load()), [ast.Constant(label)], [])
+        call = ast.copy_location(ast.Expr(called), statement)
+        call.end_lineno, call.end_col_offset = statement.lineno, statement.col_offset
+        return [ast.fix_missing_locations(call), statement]

@@ -1,0 +1,46 @@
+"""Whether the tensors of a case fit the operations that they are given to: the reference evaluates it.
+
+The suite's own cases are held to it by its tests. Those of another folder are when they are chosen for a
+run, shown or written down, before any framework is started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from conformance.errors import CaseError, ConformanceError
+from conformance.language.operations import OPERATIONS
+from conformance.model.case import Case
+from conformance.oracle.expected import misfit
+from conformance.paths import find_places
+
+
+def check_shapes(cases: Iterable[Case]) -> None:
+    """Raise `CaseError` at the first statement whose arguments do not fit it, in any of the cases."""
+    for case in cases:
+        found = misfit(case)
+        if found is None:
+            continue
+        statement, shapes, reason = found
+        if statement is None:
+            raise CaseError(
+                f"what is differentiated is of shape {shapes[0]}, expected one number",
+                where=case.where,
+                hint="`sum(name)` or `mean(name)` of it is one",
+            )
+        given = " and ".join(map(str, shapes)) or "what it is given"
+        operation = OPERATIONS[statement.op]
+        raise CaseError(
+            f"{statement.op} does not fit {given}: {reason}",
+            where=statement.where,
+            hint=f"{operation.signature()} gives: {operation.shape}",
+        )
+
+
+def is_own(folder: Path) -> bool:
+    """Whether a folder of cases is the suite's own."""
+    try:
+        return folder.resolve() == find_places().cases.resolve()
+    except ConformanceError:  # an installation without cases of its own
+        return False

@@ -1,0 +1,282 @@
+"""Running one adapter: what a variant does not support, what was observed, and how it is judged.
+
+The framework runs in the adapter's worker process alone. Expectations come from the reference here,
+in the process that judges, and never go to the worker.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
+
+from conformance.drivers.adapter import Adapter, Variant
+from conformance.emit.programs import EmitFailure, Key, program_path, write_programs
+from conformance.judge.checks import applicable, judge
+from conformance.judge.known import Entry
+from conformance.language.capabilities import CAPABILITIES, required_by
+from conformance.model.case import Case
+from conformance.model.observation import Draw, Expected, Observation
+from conformance.model.program import Program
+from conformance.model.verdict import Level, Status, Verdict
+from conformance.observe.pool import Broken, Crashed, Finished, Pool, TimedOut
+from conformance.oracle import expected as oracle
+from conformance.paths import Places
+from conformance.results import STAGES, Result
+from conformance.results.triage import notes
+
+#: The check that says how a run ended; every case has it.
+ERROR = "error"
+#: The checks of numbers, which nothing excuses.
+NUMBERS = ("value", "gradient")
+Expect = Callable[[Sequence[Draw] | None], Expected]
+
+
+def checks_of(case: Case) -> tuple[str, ...]:
+    """The checks of a case: `error` first, then those that apply, in the order of the suite."""
+    return (ERROR, *(name for name in applicable(case) if name != ERROR))
+
+
+def lacking(case: Case, variant: Variant) -> Verdict | None:
+    """The verdict on a case that the variant has no way to express; `None` where it has."""
+    lacked = sorted(required_by(case) & set(variant.model.lacks))
+    only = variant.model.only
+    if not lacked and only is not None and only.leaves_out(case.id):
+        message = f"{variant.id} is not run on this case: {only.why}"
+        return _ended(Status.UNSUPPORTED, message)
+    if not lacked:
+        return None
+    reasons = "; ".join(f"{word} ({variant.model.lacks[word]})" for word in lacked)
+    meanings = "; ".join(f"{word}: {CAPABILITIES[word]}" for word in lacked)
+    return _ended(Status.UNSUPPORTED, f"{variant.id} lacks {reasons}", expected=meanings)
+
+
+def refused(case: Case, variant: Variant, observation: Observation) -> Verdict | None:
+    """The verdict on a case that the variant refused with the error that it declares for that."""
+    error = observation.recomputed.error
+    if error is None:
+        return None
+    for word in sorted(required_by(case) & set(variant.model.refuses)):
+        refusal = variant.model.refuses[word]
+        if refusal.raises in (error.type, *error.bases) and refusal.match in error.message:
+            return _ended(
+                Status.UNSUPPORTED,
+                f"{variant.id} refuses {word}: {error.type}: {error.message}",
+                expected=f"{word}: {CAPABILITIES[word]}",
+                observed=f"{error.type} in {error.phase}",
+            )
+    return None
+
+
+def stopped(outcome: Crashed | TimedOut | Broken) -> Verdict:
+    """The verdict on a worker that did not come back with an observation."""
+    match outcome:
+        case Crashed(how, log):
+            return _ended(Status.CRASHED, f"the process died of {how}", observed=log)
+        case TimedOut(seconds):
+            return _ended(Status.TIMEOUT, f"no answer within {seconds:g} s")
+        case Broken(message, text):
+            return _ended(Status.BROKEN, f"the adapter's observer failed: {message}", observed=text)
+
+
+def verdicts_on(
+    case: Case, variant: Variant, expect: Expect, observation: Observation
+) -> tuple[Verdict, ...]:
+    """The verdicts on an observation: refusals and broken controls first, then the checks."""
+    refusal = refused(case, variant, observation)
+    if refusal is not None:
+        return (refusal,)
+    error = observation.plain.error
+    if error is not None and case.error is None and not case.as_plain:
+        return (
+            _ended(
+                Status.BROKEN,
+                f"the plain program raised {error.type}: {error.message}",
+                expected="no error: nothing is recomputed in the plain program",
+                observed=f"{error.type} in {error.phase}",
+            ),
+        )
+    try:
+        verdicts = judge(case, variant, expect, observation)
+    except Exception as raised:
+        line = "".join(traceback.format_exception_only(raised)).strip()
+        message = f"judging failed: {line}"
+        return (_ended(Status.BROKEN, message, observed=traceback.format_exc()),)
+    return complete(case, tuple(_recorded(case, verdict) for verdict in verdicts))
+
+
+def _recorded(case: Case, verdict: Verdict) -> Verdict:
+    """A verdict on a case in which implementations legitimately differ: nothing fails there but numbers
+    that are wrong without an error."""
+    if not case.differs or verdict.status not in (Status.FAIL, Status.WARN):
+        return verdict
+    if verdict.check in NUMBERS:
+        return verdict
+    return replace(verdict, status=Status.REPORT, level=Level.REPORT)
+
+
+def complete(case: Case, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
+    """The verdicts, and a `broken` one for every check that owes its verdict or was not announced.
+
+    A run that did not finish has one verdict, of the check `error`, that is not a pass.
+    """
+    named = {verdict.check for verdict in verdicts}
+    unfinished = named == {ERROR} and all(v.status is not Status.PASS for v in verdicts)
+    owed = [name for name in checks_of(case) if name not in named and name != ERROR]
+    missing = [] if unfinished else owed
+    strange = sorted(named - set(checks_of(case)))
+    added = [
+        _ended(Status.BROKEN, f"the check {name} gave no verdict", check=name) for name in missing
+    ]
+    if strange:
+        message = f"verdicts of checks that do not apply to this case: {', '.join(strange)}"
+        added.append(_ended(Status.BROKEN, message))
+    if ERROR not in named and not strange:
+        message = "the run came to its end"
+        added.append(Verdict(ERROR, Status.PASS, Level.MUST, message))
+    return (*verdicts, *added)
+
+
+def _ended(
+    status: Status, message: str, *, expected: str = "", observed: str = "", check: str = ERROR
+) -> Verdict:
+    return Verdict(check, status, Level.MUST, message, expected, observed)
+
+
+@dataclass
+class Stopwatch:
+    """Seconds per stage of a run (`conformance.results.STAGES`)."""
+
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the time spent inside the `with` to a stage."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] += time.perf_counter() - start
+
+
+class Runner:
+    """Runs cases on the variants of one adapter, one after the other.
+
+    `log` takes what the framework prints. `close` stops the worker process. A `pool` of processes that
+    several runners share is given, and closed by who made it.
+    """
+
+    def __init__(
+        self,
+        adapter: Adapter,
+        places: Places,
+        log: Path,
+        known: Sequence[Entry] = (),
+        pool: Pool | None = None,
+    ) -> None:
+        self.adapter, self.places, self.known = adapter, places, known
+        self.pool = pool or Pool(adapter, log)
+        self.watch = Stopwatch()
+        #: Programs that are written and have not run yet.
+        self._programs: dict[Key, Program | EmitFailure] = {}
+        #: The case that each file of a program is of.
+        self._files: dict[Path, str] = {}
+
+    def start(self, variants: Sequence[Variant]) -> Mapping[str, str]:
+        """Import the framework, and somebody's own recompute, and warm up. Returns versions; raises
+        `BrokenAdapterError`."""
+        with self.watch.stage("import"):
+            found = self.pool.describe([variant.name for variant in variants])
+            if self.adapter.implementation is not None and variants:
+                self.pool.parameters(variants[0].name, self.adapter.implementation.function)
+        return found
+
+    def emit(self, pairs: Sequence[tuple[Case, Variant]]) -> None:
+        """Write the programs of these cases and variants, those that a variant can express."""
+        wanted = [(c, v) for c, v in pairs if lacking(c, v) is None]
+        with self.watch.stage("emitting"):
+            written = write_programs(self.adapter, wanted, self.places.reports, self._files)
+        self._programs.update(written)
+
+    def unwritten(self, case: Case, variant: Variant) -> bool:
+        """Whether a case needs a program on a variant, and has none that waits to be run."""
+        return (case.id, variant.id) not in self._programs and lacking(case, variant) is None
+
+    def run(self, case: Case, variant: Variant) -> Result:
+        """One case on one variant. Raises nothing: what goes wrong is a verdict."""
+        unsupported = lacking(case, variant)
+        if unsupported is not None:
+            return self._result(case, variant, (unsupported,))
+        with self.watch.stage("judging"):
+            contradicted = self._contradicted(case)
+        if contradicted is not None:
+            return self._result(case, variant, (contradicted,))
+        if (case.id, variant.id) not in self._programs:
+            self.emit([(case, variant)])
+        program = self._programs.pop((case.id, variant.id))
+        if isinstance(program, EmitFailure):
+            message = f"the adapter cannot write the program: {program.message}"
+            verdict = _ended(Status.BROKEN, message, observed=program.traceback)
+            return self._result(case, variant, (verdict,))
+        path = str(program_path(case.id, variant.id))
+        with self.watch.stage("import"):
+            unready = self.pool.ready(variant.name)
+        with self.watch.stage("observing"):
+            outcome = unready or self.pool.observe(program)
+        if not isinstance(outcome, Finished):
+            return self._result(case, variant, (stopped(outcome),), program=path)
+        used: list[Expected] = []
+
+        def expect(draws: Sequence[Draw] | None) -> Expected:
+            used.append(self._expected(case, variant, draws))
+            return used[-1]
+
+        with self.watch.stage("judging"):
+            verdicts = verdicts_on(case, variant, expect, outcome.observation)
+        expected = used[-1] if used else None
+        return self._result(case, variant, verdicts, outcome.observation, expected, path)
+
+    def close(self) -> None:
+        """Stop the worker process."""
+        self.pool.close()
+
+    @cached_property
+    def _threads(self) -> Any:
+        """The libraries that have threads, looked up once."""
+        return ThreadpoolController()
+
+    def _contradicted(self, case: Case) -> Verdict | None:
+        """The verdict on a case that quotes numbers which the reference does not come to."""
+        if not case.printed_gradients and not case.printed_executions:
+            return None
+        found = oracle.check_printed(case, oracle.expect(case, "whole"))
+        if not found:
+            return None
+        return _ended(
+            Status.BROKEN, f"the case quotes what the reference contradicts: {'; '.join(found)}"
+        )
+
+    def _expected(self, case: Case, variant: Variant, draws: Sequence[Draw] | None) -> Expected:
+        model = variant.model
+        # The arrays are small: threads of BLAS would only wait for each other, and for the worker.
+        with self._threads.limit(limits=1, user_api="blas"):
+            return oracle.expect(case, model.discipline, residuals=model.saves, draws=draws)
+
+    def _result(
+        self,
+        case: Case,
+        variant: Variant,
+        verdicts: tuple[Verdict, ...],
+        observation: Observation | None = None,
+        expected: Expected | None = None,
+        program: str = "",
+    ) -> Result:
+        bare = Result(case.id, variant.id, verdicts, observation, expected, program)
+        return replace(bare, known=notes(self.known, bare))

@@ -1,0 +1,125 @@
+"""What a run is asked for: cases, adapters with their variants, what is known to deviate, and the
+smoke selection."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from conformance.drivers.adapter import Adapter, Variant, find_adapter
+from conformance.drivers.implementation import Described, adapt
+from conformance.errors import AdapterError, ConformanceError, nearest
+from conformance.judge.known import Entry, read
+from conformance.language.load import load_folder
+from conformance.model.case import Case
+from conformance.oracle.shapes import check_shapes, is_own
+from conformance.paths import Places, find_places
+from conformance.run import smoke
+from conformance.run.shards import Pair, Shard
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """An adapter with those of its variants that run; `smoke` are the pairs of its smoke selection."""
+
+    adapter: Adapter
+    variants: tuple[Variant, ...]
+    known: tuple[Entry, ...]
+    smoke: frozenset[Pair] = frozenset()
+
+    @property
+    def whole(self) -> bool:
+        """Whether no variant is left out."""
+        return self.variants == self.adapter.variants
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The cases of a folder, the adapters that they run on, and which part of that runs here."""
+
+    places: Places
+    cases: tuple[Case, ...]
+    chosen: tuple[Chosen, ...]
+    shard: Shard | None = None
+
+
+def select(
+    adapters: Sequence[str],
+    variants: Sequence[str],
+    places: Places,
+    described: Described | None = None,
+    known: Path | None = None,
+    *,
+    with_smoke: bool = False,
+) -> Selection:
+    """Read what a run needs. A variant is named alone or with its adapter (`torch/reentrant`);
+    `described` is somebody's own recompute, to be put in the place of one adapter's, and `known` a
+    list of known deviations that takes the place of one adapter's. Smoke selections are read if asked
+    for `with_smoke`, and then every adapter must have one.
+
+    Raises `ConformanceError` for anything that does not exist or is malformed.
+    """
+    found = [find_adapter(name, places.adapters) for name in dict.fromkeys(adapters)]
+    if described is not None:
+        if len(found) != 1:
+            raise AdapterError("an implementation needs one adapter to run in, and no more")
+        found = [adapt(found[0], described)]
+    if known is not None:
+        if len(found) != 1:
+            raise AdapterError("a list of known deviations is one adapter's, and no more")
+        if not known.is_file():
+            raise AdapterError("no such file of known deviations", where=known)
+        found = [replace(found[0], deviations=known)]
+    names = [adapter.name for adapter in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise AdapterError(f"two adapters are named {name!r}", where=places.adapters)
+    every = [variant for adapter in found for variant in adapter.variants]
+    for wanted in variants:
+        if not any(_named(variant, wanted) for variant in every):
+            hint = nearest(wanted, [v.id if "/" in wanted else v.name for v in every])
+            raise AdapterError(f"no variant {wanted!r} in {', '.join(names)}", hint=hint)
+    cases = load_folder(places.cases)
+    if not is_own(places.cases):
+        check_shapes(cases)
+    chosen = tuple(
+        Chosen(
+            adapter,
+            tuple(
+                v for v in adapter.variants if not variants or any(_named(v, w) for w in variants)
+            ),
+            read(adapter.known),
+            _smoke(adapter, cases) if with_smoke else frozenset(),
+        )
+        for adapter in found
+    )
+    return Selection(places, cases, chosen)
+
+
+def _smoke(adapter: Adapter, cases: Sequence[Case]) -> frozenset[Pair]:
+    found = smoke.find(adapter)
+    found.validate(adapter, cases)
+    return frozenset(found.pairs(adapter))
+
+
+def unused(
+    known: Sequence[Entry], covered: Collection[int], cases: Sequence[Case], places: Places
+) -> tuple[Entry, ...]:
+    """The known deviations that explain nothing in a whole run of these cases.
+
+    `covered` are the places in their list of those that speak of a result. Those of the suite's own
+    cases are left out where others were run in their place.
+    """
+    try:
+        folder = find_places(adapters=places.adapters).cases
+        own = () if folder == places.cases else load_folder(folder)
+    except ConformanceError:  # an installation without cases of its own
+        own = ()
+    absent = {case.id for case in own} - {case.id for case in cases}
+    found = [entry for place, entry in enumerate(known) if place not in covered]
+    return tuple(entry for entry in found if not any(entry.speaks_of(c) for c in absent))
+
+
+def _named(variant: Variant, word: str) -> bool:
+    return word in (variant.name, variant.id)

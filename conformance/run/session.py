@@ -1,0 +1,504 @@
+"""A run as a pytest session: an item for every case, variant and check.
+
+All checks of a case on a variant are judged from one observation, made when the first of its items
+runs. Each finished result is encoded and spooled; the process that the user started puts the results
+together in `<reports>/<adapter>.jsonl` at the end, the same with and without pytest-xdist.
+"""
+
+from __future__ import annotations
+
+import itertools
+import platform
+import warnings
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from _pytest._code.code import ReprFileLocation, TerminalRepr
+from _pytest._io import TerminalWriter
+from _pytest.junitxml import xml_key
+from _pytest.terminal import TerminalReporter
+
+from conformance import __version__
+from conformance.drivers.adapter import Variant
+from conformance.errors import BrokenAdapterError
+from conformance.judge.known import Entry
+from conformance.judge.triage import Triage, Triaged, triage
+from conformance.model.case import Case
+from conformance.model.verdict import Status, Verdict
+from conformance.results import SMOKE, STAGES, Header, Result, bind, cases_hash, recorded, remove
+from conformance.results.spool import Spool
+from conformance.run.runner import ERROR, Runner, checks_of
+from conformance.run.selection import Chosen, Selection, unused
+from conformance.run.shards import PATTERN, Pair, jobs, split
+from conformance.run.summary import AdapterRun, Tally, print_summary
+
+#: How many programs are written together, first and at most.
+_FIRST_BATCH, _LARGEST_BATCH = 4, 64
+#: Exit status of a run in which an adapter could not be started.
+BROKEN_ADAPTER = 3
+
+
+class ConformanceWarning(UserWarning):
+    """A SHOULD that does not hold."""
+
+
+class UnexpectedError(Exception):
+    """Carries verdicts from an item's run to its report."""
+
+    def __init__(self, found: Sequence[Triaged], program: Path | None) -> None:
+        self.found, self.program = tuple(found), program
+        super().__init__("; ".join(item.verdict.message for item in found))
+
+
+class Suite:
+    """The hooks of a run, in the process that the user started and in xdist's workers alike."""
+
+    def __init__(self, config: pytest.Config, selection: Selection) -> None:
+        self.config, self.selection = config, selection
+        self.given: dict[str, Any] | None = getattr(config, "workerinput", None)
+        self.started = datetime.now(UTC).isoformat(timespec="seconds")
+        self.broken: dict[str, BrokenAdapterError] = {}
+        self.versions: dict[str, dict[str, str]] = {}
+        self.seconds = {c.adapter.name: dict.fromkeys(STAGES, 0.0) for c in selection.chosen}
+        self.runs: list[AdapterRun] = []
+        self.spool: Spool | None = None
+        self.shard = selection.shard
+        #: Of each adapter, what was selected before this shard of it was taken.
+        self.selected: dict[str, set[Pair]] = {}
+        self.runners = {c.adapter.name: self._runner(c) for c in selection.chosen}
+        self._by_file: dict[Path, list[Case]] = {}
+        for file, cases in itertools.groupby(selection.cases, lambda case: case.where.file):
+            self._by_file.setdefault(Path(file).resolve(), []).extend(cases)
+        self._checks: dict[tuple[str, str], set[str]] = {}
+        self._numbers: dict[tuple[str, str], int] = {}
+        self._results: dict[tuple[str, str], Result] = {}
+        self._left: dict[tuple[str, str], set[str]] = {}
+        self._pairs: dict[str, list[tuple[Case, Variant]]] = {}
+        #: Where a pair stands in the list of its adapter.
+        self._places: dict[tuple[str, str], int] = {}
+        #: By adapter: for how many pairs programs are written next.
+        self._batches: dict[str, int] = {}
+
+    # -- start ---------------------------------------------------------------------------------
+
+    def pytest_sessionstart(self) -> None:
+        """Start every adapter once, before anything is judged."""
+        if self.given is not None:
+            self.spool = Spool(Path(self.given["conformance_spool"]))
+            return
+        if self.config.option.collectonly:
+            return
+        reports = self.selection.places.reports
+        self.spool = Spool.make(reports)
+        for chosen in self.selection.chosen:
+            name = chosen.adapter.name
+            self._clear(name)
+            try:
+                # A shard may need few of the variants; each is warmed up before its first program.
+                first = chosen.variants[:1] if self.shard else chosen.variants
+                found = self.runners[name].start(first)
+                self.versions[name] = {**found, "platform": platform.platform()}
+            except BrokenAdapterError as error:
+                self.broken[name] = error
+                self.runners[name].close()
+            if self.config.pluginmanager.hasplugin("dsession"):
+                self.runners[name].close()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Tell an xdist worker where to spool, and which adapters do not start."""
+        assert self.spool is not None
+        node.workerinput["conformance_spool"] = str(self.spool.folder)
+        node.workerinput["conformance_broken"] = list(self.broken)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
+        """Keep all checks of one case and variant on one worker: they share an observation."""
+        from xdist.scheduler.loadscope import LoadScopeScheduling
+
+        class Grouped(LoadScopeScheduling):  # type: ignore[misc]
+            def _split_scope(self, nodeid: str) -> str:
+                return nodeid.rpartition("] ")[0] or nodeid
+
+        return None if config.getoption("dist") == "each" else Grouped(config, log)
+
+    # -- collection ----------------------------------------------------------------------------
+
+    def pytest_collect_file(
+        self, file_path: Path, parent: pytest.Collector
+    ) -> pytest.Collector | None:
+        """Case files, and no others."""
+        if file_path.suffix != ".yaml" or self.selection.places.cases not in file_path.parents:
+            return None
+        file: CaseFile = CaseFile.from_parent(parent, path=file_path, suite=self)
+        return file
+
+    def items(self, file: CaseFile) -> Iterator[CheckItem]:
+        """The items of a file: by case, then variant, then check."""
+        broken = self.broken if self.given is None else self.given["conformance_broken"]
+        for case in self._by_file.get(file.path.resolve(), ()):
+            for chosen in self.selection.chosen:
+                if chosen.adapter.name in broken:
+                    continue
+                for variant in chosen.variants:
+                    smoke = (case.id, variant.id) in chosen.smoke
+                    if self.config.option.smoke and not smoke:
+                        continue
+                    for check in checks_of(case):
+                        name = f"{case.id}[{variant.id}] {check}"
+                        # Given whole: pytest would not recognise an id in which words follow the
+                        # bracket, once it has been written to a file (`--lf`) and read again.
+                        nodeid = f"{file.nodeid}::{name}"
+                        item = CheckItem.from_parent(
+                            file,
+                            name=name,
+                            nodeid=nodeid,
+                            suite=self,
+                            case=case,
+                            variant=variant,
+                            check=check,
+                        )
+                        if smoke:
+                            item.add_marker("smoke")
+                        yield item
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        """Leave this machine its shard of what everything else has left."""
+        if self.shard is None:
+            return
+        found = {item.pair: item for item in items if isinstance(item, CheckItem)}
+        mine: set[Pair] = set()
+        for chosen in self.selection.chosen:
+            adapter = chosen.adapter
+            own = {p: item for p, item in found.items() if item.variant.adapter == adapter.name}
+            listed = jobs(
+                adapter,
+                recorded.read(adapter.folder),
+                [(item.case, item.variant) for item in own.values()],
+            )
+            self.selected[adapter.name] = set(own)
+            mine |= split(listed, self.shard.of)[self.shard.number - 1]
+        config.hook.pytest_deselected(items=[i for i in items if not _among(i, mine)])
+        items[:] = [item for item in items if _among(item, mine)]
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Note what is left to run after all deselection."""
+        for item in session.items:
+            if isinstance(item, CheckItem):
+                pair = item.pair
+                self._checks.setdefault(pair, set()).add(item.check)
+                if pair not in self._numbers:
+                    self._numbers[pair] = len(self._numbers)
+                    listed = self._pairs.setdefault(item.variant.adapter, [])
+                    self._places[pair] = len(listed)
+                    listed.append((item.case, item.variant))
+
+    # -- running -------------------------------------------------------------------------------
+
+    def result(self, case: Case, variant: Variant) -> Result:
+        """The result of a case on a variant, with the verdicts that were asked for."""
+        pair = (case.id, variant.id)
+        if pair not in self._results:
+            runner = self.runners[variant.adapter]
+            if runner.unwritten(case, variant):
+                batch = self._batch(variant.adapter, pair)
+                runner.emit([one for one in batch if runner.unwritten(*one)])
+            found = runner.run(case, variant)
+            asked = self._checks[pair]
+            verdicts = tuple(v for v in found.verdicts if v.check in asked or _stops(found, v))
+            found = replace(found, verdicts=verdicts)
+            assert self.spool is not None
+            tally = Tally.of(found, self.known(variant))
+            self.spool.put(variant.adapter, self._numbers[pair], found, msgspec.json.encode(tally))
+            # Arrays are on disk now; what items need are the verdicts.
+            self._results[pair] = replace(found, observation=None, expected=None)
+        return self._results[pair]
+
+    def judged(self, case: Case, variant: Variant, check: str) -> None:
+        """Forget the result of a case on a variant when its last item has run."""
+        pair = (case.id, variant.id)
+        left = self._left.setdefault(pair, set(self._checks[pair]))
+        left.discard(check)
+        if not left:
+            self._results.pop(pair, None)
+            del self._left[pair]
+
+    def _batch(self, adapter: str, pair: tuple[str, str]) -> Sequence[tuple[Case, Variant]]:
+        """A pair and those that come after it, whose programs are formatted together: a few at first,
+        so that the first verdict does not wait for all programs."""
+        listed, place = self._pairs[adapter], self._places[pair]
+        size = self._batches.get(adapter, _FIRST_BATCH)
+        self._batches[adapter] = min(2 * size, _LARGEST_BATCH)
+        return listed[place : place + size]
+
+    def asked(self, case: Case, variant: Variant, check: str) -> bool:
+        """Whether a check of a case on a variant has an item in this run."""
+        return check in self._checks[case.id, variant.id]
+
+    def known(self, variant: Variant) -> tuple[Entry, ...]:
+        """The known deviations of a variant's adapter."""
+        return next(c.known for c in self.selection.chosen if c.adapter.name == variant.adapter)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Give JUnit the item's name as it is: pytest adds a bracket to one with words after it."""
+        xml = self.config.stash.get(xml_key, None)
+        if xml is not None and "::" in report.nodeid:
+            xml.node_reporter(report).add_attribute("name", report.nodeid.partition("::")[2])
+
+    # -- end -----------------------------------------------------------------------------------
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        """Add an xdist worker's seconds to the run's."""
+        output = getattr(node, "workeroutput", None) or {}
+        for name, seconds in output.get("conformance_seconds", {}).items():
+            self._add(name, seconds)
+        for name, pairs in output.get("conformance_selected", {}).items():
+            self.selected[name] = {(case, variant) for case, variant in pairs}
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Stop the workers; merge what was spooled into one results file per adapter."""
+        for name, runner in self.runners.items():
+            runner.close()
+            self._add(name, runner.watch.seconds)
+        if self.given is not None:
+            output = self.config.workeroutput  # type: ignore[attr-defined]
+            output["conformance_seconds"] = self.seconds
+            output["conformance_selected"] = {n: sorted(p) for n, p in self.selected.items()}
+            if self.spool is not None:
+                self.spool.close()
+            return
+        if self.spool is None:
+            return
+        for chosen in self.selection.chosen:
+            self.runs.append(self._merge(chosen))
+        self.spool.remove()
+        if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and any(self.selected.values()):
+            session.exitstatus = pytest.ExitCode.OK  # more shards than there is to do
+        if any(run.stale for run in self.runs) and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if self.broken:
+            session.exitstatus = BROKEN_ADAPTER
+
+    def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
+        """A table of statuses, then what was unexpected."""
+        if any(run.results or run.broken for run in self.runs):
+            terminalreporter.section("conformance")
+            print_summary(self.runs, terminalreporter)
+
+    def _merge(self, chosen: Chosen) -> AdapterRun:
+        assert self.spool is not None
+        name = chosen.adapter.name
+        places, cases = self.selection.places, self.selection.cases
+        selected = self.selected.get(name, set())
+        file = places.reports / f"{self._stem(name)}.jsonl"
+        run = AdapterRun(name, tuple(v.id for v in chosen.variants), file)
+        if name in self.broken:
+            return replace(run, broken=str(self.broken[name]))
+        results = self.spool.results(name)
+        for note in results.notes:
+            run.add(msgspec.json.decode(note, type=Tally))
+        if not run.results and not selected:
+            return run
+        whole = (len(selected) or run.results) == len(cases) * len(chosen.variants)
+        ran = {case for case, _ in selected} or run.cases
+        header = Header(
+            suite=__version__,
+            adapter=name,
+            variants=run.variants,
+            disciplines={v.id: v.model.discipline for v in chosen.variants},
+            accuracy={v.id: v.model.accuracy for v in chosen.variants if v.model.accuracy},
+            versions=self.versions[name],
+            cases=cases_hash(cases),
+            selection=self._selection(len(ran), whole),
+            shard=str(self.shard or ""),
+            selected=len(selected),
+            started=self.started,
+            implementation=own.function if (own := chosen.adapter.implementation) else "",
+        )
+        bind(file, header, results, replace(run.footer, seconds=self.seconds[name]))
+        # Of a shard, whether an entry explains nothing is for the merge to say.
+        if self._full(whole, chosen) and not self.shard:
+            run.stale = unused(chosen.known, run.covered, cases, places)
+        return run
+
+    def _selection(self, ran: int, whole: bool) -> str:
+        options = self.config.option
+        words = [SMOKE] if options.smoke else []
+        words += [f"-k {options.keyword}"] if options.keyword else []
+        words += ["-m " + options.markexpr] if options.markexpr else []
+        words += ["--last-failed"] if getattr(options, "lf", False) else []
+        if not whole:
+            words.append(f"{ran} of {len(self.selection.cases)} cases")
+        return ", ".join(words)
+
+    def _full(self, whole: bool, chosen: Chosen) -> bool:
+        """Whether every check of every case and variant was run."""
+        return whole and chosen.whole and not self._selection(0, whole)
+
+    def _add(self, name: str, seconds: dict[str, float]) -> None:
+        for stage, value in seconds.items():
+            self.seconds[name][stage] += value
+
+    def _runner(self, chosen: Chosen) -> Runner:
+        worker = "" if self.given is None else f".{self.given['workerid']}"
+        name = f"{self._stem(chosen.adapter.name)}{worker}.log"
+        log = self.selection.places.reports / "logs" / name
+        return Runner(chosen.adapter, self.selection.places, log, chosen.known)
+
+    def _clear(self, name: str) -> None:
+        """Take away what an earlier run of an adapter left: it must not pass for this one's.
+
+        A shard leaves the other shards alone, and what they were merged into once.
+        """
+        reports = self.selection.places.reports
+        logs, stem = reports / "logs", self._stem(name)
+        lines = [reports / f"{stem}.jsonl"]
+        texts = [logs / f"{stem}.log", *logs.glob(f"{stem}.gw*.log")]
+        if not self.shard:
+            lines += reports.glob(f"{name}{PATTERN}.jsonl")
+            texts += logs.glob(f"{name}{PATTERN}.log")
+        for file in lines:
+            remove(file)
+        for file in texts:
+            file.unlink(missing_ok=True)
+
+    def _stem(self, name: str) -> str:
+        """What the files of this run of an adapter are named, without what follows a dot."""
+        return self.shard.stem(name) if self.shard else name
+
+
+class CaseFile(pytest.File):
+    """A case file."""
+
+    def __init__(self, *, suite: Suite, **rest: Any) -> None:
+        super().__init__(**rest)
+        self.suite = suite
+
+    def collect(self) -> Iterable[CheckItem]:
+        """The file's items."""
+        return self.suite.items(self)
+
+
+class CheckItem(pytest.Item):
+    """One check of one case on one variant."""
+
+    def __init__(
+        self, *, suite: Suite, case: Case, variant: Variant, check: str, **rest: Any
+    ) -> None:
+        super().__init__(**rest)
+        self.suite, self.case, self.variant, self.check = suite, case, variant, check
+
+    @property
+    def pair(self) -> Pair:
+        """The case and the variant, by their ids."""
+        return self.case.id, self.variant.id
+
+    def runtest(self) -> None:
+        """Judge. A known deviation is an expected failure; a missing feature is a skip."""
+        try:
+            self._judge(self.suite.result(self.case, self.variant))
+        finally:
+            self.suite.judged(self.case, self.variant, self.check)
+
+    def _judge(self, result: Result) -> None:
+        verdicts = [v for v in result.verdicts if v.check == self.check]
+        if not verdicts:
+            stop = next(v for v in result.verdicts if _stops(result, v))
+            if self.suite.asked(self.case, self.variant, ERROR):
+                seen = f"{self.case.id}[{self.variant.id}] {ERROR}"
+                pytest.skip(f"not judged ({stop.status}): see {seen}")
+            verdicts = [stop]
+        program = self.suite.selection.places.reports / result.program if result.program else None
+        found = triage(self.suite.known(self.variant), self.case.id, self.variant.id, verdicts)
+        self._record(verdicts, program)
+        unexpected = [item for item in found if item.triage is Triage.UNEXPECTED]
+        if unexpected:
+            raise UnexpectedError(unexpected, program)
+        known = [item.reason for item in found if item.triage is Triage.KNOWN]
+        if known:
+            pytest.xfail("; ".join(dict.fromkeys(known)))
+        for verdict in verdicts:
+            if verdict.status is Status.WARN:
+                line = self.case.where.line
+                warnings.warn_explicit(
+                    f"{self.name}: {verdict.message}", ConformanceWarning, str(self.path), line
+                )
+            elif verdict.status is Status.UNSUPPORTED:
+                pytest.skip(verdict.message)
+
+    def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
+        """The verdicts in words; a traceback only for a fault of the plugin itself."""
+        if isinstance(excinfo.value, UnexpectedError):
+            line = self.case.where.line
+            return VerdictText(excinfo.value, str(self.path), line)
+        if isinstance(excinfo.value, pytest.xfail.Exception):
+            return str(excinfo.value)  # pytest would print the lines that led here, read from files
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Where the case stands."""
+        return self.path, self.case.where.line - 1, self.name
+
+    def _record(self, verdicts: Sequence[Verdict], program: Path | None) -> None:
+        status = next((v.status for v in verdicts if v.status is not Status.PASS), Status.PASS)
+        self.user_properties.append(("status", status.value))
+        if program is not None:
+            self.user_properties.append(("program", str(program)))
+
+
+@dataclass
+class VerdictText(TerminalRepr):
+    """Unexpected verdicts as pytest prints a failure."""
+
+    error: UnexpectedError
+    path: str
+    line: int
+
+    @property
+    def reprcrash(self) -> ReprFileLocation:
+        """What the short summary says."""
+        item = self.error.found[0]
+        return ReprFileLocation(self.path, self.line, headline(item))
+
+    def toterminal(self, tw: TerminalWriter) -> None:
+        """Message, then expected and observed, then the program."""
+        for item in self.error.found:
+            tw.line(headline(item), red=True)
+            for label, words in (
+                ("expected", item.verdict.expected),
+                ("observed", item.verdict.observed),
+                ("seen by", item.verdict.method),
+            ):
+                if words:
+                    tw.line(f"  {label}: " + words.replace("\n", "\n    "))
+        if self.error.program is not None:
+            tw.line(f"  program: {self.error.program}")
+
+
+def _among(item: pytest.Item, pairs: Container[Pair]) -> bool:
+    return not isinstance(item, CheckItem) or item.pair in pairs
+
+
+def headline(item: Triaged) -> str:
+    """A verdict in one line, and why it is unexpected where that needs words."""
+    reason = f" [{item.reason}]" if item.reason else ""
+    return f"{item.verdict.status}: {item.verdict.message}{reason}"
+
+
+def _stops(result: Result, verdict: Verdict) -> bool:
+    """Whether a verdict says that the run did not finish, so that nothing else was judged."""
+    return (
+        verdict.check == ERROR
+        and verdict.status is not Status.PASS
+        and all(other.check == ERROR for other in result.verdicts)
+    )

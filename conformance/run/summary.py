@@ -1,0 +1,202 @@
+"""The end of a run in words: a table of variants by statuses, then what was unexpected."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from _pytest.terminal import TerminalReporter
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from conformance.judge.known import Entry
+from conformance.judge.triage import Triage, Triaged
+from conformance.model.verdict import Status
+from conformance.results import Footer, Result
+from conformance.results.triage import covered, triaged
+
+#: How many unexpected verdicts are printed; all of them are in the results file.
+LISTED = 40
+_KNOWN = "known"
+_STYLES = {
+    Status.PASS: "green",
+    Status.FAIL: "red",
+    Status.WARN: "yellow",
+    Status.CRASHED: "red",
+    Status.TIMEOUT: "red",
+    Status.BROKEN: "magenta",
+    Status.UNSUPPORTED: "dim",
+}
+
+
+@dataclass(frozen=True)
+class Unexpected:
+    """A verdict that nobody expected; `reason` says what is unexpected about a known deviation."""
+
+    check: str
+    status: Status
+    message: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What the end of a run has to know of one result.
+
+    `statuses` counts its verdicts, `counted` does so with known deviations apart. `covered` are the
+    places of the known deviations that speak of it, in their list.
+    """
+
+    case: str
+    variant: str
+    program: str
+    statuses: Mapping[Status, int]
+    counted: Mapping[str, int]
+    unexpected: tuple[Unexpected, ...]
+    covered: tuple[int, ...]
+
+    @classmethod
+    def of(cls, result: Result, entries: Sequence[Entry]) -> Tally:
+        """The tally of a result, triaged with the known deviations of its adapter."""
+        found = triaged(entries, result)
+        return cls(
+            result.case,
+            result.variant,
+            result.program,
+            dict(Counter(verdict.status for verdict in result.verdicts)),
+            dict(Counter(_column(item) for item in found)),
+            tuple(
+                Unexpected(
+                    item.verdict.check, item.verdict.status, item.verdict.message, item.reason
+                )
+                for item in found
+                if item.triage is Triage.UNEXPECTED
+            ),
+            covered(entries, result),
+        )
+
+
+@dataclass
+class AdapterRun:
+    """What became of an adapter, result by result: `broken` is why it did not start, or empty.
+
+    `unexpected` holds the first of them, `more` is how many there are beyond.
+    """
+
+    name: str
+    variants: tuple[str, ...]
+    file: Path
+    stale: tuple[Entry, ...] = ()
+    broken: str = ""
+    results: int = 0
+    cases: set[str] = field(default_factory=set)
+    statuses: Counter[Status] = field(default_factory=Counter)
+    counts: dict[str, Counter[str]] = field(default_factory=dict)
+    unexpected: list[tuple[Tally, Unexpected]] = field(default_factory=list)
+    more: int = 0
+    covered: set[int] = field(default_factory=set)
+
+    def add(self, tally: Tally) -> None:
+        """Take in a result."""
+        self.results += 1
+        self.cases.add(tally.case)
+        self.statuses.update(tally.statuses)
+        self.counts.setdefault(tally.variant, Counter()).update(tally.counted)
+        self.covered.update(tally.covered)
+        for found in tally.unexpected:
+            if len(self.unexpected) < LISTED:
+                self.unexpected.append((tally, found))
+            else:
+                self.more += 1
+
+    @property
+    def footer(self) -> Footer:
+        """The footer of its results, without seconds."""
+        statuses = {status: self.statuses[status] for status in Status if self.statuses[status]}
+        return Footer(self.results, statuses)
+
+
+def print_summary(runs: Sequence[AdapterRun], reporter: TerminalReporter) -> None:
+    """Print the summary where pytest prints."""
+    colour = reporter.hasmarkup
+    width = reporter._tw.fullwidth if colour else 160
+    console = Console(
+        file=io.StringIO(), force_terminal=colour, no_color=not colour, width=width, highlight=False
+    )
+    print_parts(runs, console)
+    assert isinstance(console.file, io.StringIO)
+    reporter.write(console.file.getvalue())
+
+
+def print_parts(runs: Sequence[AdapterRun], console: Console) -> None:
+    """Print the summary; its lines are never broken."""
+    for part in summary(runs):
+        console.print(part, soft_wrap=isinstance(part, Text))
+
+
+def summary(runs: Sequence[AdapterRun]) -> list[Table | Text]:
+    """The whole summary, part by part."""
+    parts: list[Table | Text] = []
+    if any(run.results for run in runs):
+        parts.append(table(runs))
+    listed = [(run, *found) for run in runs for found in run.unexpected]
+    number = sum(len(run.unexpected) + run.more for run in runs)
+    if number:
+        parts.append(Text(f"unexpected verdicts: {number}", style="bold red"))
+    for run, tally, found in listed[:LISTED]:
+        parts.append(_line(run, tally, found))
+    if number > LISTED:
+        files = ", ".join(str(run.file) for run in runs if run.results)
+        parts.append(Text(f"... and {number - LISTED} more: {files}"))
+    for run in runs:
+        for entry in run.stale:
+            line = f"{entry.where}: explains nothing in this run; take it out ({entry.reason})"
+            parts.append(Text(line, style="red"))
+        if run.broken:
+            parts.append(Text(run.broken, style="magenta"))
+    parts += [Text(f"results: {run.file}") for run in runs if run.results]
+    return parts
+
+
+def table(runs: Sequence[AdapterRun]) -> Table:
+    """Variants by statuses. A known deviation is counted as known, whatever its status."""
+    counts: dict[str, Counter[str]] = {}
+    for run in runs:
+        for variant in run.variants if run.results else ():
+            counts[variant] = run.counts.get(variant, Counter())
+    columns = [Status.PASS.value, _KNOWN]
+    columns += [s.value for s in Status if s is not Status.PASS]
+    columns = [name for name in columns if any(found[name] for found in counts.values())]
+    made = Table(box=box.ASCII2 if len(columns) > 12 else box.SIMPLE, pad_edge=False)
+    made.add_column("variant", no_wrap=True)
+    for name in columns:
+        made.add_column(name, justify="right")
+    for variant, found in counts.items():
+        cells = [
+            Text(str(found[name]) if found[name] else "", style=_style(name)) for name in columns
+        ]
+        made.add_row(variant, *cells)
+    return made
+
+
+def _style(name: str) -> str:
+    return "cyan" if name == _KNOWN else _STYLES.get(Status(name), "")
+
+
+def _column(item: Triaged) -> str:
+    return _KNOWN if item.triage is Triage.KNOWN else item.verdict.status.value
+
+
+def _line(run: AdapterRun, tally: Tally, found: Unexpected) -> Text:
+    reason = f" [{found.reason}]" if found.reason else ""
+    text = Text(f"{tally.case}[{tally.variant}] {found.check}\n", style="bold")
+    text.append(f"  {found.status}: {found.message}{reason}\n", style="default not bold")
+    if tally.program:
+        text.append(f"  {run.file.parent / tally.program}\n", style="not bold dim")
+    text.rstrip()
+    return text
