@@ -18,6 +18,7 @@ from conformance.drivers.adapter import (
 )
 from conformance.errors import AdapterError
 from conformance.language.capabilities import CAPABILITIES
+from conformance.oracle import tape
 
 FOLDER = Path(__file__).parent.parent / "adapters"
 GOOD = {
@@ -113,6 +114,12 @@ def test_a_file_is_loaded_once_and_a_broken_one_leaves_nothing(tmp_path: Path) -
 
 ADAPTERS = all_adapters(FOLDER)
 OF_EACH = pytest.mark.parametrize("adapter", ADAPTERS, ids=[a.name for a in ADAPTERS])
+
+
+def test_beside_programs_lie_files_of_the_folder_and_modules_of_the_suite(tmp_path: Path) -> None:
+    made = _adapter(tmp_path, beside=["own.py", "conformance.oracle.tape"])
+    beside = read_adapter(made).beside
+    assert beside == {"own.py": made / "own.py", "tape.py": Path(tape.__file__).resolve()}
 
 
 def test_the_reference_comes_first() -> None:
