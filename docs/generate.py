@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from pydantic import BaseModel
 
@@ -25,7 +24,6 @@ from conformance.drivers.adapter import (
     Refusal,
     VariantModel,
     all_adapters,
-    find_adapter,
 )
 from conformance.emit.asked import PARTS as ASKED
 from conformance.emit.emitter import Spelling
@@ -44,6 +42,7 @@ from conformance.language.spec import (
 )
 from conformance.model.case import Case, Procedure
 from conformance.observe.worker.observer import Observer
+from conformance.oracle.expected import expect
 from conformance.report.data import MARKS
 
 DOCS = Path(__file__).resolve().parent
@@ -330,12 +329,11 @@ def cross_statuses() -> str:
 
 def worked() -> str:
     """How often statements run again under each discipline, as the reference says."""
-    expected = find_adapter("reference", ROOT / "adapters").load("expected")
     cases = {case.id: case for case in load_folder(ROOT / "cases")}
-    return "\n".join(_worked(cases[name], expected.expect) for name in WORKED)
+    return "\n".join(_worked(cases[name]) for name in WORKED)
 
 
-def _worked(case: Case, expect: Callable[..., Any]) -> str:
+def _worked(case: Case) -> str:
     counts = {name: expect(case, name).executions for name in DISCIPLINES}
     statements = {(region, s.label): s for region, s in case.statements()}
     rows = []

@@ -18,6 +18,7 @@ from conformance.drivers.adapter import (
 )
 from conformance.errors import AdapterError
 from conformance.language.capabilities import CAPABILITIES
+from conformance.oracle import tape
 
 FOLDER = Path(__file__).parent.parent / "adapters"
 GOOD = {
@@ -115,6 +116,12 @@ ADAPTERS = all_adapters(FOLDER)
 OF_EACH = pytest.mark.parametrize("adapter", ADAPTERS, ids=[a.name for a in ADAPTERS])
 
 
+def test_beside_programs_lie_files_of_the_folder_and_modules_of_the_suite(tmp_path: Path) -> None:
+    made = _adapter(tmp_path, beside=["own.py", "conformance.oracle.tape"])
+    beside = read_adapter(made).beside
+    assert beside == {"own.py": made / "own.py", "tape.py": Path(tape.__file__).resolve()}
+
+
 def test_the_reference_comes_first() -> None:
     names = [adapter.name for adapter in ADAPTERS]
     assert names == ["reference", *sorted(set(names) - {"reference"})]
@@ -128,9 +135,10 @@ def test_adapter_folder_is_whole(adapter: Adapter) -> None:
         "observe.py",
         "requirements.txt",
         "known.yaml",
-        *adapter.model.beside,
     ):
         assert (adapter.folder / name).is_file(), name
+    for file in adapter.beside.values():
+        assert file.is_file(), file
 
 
 @OF_EACH

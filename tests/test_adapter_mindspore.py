@@ -23,6 +23,7 @@ from conformance.model.observation import Leaf, Observation, Run  # noqa: E402
 from conformance.model.program import Program  # noqa: E402
 from conformance.observe.worker.entry import observer as worker_observer  # noqa: E402
 from conformance.observe.worker.observer import load_program  # noqa: E402
+from conformance.oracle.expected import expect  # noqa: E402
 from tests.every_program import not_imported  # noqa: E402
 from tests.operation_samples import IN_CASES, offered, samples_of, spelled  # noqa: E402
 from tests.operation_samples import written as sample  # noqa: E402
@@ -30,7 +31,6 @@ from tests.suite_cases import BY_ID  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 ADAPTER = read_adapter(ROOT / "adapters" / "mindspore")
-REFERENCE = read_adapter(ROOT / "adapters" / "reference").load("expected")
 EAGER = ("pynative-reentrant", "pynative-non-reentrant")
 GRAPH = ("graph-function", "jit", "graph-cell")
 UNIT = 2048 * 64 * 4
@@ -111,7 +111,7 @@ def test_an_operation_and_its_gradients_are_the_references(
 ) -> None:
     case = written(statements, shapes)
     seen = observed(case, variant, tmp_path)
-    expected = REFERENCE.expect(case, "whole")
+    expected = expect(case, "whole")
     for run in (seen.plain, seen.recomputed):
         assert run.error is None
         assert isinstance(run.outputs, Leaf)

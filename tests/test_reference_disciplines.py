@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from conformance.drivers.adapter import load_file
 from conformance.language.load import load_text
 from conformance.model.case import Case
-
-FOLDER = Path(__file__).parent.parent / "adapters" / "reference"
-expect: Any = load_file(FOLDER / "expected.py", "conformance_adapter_reference_expected").expect
+from conformance.oracle.expected import expect
 
 HEAD = """
 family: counts
@@ -378,7 +374,7 @@ ROWS = [
 
 
 def _reruns(program: Case, discipline: str, saves: Mapping[str, str]) -> dict[str, tuple[int, ...]]:
-    found = expect(program, discipline, saves=saves).executions
+    found = expect(program, discipline, residuals=saves).executions
     return {
         label or name: allowed.counts
         for (name, label, phase), allowed in found.items()
@@ -416,7 +412,7 @@ def test_alternatives_are_all_allowed_and_explained() -> None:
     assert found["r", "y", "rerun"].reason
     assert found["r", "m", "rerun"].counts == (1,)
     pinned = expect(
-        case(region("m = matmul(x, w1)", "y = relu(m)")), "minimal", saves={"relu": "x"}
+        case(region("m = matmul(x, w1)", "y = relu(m)")), "minimal", residuals={"relu": "x"}
     ).executions
     assert pinned["r", "y", "rerun"].counts == (0,)
 
@@ -504,7 +500,7 @@ def test_procedures(discipline: str) -> None:
     of = "    gradients: {of: sum(z)}\n    procedure: "
 
     def found(rest: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        executions = expect(_procedure(rest), discipline, saves=saves).executions
+        executions = expect(_procedure(rest), discipline, residuals=saves).executions
         return executions["r", "m", "forward"].counts, executions["r", "m", "rerun"].counts
 
     assert found(of + "second_backward\n") == ((1,), (2,))

@@ -28,6 +28,8 @@ from conformance.language.operations import OPERATIONS
 Discipline = OneOf["whole", "early-stop", "minimal"]
 Style = OneOf["call", "transform", "module"]
 M = TypeVar("M", bound=BaseModel)
+#: The folder of the package `conformance`.
+_PACKAGE = Path(__file__).resolve().parents[1]
 DISCIPLINES: Mapping[str, str] = {
     "whole": "the whole region runs again; a nested region once more per level",
     "early-stop": "the region runs again until the last value that backward needs is back",
@@ -147,7 +149,11 @@ class AdapterModel(_Strict):
     title: str
     packages: list[str] = Field(description="Distributions whose versions a run records.")
     environment: dict[str, str] = Field(default={}, description="Set before the first import.")
-    beside: list[str] = Field(default=[], description="Files put next to every emitted program.")
+    beside: list[str] = Field(
+        default=[],
+        description="Files of the folder put next to every emitted program, and modules of the suite by "
+        "their names (`conformance.oracle.tape`, which becomes `tape.py`).",
+    )
     time_limit: float = Field(default=120.0, description="Seconds for one case on one variant.")
     memory_limit: float = Field(default=12.0, description="GiB that the worker may allocate.")
     variants: dict[str, VariantModel]
@@ -214,6 +220,18 @@ class Adapter:
     def known(self) -> Path:
         """The file of its known deviations; it need not exist."""
         return self.deviations or self.folder / "known.yaml"
+
+    @property
+    def beside(self) -> Mapping[str, Path]:
+        """The files that are put next to every program, by the names that they have there."""
+        files: list[Path] = []
+        for name in self.model.beside:
+            package, *parts = name.split(".")
+            ours = package == _PACKAGE.name
+            files.append(
+                _PACKAGE.joinpath(*parts).with_suffix(".py") if ours else self.folder / name
+            )
+        return {file.name: file for file in files}
 
     @property
     def variants(self) -> tuple[Variant, ...]:

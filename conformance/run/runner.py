@@ -27,7 +27,7 @@ from conformance.model.observation import Draw, Expected, Observation
 from conformance.model.program import Program
 from conformance.model.verdict import Level, Status, Verdict
 from conformance.observe.pool import Broken, Crashed, Finished, Pool, TimedOut
-from conformance.oracle.shapes import reference_of
+from conformance.oracle import expected as oracle
 from conformance.paths import Places
 from conformance.results import STAGES, Result
 from conformance.results.triage import notes
@@ -248,11 +248,6 @@ class Runner:
         self.pool.close()
 
     @cached_property
-    def _reference(self) -> Any:
-        """What says what is expected: the reference of the folder of adapters, or the suite's own."""
-        return reference_of(self.places.adapters).load("expected")
-
-    @cached_property
     def _threads(self) -> Any:
         """The libraries that have threads, looked up once."""
         return ThreadpoolController()
@@ -261,8 +256,7 @@ class Runner:
         """The verdict on a case that quotes numbers which the reference does not come to."""
         if not case.printed_gradients and not case.printed_executions:
             return None
-        reference = self._reference
-        found: list[str] = reference.check_printed(case, reference.expect(case, "whole"))
+        found = oracle.check_printed(case, oracle.expect(case, "whole"))
         if not found:
             return None
         return _ended(
@@ -273,10 +267,7 @@ class Runner:
         model = variant.model
         # The arrays are small: threads of BLAS would only wait for each other, and for the worker.
         with self._threads.limit(limits=1, user_api="blas"):
-            found: Expected = self._reference.expect(
-                case, model.discipline, saves=model.saves, draws=draws
-            )
-        return found
+            return oracle.expect(case, model.discipline, residuals=model.saves, draws=draws)
 
     def _result(
         self,
