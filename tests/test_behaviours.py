@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from conformance.judge.checks import CHECKS
+from conformance.model.facts import Calls, Difference, Fact, State, Unoffered
 from conformance.model.observation import Execution, Observation, Run
 from conformance.model.verdict import KnownNote, Level, Status, Verdict
 from conformance.report.behaviours import BEHAVIOURS, LONGEST, answer, render
@@ -27,8 +28,8 @@ def result(
     return Result(case, variant, verdicts, seen, None, "", known)
 
 
-def verdict(check: str, status: Status, message: str) -> Verdict:
-    return Verdict(check, status, CHECKS[check].level, message)
+def verdict(check: str, status: Status, message: str, *facts: Fact) -> Verdict:
+    return Verdict(check, status, CHECKS[check].level, message, facts=facts)
 
 
 def test_every_case_and_check_of_a_behaviour_exists_and_belongs_together() -> None:
@@ -73,7 +74,14 @@ def test_every_case_and_check_of_a_behaviour_exists_and_belongs_together() -> No
             "*fail*: raised \\<b\\>ValueError\\</b\\>",
         ),
         (
-            result(verdict("error", Status.UNSUPPORTED, "mini/right lacks hooks (it has none)")),
+            result(
+                verdict(
+                    "error",
+                    Status.UNSUPPORTED,
+                    "mini/right lacks hooks (it has none)",
+                    Unoffered("lacks", "hooks (it has none)", ("hooks",)),
+                )
+            ),
             "hooks",
             "*unsupported*: lacks hooks \\(it has none\\)",
         ),
@@ -82,19 +90,22 @@ def test_every_case_and_check_of_a_behaviour_exists_and_belongs_together() -> No
                 verdict(
                     "state",
                     Status.REPORT,
-                    "the rerun has left its mark, too: m is (2,) [2, 2], but (2,) [1, 1] without "
-                    "recompute (2.00 times as far)",
+                    "the rerun has left its mark, too",
+                    State("m", "(2,) [2, 2]", "(2,) [1, 1]", 2.0),
+                    State("n", "(2,) [3, 3]", "(2,) [1, 1]", 3.0),
+                    State("o", "(2,) [2, 2]", "(2,) [1, 1]", 2.0),
                 )
             ),
             "state",
-            "*report*: state moves 2.00 times as far as without recompute",
+            "*report*: state moves 2.00 and 3.00 times as far as without recompute",
         ),
         (
             result(
                 verdict(
                     "state",
                     Status.REPORT,
-                    "the rerun has left its mark, too: noted is () [3], but () [1] without recompute",
+                    "the rerun has left its mark, too",
+                    Calls("noted", 3, 1),
                 )
             ),
             "state",
@@ -105,8 +116,8 @@ def test_every_case_and_check_of_a_behaviour_exists_and_belongs_together() -> No
                 verdict(
                     "gradient",
                     Status.FAIL,
-                    "gradient with respect to x differs in 3 of 4 elements, most at [1, 0]: -4.8, but "
-                    "should be -5.4 (plain run)",
+                    "gradient with respect to x differs in 3 of 4 elements",
+                    Difference("gradient", "x", "elements", "plain run", wrong=3, size=4),
                 )
             ),
             "gradient",

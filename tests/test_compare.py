@@ -260,7 +260,7 @@ ELSEWHERE = next(i for i in range(4, LARGE.size) if i not in KEPT)
 def test_large_arrays_agree(tmp_path):
     found = from_files(tmp_path, {"a": one_element(0, 0.0), "b": one_element(ELSEWHERE, 1e-7)})
     assert found.ok
-    assert only(found, "gradient of x").groups[0].value.startswith("shape (96, 64): -4, -3.99886")
+    assert only(found, "gradient of x").groups[0].value.startswith("(96, 64) [-4, -3.99886")
 
 
 def test_a_difference_in_the_part_of_a_large_array_is_seen_and_placed(tmp_path):
@@ -553,8 +553,8 @@ MEMORY = "the drop in retained memory"
 
 
 def heavy(variant: str, units: float, unit: int = samples.UNIT, **rest):
-    """A result in which recomputing frees that many activations; two are expected."""
-    plain = 10 * unit
+    """A result in which recomputing frees that many activations of three; two are expected."""
+    plain = 3 * unit
     return result(
         variant,
         run(retained=int(plain - units * unit)),
@@ -564,13 +564,13 @@ def heavy(variant: str, units: float, unit: int = samples.UNIT, **rest):
     )
 
 
-def test_drops_within_half_a_unit_agree():
-    found = compared(heavy("a/one", 2.0), heavy("a/two", 1.6), heavy("b/one", 2.4))
+def test_drops_within_a_quarter_of_a_unit_agree():
+    found = compared(heavy("a/one", 2.0), heavy("a/two", 1.75), heavy("b/one", 2.25))
     assert only(found, MEMORY).status is CrossStatus.AGREE
 
 
 def test_another_drop_disagrees():
-    found = compared(heavy("a/one", 2.0), heavy("b/one", 0.0), heavy("b/two", 0.3))
+    found = compared(heavy("a/one", 2.0), heavy("b/one", 0.0), heavy("b/two", 0.2))
     verdict = only(found, MEMORY)
     assert verdict.message == (
         f"b/one and b/two disagree with a/one on {MEMORY}: 0.00 activations, but 2.00 activations "
@@ -593,7 +593,7 @@ def test_units_are_those_of_each_variant():
 def test_a_small_activation_is_not_compared():
     found = compared(heavy("a/one", 2.0, unit=1024), heavy("b/one", 0.0, unit=1024))
     assert only(found, "retained memory").status is CrossStatus.SKIPPED
-    assert "1024 bytes" in only(found, "retained memory").message
+    assert "2048 bytes" in only(found, "retained memory").message
     assert found.ok
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from conformance.compare.executions import compare_executions, region_count
-from conformance.compare.memory import RESOLVABLE, compare_memory, drop_of, drop_range
+from conformance.compare.memory import compare_memory, drop_of, drop_range
 from conformance.compare.model import (
     EXPECTATION,
     Comparison,
@@ -30,7 +30,6 @@ from conformance.results import Result, Results, cases_hash
 __all__ = [
     "EXPECTATION",
     "RANDOM_NOTES",
-    "RESOLVABLE",
     "Comparison",
     "CrossStatus",
     "CrossVerdict",

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from conformance.judge.checks.state import NOTES
+from conformance.model.facts import Calls, Difference, Fact, State, Unoffered
 from conformance.model.verdict import Status, Verdict
 from conformance.report.markdown import escape
 from conformance.results import Result, Results
@@ -261,10 +263,6 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
         "release/nested",
     ),
 )
-_STATISTICS = re.compile(r"\((\d+\.\d\d) times as far\)")
-_NOTES = re.compile(r"noted is \(\) \[(\d+)\], but \(\) \[(\d+)\] without recompute")
-#: Of a message that lists numbers, what says the same of every variant.
-_NUMBERS = re.compile(r" in \d+ of \d+ elements, most at \[[\d, ]*\]: \S+, but should be \S+")
 #: Where the programs of a run lay.
 _FOLDERS = re.compile(r"(?:/[^/\s\"']+)+/(?=programs/)")
 LONGEST = 160
@@ -359,17 +357,31 @@ def _reruns(result: Result, verdict: Verdict) -> str:
 
 
 def short(verdict: Verdict) -> str:
-    """A message without the numbers that differ from variant to variant."""
-    if verdict.check == "state" and verdict.status in (Status.REPORT, Status.WARN):
-        moved = sorted(set(_STATISTICS.findall(verdict.message)))
-        if moved:
-            return f"state moves {' and '.join(moved)} times as far as without recompute"
-        noted = _NOTES.search(verdict.message)
-        if noted:
-            return f"it happens {noted[1]} times, without recompute {noted[2]} time(s)"
-    text = _FOLDERS.sub("", _NUMBERS.sub("", verdict.message))
-    if verdict.status is Status.UNSUPPORTED:  # it names the variant, which stands beside it
-        text = re.sub(r"^\S+/\S+ ", "", text)
+    """What a verdict says, without the numbers that differ from variant to variant."""
+    text = _FOLDERS.sub("", _of_state(verdict.facts) or _of_fact(verdict.facts) or verdict.message)
     if len(text) > LONGEST:
         text = text[:LONGEST].rsplit(" ", 1)[0] + " …"
     return text
+
+
+def _of_state(facts: Sequence[Fact]) -> str:
+    """How far state has moved, or how often an effect has happened."""
+    times = {float(f.times) for f in facts if isinstance(f, State) and f.times is not None}
+    if times:
+        moved = " and ".join(sorted({f"{number:.2f}" for number in times}))
+        return f"state moves {moved} times as far as without recompute"
+    for fact in facts:
+        if isinstance(fact, Calls) and fact.name == NOTES:
+            observed = f"it happens {fact.observed} times"
+            return f"{observed}, without recompute {fact.expected} time(s)"
+    return ""
+
+
+def _of_fact(facts: Sequence[Fact]) -> str:
+    """What is said in the same words of many variants."""
+    for fact in facts:
+        if isinstance(fact, Difference):
+            return fact.words(numbers=False)
+        if isinstance(fact, Unoffered):  # the variant stands beside it
+            return fact.words
+    return ""

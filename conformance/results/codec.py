@@ -14,6 +14,7 @@ import numpy as np
 from msgspec import UNSET
 
 from conformance.errors import ResultsError
+from conformance.model.facts import Number, number
 from conformance.model.observation import (
     Allowed,
     Array,
@@ -27,7 +28,7 @@ from conformance.model.observation import (
     Run,
     Tree,
 )
-from conformance.model.verdict import KnownNote, Verdict
+from conformance.model.verdict import Verdict
 from conformance.results import lines as m
 from conformance.results.arrays import digest, stored
 from conformance.results.model import Footer, Header, Result
@@ -38,7 +39,7 @@ _ENCODER = msgspec.json.Encoder()
 #: The fields of what is written field by field.
 _FIELDS: Mapping[type[Any], tuple[str, ...]] = {
     cls: tuple(field.name for field in fields(cls))
-    for cls in (Header, Footer, Verdict, KnownNote, ErrorSeen, ExpectedMemory)
+    for cls in (Header, Footer, ErrorSeen, ExpectedMemory)
 }
 _NO_RUN = Run()
 _ABOUT_ARRAYS = frozenset({"value", "gradient", "structure", "randomness"})
@@ -74,8 +75,8 @@ def encode(result: Result) -> Encoded:
     line = m.ResultLine(
         case=result.case,
         variant=result.variant,
-        verdicts=[_as(m.VerdictLine, v) for v in result.verdicts],
-        known=[_as(m.KnownLine, note) for note in result.known],
+        verdicts=list(result.verdicts),
+        known=list(result.known),
         program=result.program,
         expected=said[0] if said else None,
         recomputed=recomputed,
@@ -180,7 +181,7 @@ class _Names:
         if isinstance(tree, int):
             return int(tree)
         if isinstance(tree, float):
-            return m.FloatLine(_number(tree))
+            return m.FloatLine(number(tree))
         if isinstance(tree, dict):
             a, b = (other if isinstance(other, dict) else {} for other in (plain, expected))
             return m.DictLine({str(k): self.tree(v, a.get(k), b.get(k)) for k, v in tree.items()})
@@ -195,16 +196,10 @@ class _Names:
         raise ResultsError(f"an output of type {type(tree).__name__} cannot be stored")
 
 
-def _number(value: float) -> m.Float:
-    if math.isfinite(value):
-        return float(value)
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
 def _furthest_line(found: Furthest | None) -> m.FurthestLine | None:
     if found is None:
         return None
-    return m.FurthestLine(_number(found.distance), found.place, found.pair)
+    return m.FurthestLine(number(found.distance), found.place, found.pair)
 
 
 def _run_line(
@@ -216,7 +211,7 @@ def _run_line(
 
     return m.RunLine(
         outputs=names.tree(run.outputs, plain.outputs, expected.outputs if expected else None),
-        losses=[_number(loss) for loss in run.losses],
+        losses=[number(loss) for loss in run.losses],
         gradients=arrays("gradients"),
         again=arrays("again"),
         parameters=arrays("parameters"),
@@ -268,7 +263,7 @@ def _expected_line(names: _Names, expected: Expected) -> tuple[str, bytes]:
     line = m.ExpectedLine(
         key="",
         outputs=names.tree(expected.outputs, expected=expected.outputs),
-        losses=None if expected.losses is None else [_number(loss) for loss in expected.losses],
+        losses=None if expected.losses is None else [number(loss) for loss in expected.losses],
         gradients=arrays("gradients"),
         again=arrays("again"),
         parameters=arrays("parameters"),
@@ -330,17 +325,12 @@ class Decoder:
         return Result(
             case=self.text(line.case),
             variant=self.text(line.variant),
-            verdicts=tuple(self.verdict(v) for v in line.verdicts),
+            verdicts=tuple(self._verdicts.setdefault(v, v) for v in line.verdicts),
             observation=self.observation(line),
             expected=expected,
             program=line.program,
-            known=tuple(_from(KnownNote, note) for note in line.known),
+            known=tuple(line.known),
         )
-
-    def verdict(self, line: Any) -> Verdict:
-        """The verdict of a line."""
-        found = _from(Verdict, line)
-        return self._verdicts.setdefault(found, found)
 
     def observation(self, line: m.ResultLine) -> Observation | None:
         """Both runs, or `None` where there are none."""
@@ -406,7 +396,7 @@ class Decoder:
         """A text, equal ones as one object."""
         return self._texts.setdefault(text, text)
 
-    def numbers(self, numbers: Iterable[m.Float]) -> tuple[float, ...]:
+    def numbers(self, numbers: Iterable[Number]) -> tuple[float, ...]:
         """Floats, with the three that JSON has no word for."""
         return tuple(float(number) for number in numbers)
 

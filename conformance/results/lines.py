@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from conformance.model.facts import Number
 from conformance.model.observation import ErrorSeen, ExpectedMemory, Phase
 from conformance.model.verdict import KnownNote, Verdict
 from conformance.results.model import Footer, Header
 
-#: A float64, losslessly: JSON has no word for the last three.
-Float = float | Literal["NaN", "Infinity", "-Infinity"]
 Count = Annotated[int, Meta(ge=0)]
 #: The name of an expectation or of an array: 16 hexadecimal digits of the hash of what it holds.
 Key = Annotated[str, Meta(pattern="^[0-9a-f]{16}$")]
@@ -59,8 +58,6 @@ def _struct(cls: type[Any], tag: str | None = None, *more: tuple[str, Any]) -> t
 HeaderLine = _struct(Header, "header", ("arrays", Key))
 #: The last line: without it, the run did not finish.
 FooterLine = _struct(Footer, "footer")
-VerdictLine = _struct(Verdict)
-KnownLine = _struct(KnownNote)
 ErrorLine = _struct(ErrorSeen)
 MemoryLine = _struct(ExpectedMemory)
 
@@ -72,7 +69,7 @@ class FurthestLine(_Row):
     """The largest absolute difference from another array, and its place in C order; the two elements
     in words where it is not finite."""
 
-    distance: Float
+    distance: Number
     place: Count
     pair: tuple[str, str]
 
@@ -119,7 +116,7 @@ class DictLine(_Row, tag="dict"):
 class FloatLine(_Row, tag="float"):
     """A Python float of an output tree; tagged, because JSON does not keep 1.0 and 1 apart."""
 
-    value: Float
+    value: Number
 
 
 TreeLine = bool | int | str | FloatLine | TensorLine | TupleLine | ListLine | DictLine | None
@@ -153,7 +150,7 @@ class RunLine(_Line):
     """The recomputed run. `drew` says that it drew random numbers; null is what was not seen."""
 
     outputs: TreeLine = None
-    losses: list[Float] = []
+    losses: list[Number] = []
     gradients: MaybeArrays = {}
     again: MaybeArrays = {}
     parameters: Arrays = {}
@@ -170,7 +167,7 @@ class PlainLine(_Line):
     """The plain run: what is left out is as in the recomputed run."""
 
     outputs: TreeLine | UnsetType = UNSET
-    losses: list[Float] | UnsetType = UNSET
+    losses: list[Number] | UnsetType = UNSET
     gradients: MaybeArrays | UnsetType = UNSET
     again: MaybeArrays | UnsetType = UNSET
     parameters: Arrays | UnsetType = UNSET
@@ -189,7 +186,7 @@ class ExpectedLine(_Line, tag="expected"):
 
     key: Key
     outputs: TreeLine = None
-    losses: list[Float] | None = None
+    losses: list[Number] | None = None
     gradients: MaybeArrays | None = None
     again: MaybeArrays | None = None
     parameters: Arrays | None = None
@@ -204,8 +201,8 @@ class ResultLine(_Line, tag="result"):
 
     case: str
     variant: str
-    verdicts: list[VerdictLine]  # type: ignore[valid-type]
-    known: list[KnownLine] = []  # type: ignore[valid-type]
+    verdicts: list[Verdict]
+    known: list[KnownNote] = []
     program: str = ""
     expected: Key | None = None
     recomputed: RunLine | None = None

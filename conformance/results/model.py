@@ -11,7 +11,7 @@ from conformance.model.observation import Expected, Observation
 from conformance.model.verdict import KnownNote, Status, Verdict
 
 #: The number of the file format; a reader refuses any other.
-FORMAT = 3
+FORMAT = 4
 #: How the selection of a run begins that ran the smoke selection.
 SMOKE = "--smoke"
 #: Into what a run's wall time is split.
