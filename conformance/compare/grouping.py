@@ -93,6 +93,7 @@ def settle(
                 f"{listed(group.variants)} {verb(group.variants)} with {listed(against)} on "
                 f"{subject}: {difference(group)}",
                 {variant: words for variant, words in how.items() if words},
+                tuple(variant for variant, words in how.items() if not words),
             )
         )
     if not found:

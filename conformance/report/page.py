@@ -13,6 +13,7 @@ from urllib.parse import quote, urlsplit
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from conformance.compare import CrossVerdict
 from conformance.language.capabilities import required_by
 from conformance.language.load import TOLERANCES
 from conformance.model.case import Case
@@ -20,7 +21,6 @@ from conformance.report import sources, tables
 from conformance.report.data import (
     MARKS,
     CaseView,
-    CrossView,
     DeviationGroup,
     Mark,
     Report,
@@ -74,7 +74,7 @@ class Shown:
     executions: tables.Table
     statements: tables.Table
     memory: tuple[tables.MemoryRow, ...]
-    cross: tuple[CrossView, ...]
+    cross: tuple[CrossVerdict, ...]
     programs: Mapping[str, tuple[ShownProgram, ...]]
 
 
@@ -94,7 +94,7 @@ def render(
     for file in results:
         for result in file.results:
             found.setdefault(result.case, {})[result.variant] = result
-    cross: dict[str, list[CrossView]] = {}
+    cross: dict[str, list[CrossVerdict]] = {}
     for verdict in report.comparison.verdicts:
         cross.setdefault(verdict.case, []).append(verdict)
     shown = [
@@ -190,7 +190,7 @@ def _shown(
     view: CaseView,
     case: Case | None,
     results: Mapping[str, Result],
-    cross: Sequence[CrossView],
+    cross: Sequence[CrossVerdict],
     folder: Path,
     programs: Path,
 ) -> Shown:

@@ -24,7 +24,6 @@ from conformance.model.observation import (
     ExpectedMemory,
     Leaf,
     Observation,
-    RandomState,
     Run,
     Tree,
 )
@@ -216,14 +215,10 @@ def _run_line(
         again=arrays("again"),
         parameters=arrays("parameters"),
         state=arrays("state"),
-        executions=None
-        if run.executions is None
-        else [m.ExecutionLine(e.region, e.statement, e.phase, e.count) for e in run.executions],
+        executions=None if run.executions is None else list(run.executions),
         drew=run.draws is not None or bool(run.generators),
         retained=run.retained,
-        random_state=None
-        if run.random_state is None
-        else (run.random_state.nbytes, run.random_state.copies),
+        random_state=run.random_state,
         peak=run.peak,
         error=None if run.error is None else _as(m.ErrorLine, run.error),
     )
@@ -291,7 +286,7 @@ class Decoder:
 
     def __init__(self, array: Callable[[str], Array]) -> None:
         self._stored = array
-        self._executions: dict[tuple[str, str, str, int], Execution] = {}
+        self._executions: dict[Execution, Execution] = {}
         self._texts: dict[str, str] = {}
         self._verdicts: dict[Verdict, Verdict] = {}
         self._expected: dict[str, Expected] = {}
@@ -361,16 +356,9 @@ class Decoder:
             executions=like.executions if like and shared else self.executions(line.executions),
             draws=() if line.drew else None,
             retained=line.retained,
-            random_state=None if line.random_state is None else RandomState(*line.random_state),
+            random_state=line.random_state,
             peak=line.peak,
-            error=None
-            if line.error is None
-            else ErrorSeen(
-                line.error.type,
-                tuple(line.error.bases),
-                line.error.message,
-                line.error.phase,
-            ),
+            error=None if line.error is None else _from(ErrorSeen, line.error),
         )
 
     def _field(self, name: str, value: Any) -> Any:
@@ -378,19 +366,11 @@ class Decoder:
             return self.tree(value)
         return self.numbers(value) if name == "losses" else self.maybe(value)
 
-    def executions(self, lines: Iterable[m.ExecutionLine] | None) -> tuple[Execution, ...] | None:
+    def executions(self, lines: Iterable[Execution] | None) -> tuple[Execution, ...] | None:
         """Executions, equal ones as one object."""
         if lines is None:
             return None
-        found = []
-        for e in lines:
-            key = (e.region, e.statement, e.phase, e.count)
-            if key not in self._executions:
-                self._executions[key] = Execution(
-                    self.text(e.region), self.text(e.statement), e.phase, e.count
-                )
-            found.append(self._executions[key])
-        return tuple(found)
+        return tuple(self._executions.setdefault(line, line) for line in lines)
 
     def text(self, text: str) -> str:
         """A text, equal ones as one object."""

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from conformance.model.facts import Number
-from conformance.model.observation import ErrorSeen, ExpectedMemory, Phase
+from conformance.model.observation import ErrorSeen, Execution, ExpectedMemory, Phase, RandomState
 from conformance.model.verdict import KnownNote, Verdict
 from conformance.results.model import Footer, Header
 
@@ -127,15 +127,6 @@ MaybeArrays = dict[str, ArrayLine | None]
 # -- results ---------------------------------------------------------------------------------------
 
 
-class ExecutionLine(_Row):
-    """How often something ran in a phase; `statement` is empty for the region as a whole."""
-
-    region: str
-    statement: str
-    phase: Phase
-    count: Count
-
-
 class AllowedLine(_Row):
     """The counts that are right for a region or a statement in a phase."""
 
@@ -155,10 +146,10 @@ class RunLine(_Line):
     again: MaybeArrays = {}
     parameters: Arrays = {}
     state: Arrays = {}
-    executions: list[ExecutionLine] | None = None
+    executions: list[Execution] | None = None
     drew: bool = False
     retained: int | None = None
-    random_state: tuple[int, int] | None = None
+    random_state: RandomState | None = None
     peak: int | None = None
     error: ErrorLine | None = None  # type: ignore[valid-type]
 
@@ -172,10 +163,10 @@ class PlainLine(_Line):
     again: MaybeArrays | UnsetType = UNSET
     parameters: Arrays | UnsetType = UNSET
     state: Arrays | UnsetType = UNSET
-    executions: list[ExecutionLine] | UnsetType | None = UNSET
+    executions: list[Execution] | UnsetType | None = UNSET
     drew: bool | UnsetType = UNSET
     retained: int | UnsetType | None = UNSET
-    random_state: tuple[int, int] | UnsetType | None = UNSET
+    random_state: RandomState | UnsetType | None = UNSET
     peak: int | UnsetType | None = UNSET
     error: ErrorLine | UnsetType | None = UNSET  # type: ignore[valid-type]
 
