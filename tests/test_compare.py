@@ -141,6 +141,22 @@ def test_the_same_nan_and_infinity_agree():
     assert only(found, "gradient of x").status is CrossStatus.AGREE
 
 
+def test_zeros_where_plain_has_none_are_another_answer():
+    """As they are for the check: an optimizer decays what has a gradient of zeros."""
+    for wanted in (None, GRADIENT * 0):
+        expects, zeros, none = expected({"x": wanted}), run({"x": GRADIENT * 0}), run({"x": None})
+        found = compared(
+            result("a/one", none, plain=none, expects=expects),
+            result("a/two", zeros, plain=zeros, expects=expects),
+            result("a/three", none, plain=zeros, expects=expects),
+            result("b/one", zeros, plain=none, expects=expects, verdicts=[FAIL]),
+        )
+        verdict = only(found, "gradient of x")
+        assert verdict.status is CrossStatus.JUDGED
+        assert [d.variants for d in verdict.disagreements] == [("b/one",)]
+        assert "zeros, where plain has None" in verdict.message
+
+
 @pytest.mark.parametrize("gradients", [{"x": None}, {}, {"x": GRADIENT * 0}])
 def test_where_nothing_flows_none_and_zeros_agree(gradients):
     nothing = expected({"x": None})

@@ -442,6 +442,18 @@ def test_zeros_are_as_good_as_none_where_nothing_flows():
     assert cells(table, "gradient of x") == [("None", False), ("≠ None", False), ("≠ None", True)]
 
 
+def test_zeros_are_wrong_where_plain_has_none_and_none_is_not_where_it_has_zeros():
+    nothing, zeros, none = samples.expected({"x": None}), run({"x": GRADIENT * 0}), run({"x": None})
+    table = tables.values(
+        {
+            "a/one": result("a/one", zeros, plain=none, expects=nothing),
+            "a/two": result("a/two", none, plain=zeros, expects=nothing),
+        },
+        TOLERANCE,
+    )
+    assert cells(table, "gradient of x") == [("≠ None", True), ("None", False)]
+
+
 def test_runs_that_raised_have_no_values():
     error = ErrorSeen("ValueError", ("ValueError",), "no", "forward")
     table = tables.values({"a/one": result("a/one", Run(error=error))}, TOLERANCE)

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import tempfile
 import tracemalloc
+import typing
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,20 @@ from safetensors.numpy import load_file
 
 from conformance.errors import MissingFooterError, ResultsError
 from conformance.model.case import Literal
+from conformance.model.facts import (
+    Bytes,
+    Calls,
+    Count,
+    Difference,
+    Draws,
+    Fact,
+    Growth,
+    Inert,
+    Raised,
+    State,
+    States,
+    Unoffered,
+)
 from conformance.model.observation import (
     Allowed,
     Draw,
@@ -110,7 +125,22 @@ def full() -> Result:
         memory=ExpectedMemory((1, 2), (3, 4), 5, 6),
         error="KeyError",
     )
-    verdict = Verdict("gradient", Status.FAIL, Level.MUST, "m\u2028", "e", "o", "how")
+    facts: tuple[Fact, ...] = (
+        Difference("gradient", "x", "elements", "plain run", place=(0, 1), observed="NaN"),
+        Difference("value", "outputs", "shape", "reference", expected_shape=(2, 0)),
+        Count("r", "h", "rerun", 2, (0, 1), "either"),
+        Inert("r", "", (1,)),
+        Bytes(2**40, 1, 0, None, 4),
+        States(2, 10112, 1),
+        Draws("fresh", (("r", "d"), ("", "e")), ("implicit",)),
+        Calls("hook of w", None, 1),
+        State("mean", "(2,) [1, 2]", "(2,) [0, 0]", "-Infinity"),
+        Growth("grows", "bytes", 0.5, 0.0),
+        Raised("KeyError", "backward"),
+        Unoffered("lacks", "policy (it has none)", ("policy",)),
+    )
+    assert {type(fact) for fact in facts} == set(typing.get_args(Fact))
+    verdict = Verdict("gradient", Status.FAIL, Level.MUST, "m\u2028", "e", "o", "how", facts)
     return Result(
         case="sample/block",
         variant="sample/one",

@@ -58,7 +58,7 @@ def _judge(evidence: Evidence) -> Verdict:
             growth.append(Growth("grows", what, ours, theirs))
         more = level(readings) - level(control)
         if more >= allowed and ours <= 0 and theirs == 0 and not evidence.case.error:
-            growth.append(Growth("left", what, level(readings), level(control)))
+            growth.append(Growth("left", what, float(level(readings)), float(level(control))))
     if not seen:
         return CHECK.verdict(Status.UNSUPPORTED, "the adapter observed neither bytes nor tensors")
     grown = tuple(fact for fact in growth if fact.kind == "grows")
