@@ -61,7 +61,7 @@ def test_everybody_agrees():
     assert gradient.message == "3 variants agree on gradient of x"
     assert gradient.groups[0].members == (EXPECTATION, "a/one", "a/two", "b/one")
     subjects = {v.subject for v in found.verdicts}
-    assert {"output", "the loss", "forward runs of region block"} <= subjects
+    assert {"outputs", "losses", "forward runs of region block"} <= subjects
     assert found.variants == ("a/one", "a/two", "b/one")
 
 
@@ -329,7 +329,7 @@ def test_losses_parameters_second_gradients_and_outputs_are_compared():
     )
     found = compared(result("a/one", right), result("b/one", wrong))
     subjects = {v.subject for v, _ in found.disagreements}
-    assert {"output", "the losses", "second gradient of x", "parameter w"} <= subjects
+    assert {"outputs", "losses", "second gradient of x", "parameter w"} <= subjects
 
 
 def test_outputs_are_compared_leaf_by_leaf():
@@ -341,12 +341,12 @@ def test_outputs_are_compared_leaf_by_leaf():
     found = compared(
         result("a/one", of(same), expects=expects), result("b/one", of(2.0), expects=expects)
     )
-    assert only(found, "output[0]['a']").status is CrossStatus.DISAGREE
-    assert only(found, "output[1]").status is CrossStatus.AGREE
+    assert only(found, "outputs[0]['a']").status is CrossStatus.DISAGREE
+    assert only(found, "outputs[1]").status is CrossStatus.AGREE
     found = compared(
         result("a/one", of(same), expects=expects), result("b/one", of(1.0), expects=expects)
     )
-    assert only(found, "output[0]['a']").status is CrossStatus.AGREE
+    assert only(found, "outputs[0]['a']").status is CrossStatus.AGREE
 
 
 # -- what was judged already -------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from conformance.compare.grouping import absence, majority, partition, settle
 from conformance.compare.model import EXPECTATION, CrossStatus, CrossVerdict, Group
 from conformance.judge import arrays
-from conformance.judge.arrays import apart, tensors, wide
+from conformance.judge.arrays import apart, quantities, wide
 from conformance.judge.tolerance import bounds
 from conformance.model.case import Tolerance
 from conformance.model.observation import Expected, Run
@@ -158,20 +158,12 @@ def _drew_the_same(
 
 def values_of(source: Run | Expected) -> dict[Subject, Value]:
     """Every array of a run or an expectation, by check and by its name in a sentence."""
-    found: dict[Subject, Value] = {}
-    if source.outputs is not None:
-        for path, array in tensors(source.outputs, "output"):
-            found["value", path] = array
-    if source.losses:
-        name = "the loss" if len(source.losses) == 1 else "the losses"
-        found["value", name] = np.array(source.losses)
+    values: dict[Subject, Value] = {("value", name): array for name, array in quantities(source)}
     for name, gradient in (source.gradients or {}).items():
-        found["gradient", f"gradient of {name}"] = gradient
+        values["gradient", f"gradient of {name}"] = gradient
     for name, gradient in (source.again or {}).items():
-        found["gradient", f"second gradient of {name}"] = gradient
-    for name, parameter in (source.parameters or {}).items():
-        found["value", f"parameter {name}"] = parameter
-    return found
+        values["gradient", f"second gradient of {name}"] = gradient
+    return values
 
 
 def close(a: Value, b: Value, tolerance: Tolerance) -> bool:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from conformance.judge.tolerance import bounds
 from conformance.model.case import Tolerance
 from conformance.model.facts import Difference, number
-from conformance.model.observation import Array, Leaf, Tree
+from conformance.model.observation import Array, Expected, Leaf, Run, Tree
 
 Against = Literal["plain run", "reference"]
 #: Elements at the beginning of an array that a summary shows.
@@ -167,3 +167,12 @@ def tensors(tree: Tree, path: str = "outputs") -> Iterator[tuple[str, Array]]:
             yield place, np.asanyarray(leaf.array)
         elif isinstance(leaf, bool | int | float):
             yield place, np.asarray(leaf)
+
+
+def quantities(source: Run | Expected) -> Iterator[tuple[str, Array]]:
+    """Everything that was computed forward: outputs that are numbers, losses, parameters."""
+    yield from tensors(source.outputs)
+    if source.losses:
+        yield "losses", np.array(source.losses)
+    for name, array in (source.parameters or {}).items():
+        yield f"parameter {name}", array

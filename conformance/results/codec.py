@@ -224,7 +224,7 @@ def _run_line(
     )
 
 
-def _less(plain: m.RunLine, recomputed: m.RunLine) -> m.PlainLine:
+def _less(plain: m.RunLine, recomputed: m.RunLine) -> Any:
     """The plain run without what is as in the recomputed one."""
     own = {}
     for name in plain.__struct_fields__:
@@ -335,7 +335,7 @@ class Decoder:
                 raise ResultsError("a plain run without a recomputed one")
             return None
         found = self.run(recomputed)
-        own = {} if plain is None else msgspec.structs.asdict(plain)
+        own: dict[str, Any] = {} if plain is None else msgspec.structs.asdict(plain)
         given = {k: v for k, v in own.items() if v is not UNSET}
         whole = m.RunLine(**(msgspec.structs.asdict(recomputed) | given))
         control = found if not given else self.run(whole, found, set(given))

@@ -154,21 +154,15 @@ class RunLine(_Line):
     error: ErrorLine | None = None  # type: ignore[valid-type]
 
 
-class PlainLine(_Line):
-    """The plain run: what is left out is as in the recomputed run."""
-
-    outputs: TreeLine | UnsetType = UNSET
-    losses: list[Number] | UnsetType = UNSET
-    gradients: MaybeArrays | UnsetType = UNSET
-    again: MaybeArrays | UnsetType = UNSET
-    parameters: Arrays | UnsetType = UNSET
-    state: Arrays | UnsetType = UNSET
-    executions: list[Execution] | UnsetType | None = UNSET
-    drew: bool | UnsetType = UNSET
-    retained: int | UnsetType | None = UNSET
-    random_state: RandomState | UnsetType | None = UNSET
-    peak: int | UnsetType | None = UNSET
-    error: ErrorLine | UnsetType | None = UNSET  # type: ignore[valid-type]
+#: The plain run: what is left out is as in the recomputed run.
+PlainLine = msgspec.defstruct(
+    "PlainLine",
+    [
+        (name, hint | UnsetType, UNSET)
+        for name, hint in typing.get_type_hints(RunLine, include_extras=True).items()
+    ],
+    bases=(_Line,),
+)
 
 
 class ExpectedLine(_Line, tag="expected"):
@@ -197,7 +191,7 @@ class ResultLine(_Line, tag="result"):
     program: str = ""
     expected: Key | None = None
     recomputed: RunLine | None = None
-    plain: PlainLine | None = None
+    plain: PlainLine | None = None  # type: ignore[valid-type]
     unobserved: dict[str, str] = {}
     seconds: float = 0.0
     resolution: int = 0

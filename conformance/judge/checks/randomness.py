@@ -19,9 +19,8 @@ from collections.abc import Iterable
 import numpy as np
 from msgspec.structs import replace
 
-from conformance.judge.arrays import differs
+from conformance.judge.arrays import differs, quantities
 from conformance.judge.checks.evidence import Check, Evidence
-from conformance.judge.checks.value import quantities
 from conformance.judge.limits import ROUNDING
 from conformance.language.operations import RANDOM
 from conformance.model.case import Case

@@ -10,15 +10,15 @@ judges them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
-from conformance.judge.arrays import difference, tensors
+from conformance.judge.arrays import difference, quantities
 from conformance.judge.checks.evidence import Check, Evidence
 from conformance.model.case import Case
 from conformance.model.facts import Difference
-from conformance.model.observation import Array, Run
+from conformance.model.observation import Array
 from conformance.model.verdict import Level, Status, Verdict
 
 
@@ -26,26 +26,10 @@ def _applies(case: Case) -> bool:
     return case.seeded
 
 
-def quantities(run: Run) -> Iterator[tuple[str, Array]]:
-    """Everything that a run computed forward: outputs that are numbers, losses, parameters."""
-    yield from tensors(run.outputs)
-    if run.losses:
-        yield "losses", np.array(run.losses)
-    for name, array in run.parameters.items():
-        yield f"parameter {name}", array
-
-
 def expected_quantities(evidence: Evidence) -> dict[str, Array]:
     """What the reference says of the same quantities; empty where it cannot say."""
     expected = evidence.expected
-    if expected.outputs is None:
-        return {}
-    known = dict(tensors(expected.outputs))
-    if expected.losses:
-        known["losses"] = np.array(expected.losses)
-    for name, array in (expected.parameters or {}).items():
-        known[f"parameter {name}"] = array
-    return known
+    return {} if expected.outputs is None else dict(quantities(expected))
 
 
 def drew_alike(evidence: Evidence) -> bool:
