@@ -81,8 +81,8 @@ class Comparison:
     @property
     def counts(self) -> Mapping[CrossStatus, int]:
         """How many verdicts there are of each status, none left out."""
-        found = Counter(verdict.status for verdict in self.verdicts)
-        return {status: found[status] for status in CrossStatus}
+        counted = Counter(verdict.status for verdict in self.verdicts)
+        return {status: counted[status] for status in CrossStatus}
 
     @property
     def disagreements(self) -> tuple[tuple[CrossVerdict, Disagreement], ...]:

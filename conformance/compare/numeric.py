@@ -192,8 +192,8 @@ def agreeing(values: Mapping[str, Value], tolerance: Tolerance) -> tuple[tuple[s
         agrees: set[int] = set()
         if isinstance(value, np.ndarray):
             alike = [i for i, other in enumerate(distinct) if shape_of(other) == shape_of(value)]
-            found = _agreements(value, [distinct[i] for i in alike], tolerance)
-            agrees = {i for i, near in zip(alike, found, strict=True) if near}
+            nearness = _agreements(value, [distinct[i] for i in alike], tolerance)
+            agrees = {i for i, near in zip(alike, nearness, strict=True) if near}
             distinct.append(value)
             home = next((g for g in groups if g[1] and g[1] <= agrees), None)
             mine = {len(distinct) - 1}
@@ -222,16 +222,16 @@ def _agreements(
     value: Numbers, others: Sequence[Numbers], tolerance: Tolerance
 ) -> NDArray[np.bool_]:
     """With which of several arrays of its shape a value agrees."""
-    found = np.empty(len(others), np.bool_)
+    agreements = np.empty(len(others), np.bool_)
     lacking = [isinstance(other, Part) and not other.complete for other in others]
     # Apart: those with all elements are held against each other by all of them.
     for lacks in (False, True):
         chosen = [i for i, lacked in enumerate(lacking) if lacked == lacks]
         if chosen:
-            found[chosen] = _near(
+            agreements[chosen] = _near(
                 *aligned(value, *(others[i] for i in chosen)), tolerance=tolerance
             )
-    return found
+    return agreements
 
 
 def _near(value: Numbers, *others: Numbers, tolerance: Tolerance) -> NDArray[np.bool_]:

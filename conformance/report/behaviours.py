@@ -293,8 +293,8 @@ def _section(behaviour: Behaviour, results: Sequence[Results]) -> Iterator[str]:
     yield ""
     yield behaviour.question
     yield ""
-    found = [r for run in results for r in run.results if _is_meant(r.case, behaviour.cases)]
-    order = list(dict.fromkeys(result.case for result in found))
+    asked = [r for run in results for r in run.results if _is_meant(r.case, behaviour.cases)]
+    order = list(dict.fromkeys(result.case for result in asked))
     if not order:
         yield "No run has one of its cases."
         yield ""
@@ -304,7 +304,7 @@ def _section(behaviour: Behaviour, results: Sequence[Results]) -> Iterator[str]:
     for case in sorted(order, key=lambda case: _place(case, behaviour.cases)):
         answers: dict[str, list[str]] = {}
         silent: list[str] = []
-        for result in found:
+        for result in asked:
             if result.case == case and _is_silent(result):
                 silent.append(result.variant)
             elif result.case == case:
@@ -332,8 +332,7 @@ def _place(case: str, names: Sequence[str]) -> int:
 def answer(result: Result, check: str) -> str:
     """What a result says, in Markdown: the verdict of a check, or how the run ended before it."""
     ended = next((v for v in result.verdicts if v.check == "error"), None)
-    found = next((v for v in result.verdicts if v.check == check), None)
-    verdict = found or ended
+    verdict = next((v for v in result.verdicts if v.check == check), ended)
     if verdict is None:
         return "no verdict"
     note = result.note(verdict.check)

@@ -213,12 +213,12 @@ def schema() -> dict[str, Any]:
 def build(results: Sequence[Results], cases: Sequence[Case], comparison: Comparison) -> Report:
     """The report on these results; cases that ran on no variant are left out."""
     by_id = {case.id: case for case in cases}
-    found: dict[str, dict[str, Result]] = {}
+    by_case: dict[str, dict[str, Result]] = {}
     for file in results:
         for result in file.results:
-            found.setdefault(result.case, {})[result.variant] = result
-    order = [*(i for i in by_id if i in found), *(i for i in found if i not in by_id)]
-    listed = [case_view(id_, by_id.get(id_), found[id_]) for id_ in order]
+            by_case.setdefault(result.case, {})[result.variant] = result
+    order = [*(i for i in by_id if i in by_case), *(i for i in by_case if i not in by_id)]
+    listed = [case_view(id_, by_id.get(id_), by_case[id_]) for id_ in order]
     deviations = [
         DeviationView(case=case.id, variant=variant, verdict=verdict)
         for case in listed
@@ -236,7 +236,7 @@ def build(results: Sequence[Results], cases: Sequence[Case], comparison: Compari
         cases=listed,
         deviations=deviations,
         unsupported=_unsupported(listed),
-        growth=charts(cases, found),
+        growth=charts(cases, by_case),
         comparison=comparison_view(comparison),
     )
 
@@ -287,13 +287,13 @@ def adapter_view(file: Results, cases: Sequence[CaseView]) -> AdapterView:
     header = file.header
     variants = []
     for id_ in header.variants:
-        found = Counter(case.cells[id_].mark for case in cases if id_ in case.cells)
+        marks = Counter(case.cells[id_].mark for case in cases if id_ in case.cells)
         variants.append(
             VariantView(
                 id=id_,
                 name=id_.partition("/")[2] or id_,
                 discipline=header.disciplines.get(id_, ""),
-                marks={mark: found[mark] for mark in MARKS if found[mark]},
+                marks={mark: marks[mark] for mark in MARKS if marks[mark]},
             )
         )
     return AdapterView(
@@ -312,16 +312,16 @@ def adapter_view(file: Results, cases: Sequence[CaseView]) -> AdapterView:
 
 
 def _unsupported(cases: Sequence[CaseView]) -> list[UnsupportedView]:
-    found: dict[tuple[str, str, str], list[str]] = {}
+    cases_by_reason: dict[tuple[str, str, str], list[str]] = {}
     for case in cases:
         for variant, cell in case.cells.items():
             for verdict in cell.verdicts:
                 if verdict.status is Status.UNSUPPORTED:
                     key = (variant, verdict.message, verdict.expected)
-                    found.setdefault(key, []).append(case.id)
+                    cases_by_reason.setdefault(key, []).append(case.id)
     return [
         UnsupportedView(variant=variant, message=message, capabilities=capabilities, cases=ids)
-        for (variant, message, capabilities), ids in sorted(found.items())
+        for (variant, message, capabilities), ids in sorted(cases_by_reason.items())
     ]
 
 

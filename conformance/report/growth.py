@@ -54,12 +54,12 @@ def charts(cases: Sequence[Case], results: Mapping[str, Mapping[str, Result]]) -
 
     `results` are by case id and variant id.
     """
-    found: dict[tuple[str, tuple[tuple[str, int], ...]], list[tuple[Law, Case]]] = {}
+    by_law: dict[tuple[str, tuple[tuple[str, int], ...]], list[tuple[Law, Case]]] = {}
     for case in cases:
         if case.law is not None and case.id in results:
             key = (case.law.name, tuple(sorted(case.law.constants.items())))
-            found.setdefault(key, []).append((case.law, case))
-    return [chart for points in found.values() for chart in _charts(points, results)]
+            by_law.setdefault(key, []).append((case.law, case))
+    return [chart for points in by_law.values() for chart in _charts(points, results)]
 
 
 def _charts(

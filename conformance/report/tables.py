@@ -78,11 +78,11 @@ def values(results: Mapping[str, Result], tolerance: Tolerance) -> Table:
     plain = {v: _values(r.observation.plain) for v, r in seen.items() if r.observation}
     expected = {v: _values(r.expected) if r.expected else {} for v, r in seen.items()}
     subjects = dict.fromkeys(
-        s for found in (*expected.values(), *recomputed.values()) for s in found
+        s for arrays in (*expected.values(), *recomputed.values()) for s in arrays
     )
     rows = []
     for subject in subjects:
-        wanted = {v: found[subject] for v, found in expected.items() if subject in found}
+        wanted = {v: arrays[subject] for v, arrays in expected.items() if subject in arrays}
         words = dict.fromkeys(summary(value) for value in _different(wanted.values()))
         # Variants that have the same arrays share them.
         made: dict[tuple[int, ...], Cell] = {}
@@ -197,8 +197,8 @@ def _value_cell(
     return Cell(text, more, not close(observed, against, tolerance))
 
 
-def _distance(found: Furthest | None) -> float | None:
-    return None if found is None else found.distance
+def _distance(furthest: Furthest | None) -> float | None:
+    return None if furthest is None else furthest.distance
 
 
 def _allowed(result: Result, region: str, statement: str, phase: Phase) -> Allowed | None:

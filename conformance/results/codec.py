@@ -144,17 +144,17 @@ class _Names:
         self, array: Array, plain: Array | None = None, expected: Array | None = None
     ) -> m.ArrayLine:
         """How a line speaks of an array; `plain` and `expected` stand in its place there."""
-        found = kept(np.asanyarray(array), plain, expected, all_of_it=self.all_of_it)
-        name, elements = stored(found)
+        kept_of_it = kept(np.asanyarray(array), plain, expected, all_of_it=self.all_of_it)
+        name, elements = stored(kept_of_it)
         self.arrays[name.partition(":")[0]] = elements
-        if not isinstance(found, Part):
+        if not isinstance(kept_of_it, Part):
             return name
         return m.PartLine(
             name,
-            list(found.whole),
-            found.peak,
-            _furthest_line(found.from_plain),
-            _furthest_line(found.from_expected),
+            list(kept_of_it.whole),
+            kept_of_it.peak,
+            _furthest_line(kept_of_it.from_plain),
+            _furthest_line(kept_of_it.from_expected),
         )
 
     def maybe(
@@ -195,10 +195,10 @@ class _Names:
         raise ResultsError(f"an output of type {type(tree).__name__} cannot be stored")
 
 
-def _furthest_line(found: Furthest | None) -> m.FurthestLine | None:
-    if found is None:
+def _furthest_line(furthest: Furthest | None) -> m.FurthestLine | None:
+    if furthest is None:
         return None
-    return m.FurthestLine(number(found.distance), found.place, found.pair)
+    return m.FurthestLine(number(furthest.distance), furthest.place, furthest.pair)
 
 
 def _run_line(
@@ -252,8 +252,8 @@ def _as_plain(value: Any) -> Any:
 
 def _expected_line(names: _Names, expected: Expected) -> tuple[str, bytes]:
     def arrays(field: str) -> Any:
-        found = getattr(expected, field)
-        return None if found is None else names.maybe(found, expected=found)
+        given = getattr(expected, field)
+        return None if given is None else names.maybe(given, expected=given)
 
     line = m.ExpectedLine(
         key="",
@@ -334,13 +334,13 @@ class Decoder:
             if plain is not None:
                 raise ResultsError("a plain run without a recomputed one")
             return None
-        found = self.run(recomputed)
+        observed = self.run(recomputed)
         own: dict[str, Any] = {} if plain is None else msgspec.structs.asdict(plain)
         given = {k: v for k, v in own.items() if v is not UNSET}
         whole = m.RunLine(**(msgspec.structs.asdict(recomputed) | given))
-        control = found if not given else self.run(whole, found, set(given))
+        control = observed if not given else self.run(whole, observed, set(given))
         unobserved = {self.text(k): self.text(v) for k, v in line.unobserved.items()}
-        return Observation(control, found, {}, unobserved, line.seconds, line.resolution)
+        return Observation(control, observed, {}, unobserved, line.seconds, line.resolution)
 
     def run(self, line: m.RunLine, like: Run | None = None, own: Iterable[str] = ()) -> Run:
         """A run; fields that are not its own are those of another."""
@@ -396,9 +396,9 @@ class Decoder:
             )
         plain, expected = (
             None
-            if found is None
-            else Furthest(float(found.distance), min(found.place, size - 1), found.pair)
-            for found in (line.from_plain, line.from_expected)
+            if furthest is None
+            else Furthest(float(furthest.distance), min(furthest.place, size - 1), furthest.pair)
+            for furthest in (line.from_plain, line.from_expected)
         )
         return made(elements, whole, line.peak, plain, expected)
 

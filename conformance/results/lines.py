@@ -203,9 +203,9 @@ Line = HeaderLine | ExpectedLine | ResultLine | FooterLine
 def schema() -> dict[str, Any]:
     """The JSON Schema (2020-12) of one line of a results file."""
     # By way of JSON, so that it is what is printed: a default may be a tuple.
-    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(msgspec.json.schema(Line)))
+    printed: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(msgspec.json.schema(Line)))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A line of a results file of recompute-conformance",
-        **found,
+        **printed,
     }

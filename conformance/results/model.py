@@ -91,5 +91,5 @@ class Results:
 def make_footer(results: Iterable[Result], seconds: Mapping[str, float]) -> Footer:
     """The footer that belongs under these results."""
     listed = list(results)
-    found = Counter(verdict.status for result in listed for verdict in result.verdicts)
-    return Footer(len(listed), {s: found[s] for s in Status if found[s]}, dict(seconds))
+    counted = Counter(verdict.status for result in listed for verdict in result.verdicts)
+    return Footer(len(listed), {s: counted[s] for s in Status if counted[s]}, dict(seconds))

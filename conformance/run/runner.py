@@ -201,10 +201,10 @@ class Runner:
         """Import the framework, and somebody's own recompute, and warm up. Returns versions; raises
         `BrokenAdapterError`."""
         with self.watch.stage("import"):
-            found = self.pool.describe([variant.name for variant in variants])
+            described = self.pool.describe([variant.name for variant in variants])
             if self.adapter.implementation is not None and variants:
                 self.pool.parameters(variants[0].name, self.adapter.implementation.function)
-        return found
+        return described
 
     def emit(self, pairs: Sequence[tuple[Case, Variant]]) -> None:
         """Write the programs of these cases and variants, those that a variant can express."""
@@ -270,21 +270,22 @@ class Runner:
         if not case.printed_gradients and not case.printed_executions:
             return None
         reference = self._reference
-        found: list[str] = reference.check_printed(case, reference.expect(case, "whole"))
-        if not found:
+        contradictions: list[str] = reference.check_printed(case, reference.expect(case, "whole"))
+        if not contradictions:
             return None
         return _ended(
-            Status.BROKEN, f"the case quotes what the reference contradicts: {'; '.join(found)}"
+            Status.BROKEN,
+            f"the case quotes what the reference contradicts: {'; '.join(contradictions)}",
         )
 
     def _expected(self, case: Case, variant: Variant, draws: Sequence[Draw] | None) -> Expected:
         model = variant.model
         # The arrays are small: threads of BLAS would only wait for each other, and for the worker.
         with self._threads.limit(limits=1, user_api="blas"):
-            found: Expected = self._reference.expect(
+            expected: Expected = self._reference.expect(
                 case, model.discipline, saves=model.saves, draws=draws
             )
-        return found
+        return expected
 
     def _result(
         self,
