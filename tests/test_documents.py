@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal as OneOf
 
 import pytest
 
@@ -15,6 +16,7 @@ from conformance.cli.documents import documents as command
 from conformance.drivers.adapter import all_adapters
 from conformance.judge.checks import CHECKS
 from conformance.language.load import load_text
+from conformance.model.facts import Fact, Unoffered
 from conformance.model.verdict import KnownNote, Status, Verdict
 from conformance.report.claims import (
     FILE,
@@ -230,8 +232,13 @@ def test_a_name_that_does_not_exist_is_refused_with_its_place(
 # -- the page --------------------------------------------------------------------------------------
 
 
-def verdict(check: str, status: Status, message: str) -> Verdict:
-    return Verdict(check, status, CHECKS[check].level, message)
+def verdict(check: str, status: Status, message: str, *facts: Fact) -> Verdict:
+    return Verdict(check, status, CHECKS[check].level, message, facts=facts)
+
+
+def unoffered(how: OneOf["lacks", "not run"], why: str) -> Verdict:
+    fact = Unoffered(how, why)
+    return verdict("error", Status.UNSUPPORTED, f"mini/right {fact.words}", fact)
 
 
 def result(
@@ -261,11 +268,11 @@ NOTE = KnownNote("gradient", "it forgets | x", "")
         (result(PASSED, FAILED), "*fail*: gradient of x is None"),
         (result(verdict("gradient", Status.REPORT, "it may")), "*report*: it may"),
         (
-            result(verdict("error", Status.UNSUPPORTED, "mini/right lacks hooks (it has none)")),
+            result(unoffered("lacks", "hooks (it has none)")),
             "*unsupported*: lacks hooks \\(it has none\\)",
         ),
         (
-            result(verdict("error", Status.UNSUPPORTED, "mini/right is not run on this case: why")),
+            result(unoffered("not run", "why")),
             "*not run*: why",
         ),
         (

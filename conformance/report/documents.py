@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import quote
 
 from conformance.model.case import Case
+from conformance.model.facts import Unoffered
 from conformance.model.verdict import Status, Verdict
 from conformance.report.behaviours import LONGEST, short
 from conformance.report.claims import Answer, Claim, Document, cases_of
@@ -19,7 +20,6 @@ from conformance.words import counted
 
 #: Results by case and variant.
 Ran = Mapping[tuple[str, str], Result]
-_NOT_RUN = "is not run on this case: "
 
 
 def render(documents: Sequence[Document], cases: Sequence[Case], results: Sequence[Results]) -> str:
@@ -124,19 +124,19 @@ def verdict_words(result: Result | None, check: str) -> str:
     verdict = verdict or _verdict(result, "error")
     if verdict is None or verdict.status is Status.PASS:
         return "*no verdict*"
-    message = short(verdict)
-    if verdict.status is Status.UNSUPPORTED and message.startswith(_NOT_RUN):
-        return f"*not run*: {escape(message.removeprefix(_NOT_RUN))}"
+    for fact in verdict.facts:
+        if isinstance(fact, Unoffered) and fact.how == "not run":
+            return f"*not run*: {escape(_cut(fact.why))}"
     note = result.note(verdict.check) if verdict.status.deviates else None
-    known = f" known: {escape(_cut(note.reason))}" if note else f": {escape(message)}"
+    known = f" known: {escape(_cut(note.reason))}" if note else f": {escape(short(verdict))}"
     ended = "" if verdict.check == check or not verdict.status.deviates else "ended in an error, "
     return f"{ended}*{verdict.status}*{known}"
 
 
 def _verdict(result: Result, check: str) -> Verdict | None:
     """The verdict of a check: of several, the first that deviates."""
-    found = [verdict for verdict in result.verdicts if verdict.check == check]
-    return next((v for v in found if v.status.deviates), found[0] if found else None)
+    given = [verdict for verdict in result.verdicts if verdict.check == check]
+    return next((v for v in given if v.status.deviates), given[0] if given else None)
 
 
 def _cut(text: str) -> str:
