@@ -332,13 +332,14 @@ def spelled(gradient: Value, plain: Value, expected: Value) -> Value:
     """
     if not _is_nothing(gradient):
         return gradient
-    if isinstance(gradient, np.ndarray):
-        if not isinstance(plain, np.ndarray):
-            return Unasked()
-        return gradient if isinstance(expected, np.ndarray) else None
-    if isinstance(expected, np.ndarray):
-        return expected if _is_nothing(expected) else gradient
-    return None
+    seen, control, wanted = (
+        value if isinstance(value, np.ndarray) else None for value in (gradient, plain, expected)
+    )
+    if arrays.is_unasked(seen, control):
+        return Unasked()
+    if seen is None and wanted is not None:
+        return wanted if _is_nothing(wanted) else gradient
+    return None if wanted is None else seen
 
 
 def _is_nothing(value: Value) -> bool:
