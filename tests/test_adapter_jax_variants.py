@@ -24,6 +24,7 @@ jax = framework("jax", "jax")
 
 from conformance.drivers.adapter import load_file, read_adapter  # noqa: E402
 from conformance.emit.programs import write_programs  # noqa: E402
+from conformance.language.capabilities import required_by  # noqa: E402
 from conformance.language.load import load_text  # noqa: E402
 from conformance.model.case import Case  # noqa: E402
 from conformance.model.observation import Leaf, Observation, Run  # noqa: E402
@@ -215,6 +216,14 @@ def test_a_checkpoint_that_does_nothing_is_seen(
     assert not any(counted(seen.recomputed, "rerun").values())
     assert seen.recomputed.retained == seen.plain.retained
     assert seen.recomputed.peak == seen.plain.peak
+
+
+def test_a_loop_of_one_round_is_written_where_the_case_says_so(tmp_path: Path) -> None:
+    assert (
+        "lax.scan(layer, h, length=1)"
+        in emitted(published("control/one-round"), "scan", tmp_path).text
+    )
+    assert "single-call" in required_by(chain("h = cos(h)", rounds=1))
 
 
 # -- policies ------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from conformance.cli.documents import documents as command
 from conformance.drivers.adapter import all_adapters
 from conformance.judge.checks import CHECKS
 from conformance.language.load import load_text
-from conformance.model.facts import Fact, Unoffered
+from conformance.model.facts import Calls, Difference, Fact, State, Unoffered
 from conformance.model.verdict import KnownNote, Status, Verdict
 from conformance.report.claims import (
     FILE,
@@ -27,7 +27,7 @@ from conformance.report.claims import (
     read,
     validate,
 )
-from conformance.report.documents import render, verdict_words
+from conformance.report.documents import render, short, verdict_words
 from conformance.report.markdown import escape
 from conformance.results import Header, Result, Results, make_footer
 from tests.suite_cases import CASES
@@ -269,7 +269,7 @@ NOTE = KnownNote("gradient", "it forgets | x", "")
         (result(verdict("gradient", Status.REPORT, "it may")), "*report*: it may"),
         (
             result(unoffered("lacks", "hooks (it has none)")),
-            "*unsupported*: lacks hooks \\(it has none\\)",
+            "*unsupported*: lacks hooks (it has none)",
         ),
         (
             result(unoffered("not run", "why")),
@@ -284,6 +284,46 @@ NOTE = KnownNote("gradient", "it forgets | x", "")
 )
 def test_a_verdict_in_words(shown: Result | None, text: str) -> None:
     assert verdict_words(shown, "gradient") == text
+
+
+@pytest.mark.parametrize(
+    ("facts", "text"),
+    [
+        (
+            (
+                State("m", "(2,) [2, 2]", "(2,) [1, 1]", 2.0),
+                State("n", "(2,) [3, 3]", "(2,) [1, 1]", 3.0),
+                State("o", "(2,) [2, 2]", "(2,) [1, 1]", 2.0),
+            ),
+            "state moves 2.00 and 3.00 times as far as without recompute",
+        ),
+        ((Calls("noted", 3, 1),), "it happens 3 times, without recompute 1 time(s)"),
+        (
+            (
+                Difference(
+                    "gradient",
+                    "x",
+                    "elements",
+                    "plain run",
+                    wrong=3,
+                    size=4,
+                    observed=1.0,
+                    expected=2.0,
+                ),
+            ),
+            "gradient with respect to x differs (plain run)",
+        ),
+        (
+            (Difference("gradient", "x", "zeros", "plain run"),),
+            "gradient with respect to x is zeros",
+        ),
+        ((Calls("hook of w", 2, 1),), "the message"),
+    ],
+)
+def test_facts_are_told_without_what_differs_from_variant_to_variant(
+    facts: tuple[Fact, ...], text: str
+) -> None:
+    assert short(verdict("gradient", Status.FAIL, "the message", *facts)).startswith(text)
 
 
 def test_a_long_reason_is_cut_between_words() -> None:

@@ -545,6 +545,22 @@ def test_unused_statement_may_be_left_out_under_minimal_alone() -> None:
     assert expect(program, "early-stop").executions["r", "d", "forward"].counts == (1,)
 
 
+def test_a_call_whose_result_is_dropped_may_be_left_out_under_minimal_alone() -> None:
+    """It is one of two calls: none of the statements is without use in the other."""
+    lines = "      - recompute: r\n        takes: x\n        gives: a\n        body:\n"
+    lines += "          - s = sin(x)\n          - a = tanh(s)\n"
+    lines += "      - {call: r, takes: [a], gives: _b}\n      - z = sin(a)\n"
+    text = HEAD + "    program:\n" + lines + "    outputs: z\n    gradients: {of: sum(z)}\n"
+    (program,) = load_text(text, "test.yaml")
+    for label in ("", "s", "a"):
+        least = expect(program, "minimal").executions
+        assert set(least["r", label, "forward"].counts) == {1, 2}
+        for discipline in ("whole", "early-stop"):
+            found = expect(program, discipline).executions
+            assert found["r", label, "forward"].counts == (2,)
+            assert found["r", label, "rerun"].counts == (1,)
+
+
 # -- memory ----------------------------------------------------------------------------------------
 
 

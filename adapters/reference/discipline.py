@@ -42,6 +42,7 @@ class World:
     `choice` is the number of the alternative of an operation's needs, `saves` overrides it.
     `active` are the tensors through which gradients flow, `reached` the statements whose gradients
     are taken. `mask_alone`: a dropout mask can be made without the tensor that it masks.
+    `mask_kept`: a policy that keeps the results of an operation keeps its mask with them.
     `whole_merged`: a merged region with nothing after it runs to its end. `through`: what
     stands outside regions and is cheap is made again for the gradients that read it.
     """
@@ -53,6 +54,7 @@ class World:
     mask_alone: bool
     whole_merged: bool
     through: bool = False
+    mask_kept: bool = True
     #: What `words` has found, by statement.
     _words: dict[Any, frozenset[str]] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -111,6 +113,8 @@ def worlds(
                     yield world
                     if "cheap" in world.region:
                         yield replace(world, through=True)
+                    if has_mask and alternatives and any(map(is_kept, flow.steps())):
+                        yield replace(world, mask_kept=False)
 
 
 def contributes(call: Any, world: World) -> bool:
@@ -340,7 +344,7 @@ def _solved(flow: Any, world: World, unit: Unit) -> list[Unit]:
     reads: set[int] = set()
     kept: set[int] = set()
     for step in masks:
-        if at_hand.intersection(step.results):
+        if at_hand.intersection(step.results) and (world.mask_kept or not is_kept(step)):
             continue  # an operation that is not run again keeps its mask too
         reruns.add(step)
         if step.statement.op not in RANDOM or not world.mask_alone:
@@ -446,11 +450,11 @@ def executions(
     kind = case.procedure.kind
     steps = case.procedure.steps if kind == "train" else 1
     steps += case.procedure.after == "backward"
-    unused = _unused(case, flow) if discipline == "minimal" else set()
+    needed = _needed(flow) if discipline == "minimal" else forward
     found: dict[tuple[str, str, Phase], Allowed] = {}
     for key, count in forward.items():
-        counts = (steps * count, 0) if key in unused else (steps * count,)
-        reason = _WORDS["unused"] if key in unused else ""
+        counts = tuple(dict.fromkeys((steps * count, steps * needed[key])))
+        reason = _WORDS["unused"] if len(counts) > 1 else ""
         if case.procedure.after == "inference":
             counts, reason = (*counts, *(n + count for n in counts)), _WORDS["before"]
         found[*key, "forward"] = Allowed(counts, reason)
@@ -513,16 +517,15 @@ def len_of(key: Key, flow: Any) -> int:
     return sum(len(call.chain) for call in flow.calls() if call.region.name == region)
 
 
-def _unused(case: Case, flow: Any) -> set[Key]:
-    """Statements (and regions) none of whose results the outputs or the loss depend on."""
+def _needed(flow: Any) -> Counter[Key]:
+    """How often each statement and region runs for what the outputs or the loss depend on."""
     wanted = set(flow.outputs) | ({flow.loss} - {None})
-    unused: set[Key] = set()
-    used: set[Key] = set()
+    needed: Counter[Key] = Counter()
+    entered: set[Any] = set()
     for step in reversed(list(flow.steps())):
-        keys = {step.key, *((call.region.name, "") for call in step.chain)}
         if not step.results or not wanted.isdisjoint(step.results):
             wanted |= set(step.reads())
-            used |= keys
-        else:
-            unused |= keys
-    return unused - used
+            needed[step.key] += 1
+            entered.update(step.chain)
+    needed.update((call.region.name, "") for call in entered)
+    return needed

@@ -24,7 +24,7 @@ def write_report(
     folder: Path,
     programs: Path,
 ) -> Path:
-    """Write `index.html`, `report.md` and `report.json` into a folder.
+    """Write `index.html` with its `details`, `report.md` and `report.json` into a folder.
 
     `programs` is the folder that the results' paths of programs are relative to (the reports'
     folder). Returns the path of the page.
@@ -33,6 +33,11 @@ def write_report(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "report.json").write_text(to_json(report), "utf-8")
     (folder / "report.md").write_text(markdown.render(report), "utf-8")
-    index = folder / "index.html"
-    index.write_text(page.render(report, results, cases, folder, programs), "utf-8")
-    return index
+    files = page.render(report, results, cases, folder, programs)
+    details = folder / page.DETAILS
+    details.mkdir(exist_ok=True)
+    for old in set(details.glob("*.js")) - {folder / name for name in files}:
+        old.unlink()
+    for name, text in files.items():
+        (folder / name).write_text(text, "utf-8")
+    return folder / "index.html"

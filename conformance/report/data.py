@@ -176,7 +176,10 @@ class Report(_View, frozen=True):
             return ""
         smoke = all(adapter.selection.startswith(SMOKE) for adapter in parts)
         what = "A smoke selection" if smoke else "A part"
-        said = "; ".join(f"{adapter.name} ({adapter.selection})" for adapter in parts)
+        selections: dict[str, list[str]] = {}
+        for adapter in parts:
+            selections.setdefault(adapter.selection, []).append(adapter.name)
+        said = "; ".join(f"{', '.join(names)} ({which})" for which, names in selections.items())
         return f"{what}, not the whole suite: {said}."
 
     @property
