@@ -275,7 +275,7 @@ def test_many_variants_go_into_several_tables() -> None:
 
 def test_tables_for_a_terminal_show_the_same() -> None:
     shown = [result(RAN, variant=f"mini/v{n}", run=Run()) for n in range(6)]
-    found = list(tables([ran(*shown)], 4))
+    found = list(tables([ran(*shown)], 28 + 4 * 19))
     assert [len(table.columns) for table in found] == [5, 3]
     console = Console(width=100)
     with console.capture() as seen:

@@ -50,5 +50,5 @@ def behaviours(
         typer.echo(f"behaviours: {output}")
         return
     console = Console()
-    for table in tables(results):
+    for table in tables(results, console.width):
         console.print(table)

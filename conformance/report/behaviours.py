@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
+from rich import box
 from rich.table import Table
 
 from conformance.report.markdown import escape
@@ -15,7 +16,9 @@ from conformance.results import Results
 
 T = TypeVar("T")
 #: Columns beside the questions; more do not fit beside each other.
-_PAGE, _TERMINAL = 8, 5
+_PAGE = 8
+#: Letters in a terminal that the questions take, and that a variant takes.
+_QUESTION, _VARIANT = 28, 19
 _STYLES = {
     Outcome.RIGHT: "green",
     Outcome.WARNS: "green",
@@ -93,14 +96,14 @@ def _table(columns: Sequence[tuple[str, Mode]]) -> Iterator[str]:
         yield ""
 
 
-def tables(results: Sequence[Results], width: int = _TERMINAL) -> Iterator[Table]:
-    """The answers of all variants as tables for a terminal, `width` variants in each."""
+def tables(results: Sequence[Results], width: int) -> Iterator[Table]:
+    """The answers of all variants as tables for a terminal of `width` letters."""
+    beside = max(1, (width - _QUESTION) // _VARIANT)
     for framework in frameworks(results):
-        for part in _batched(framework.modes, width):
-            table = Table(
-                title=f"{framework.name} {framework.version}".rstrip(), title_justify="left"
-            )
-            table.add_column("")
+        for part in _batched(framework.modes, beside):
+            title = f"{framework.name} {framework.version}".rstrip()
+            table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+            table.add_column("", no_wrap=True)
             for mode in part:
                 table.add_column(mode.name, overflow="fold")
             for number, question in enumerate(QUESTIONS):

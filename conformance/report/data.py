@@ -337,4 +337,4 @@ def comparison_view(comparison: Comparison) -> ComparisonView:
 
 def to_json(report: Report) -> str:
     """The text of `report.json`."""
-    return msgspec.json.format(codec.to_json(report), indent=1).decode() + "\n"
+    return codec.to_json(report).decode() + "\n"
