@@ -11,6 +11,7 @@ import ast
 import inspect
 import re
 import sys
+import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -41,6 +42,7 @@ from conformance.language.spec import (
     RegionModel,
 )
 from conformance.model.case import Case, Procedure
+from conformance.model.facts import Fact
 from conformance.observe.worker.observer import Observer
 from conformance.oracle.expected import expect
 from conformance.report.data import MARKS
@@ -320,6 +322,15 @@ def marks() -> str:
     return table(("mark", "meaning"), ((f"`{name}`", words) for name, words in MARKS.items()))
 
 
+def facts() -> str:
+    """What a verdict may carry, from the docstrings of the values."""
+    rows = []
+    for kind in typing.get_args(Fact):
+        names = ", ".join(f"`{name}`" for name in kind.__struct_fields__)
+        rows.append((f"`{kind.__struct_config__.tag}`", names, _paragraphs(kind.__doc__ or "")))
+    return table(("`fact`", "fields", "what it says"), rows)
+
+
 def cross_statuses() -> str:
     text = " ".join((CrossStatus.__doc__ or "").split("\n\n", 1)[1].split())
     parts = re.findall(r"`(\w+)`: (.*?)\.(?= `\w+`: |$)", text)
@@ -376,6 +387,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
         disciplines,
         marks,
         cross_statuses,
+        facts,
         worked,
     )
 }

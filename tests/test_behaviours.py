@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from conformance.judge.checks import CHECKS, applicable
+from conformance.model.facts import Fact, Unoffered
 from conformance.model.observation import (
     ErrorSeen,
     Execution,
@@ -32,8 +33,16 @@ AGAIN = Run(executions=(Execution("b", "", "rerun", 1), Execution("b", "h", "rer
 IDLE = Run(executions=(Execution("b", "", "forward", 1), Execution("b", "", "rerun", 0)))
 
 
-def verdict(check: str, status: Status, message: str = "so it is", expected: str = "") -> Verdict:
-    return Verdict(check, status, CHECKS[check].level, message, expected)
+def verdict(check: str, status: Status, message: str = "so it is", *facts: Fact) -> Verdict:
+    return Verdict(check, status, CHECKS[check].level, message, facts=facts)
+
+
+LACKS = Unoffered("lacks", "kwargs (it takes none)", ("kwargs",))
+REFUSES = Unoffered("refuses", "kwargs: ValueError: no", ("kwargs",))
+
+
+def unoffered(fact: Unoffered, variant: str = "mini/right") -> Verdict:
+    return verdict("error", Status.UNSUPPORTED, f"{variant} {fact.words}", fact)
 
 
 RAN = verdict("error", Status.PASS, "ran to its end")
@@ -72,12 +81,9 @@ def ran(*found: Result, variants: tuple[str, ...] = ()) -> Results:
         (result(verdict("error", Status.FAIL), run=Run()), Outcome.WRONG),  # nothing was raised
         (result(verdict("error", Status.CRASHED)), Outcome.RAISES),
         (result(verdict("error", Status.TIMEOUT)), Outcome.RAISES),
-        (
-            result(verdict("error", Status.UNSUPPORTED, expected="kwargs"), run=RAISED),
-            Outcome.RAISES,
-        ),
-        (result(verdict("error", Status.UNSUPPORTED, expected="kwargs")), Outcome.NOT_OFFERED),
-        (result(verdict("error", Status.UNSUPPORTED)), Outcome.NOT_RUN),
+        (result(unoffered(REFUSES), run=RAISED), Outcome.RAISES),
+        (result(unoffered(LACKS)), Outcome.NOT_OFFERED),
+        (result(unoffered(Unoffered("not run", "another does"))), Outcome.NOT_RUN),
         (result(verdict("error", Status.BROKEN)), Outcome.BROKEN),
         (result(RAN, verdict("executions", Status.FAIL), run=IDLE), Outcome.INERT),
         (result(RAN, verdict("executions", Status.FAIL), run=AGAIN), Outcome.COSTS),
@@ -143,8 +149,8 @@ def test_an_answer_is_that_of_the_worst_case() -> None:
 
 
 def test_what_is_refused_not_offered_or_not_run_is_told_apart() -> None:
-    lacks = verdict("error", Status.UNSUPPORTED, "lacks kwargs", "kwargs: by name")
-    assert answer(ASKED, [result(lacks, run=RAISED)]).word == "refuses"
+    lacks = unoffered(LACKS)
+    assert answer(ASKED, [result(unoffered(REFUSES), run=RAISED)]).word == "refuses"
     assert answer(ASKED, [result(verdict("error", Status.FAIL), run=RAISED)]).word == "raises"
     assert answer(ASKED, [result(lacks)]).word == "not offered"
     assert answer(ASKED, [result(verdict("error", Status.UNSUPPORTED))]).word == "not run"
@@ -223,7 +229,7 @@ def test_findings_of_one_cause_stand_together_and_the_gravest_first() -> None:
 def test_a_tally_counts_cases_and_what_was_not_known() -> None:
     note = KnownNote("gradient", "it forgets", "")
     wrong = verdict("gradient", Status.FAIL)
-    lacks = verdict("error", Status.UNSUPPORTED, "lacks", "kwargs")
+    lacks = unoffered(LACKS)
     run = ran(
         result(RAN, case="a/a", run=Run()),
         result(RAN, wrong, case="a/b", known=(note,), run=Run()),

@@ -15,11 +15,11 @@ from conformance.model.verdict import Status, Verdict
 from conformance.report.changes import changes, lines, summary
 from conformance.report.outcomes import Outcome
 from conformance.results import Result, Results, write
-from tests.test_behaviours import RAISED, RAN, ran, result, verdict
+from tests.test_behaviours import LACKS, RAISED, RAN, ran, result, unoffered, verdict
 
 OK = verdict("gradient", Status.PASS)
 WRONG = verdict("gradient", Status.FAIL, "w is None")
-LACKS = verdict("error", Status.UNSUPPORTED, "lacks kwargs", "kwargs")
+OFFERS_NONE = unoffered(LACKS)
 
 
 def one(found: Verdict, case: str = "a/a", run: Run | None = None) -> Result:
@@ -50,9 +50,9 @@ def test_worse_and_better_are_told_apart_and_versions_named() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "worse"),
     [
-        (result(LACKS, case="a/a"), one(OK), False),
-        (one(OK), result(LACKS, case="a/a"), True),
-        (result(LACKS, case="a/a"), one(WRONG), True),
+        (result(OFFERS_NONE, case="a/a"), one(OK), False),
+        (one(OK), result(OFFERS_NONE, case="a/a"), True),
+        (result(OFFERS_NONE, case="a/a"), one(WRONG), True),
         (one(WRONG), result(verdict("error", Status.FAIL), case="a/a", run=RAISED), False),
     ],
 )

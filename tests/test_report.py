@@ -11,6 +11,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
@@ -435,8 +436,8 @@ def test_values_say_how_far_each_variant_is_off():
         ("missing", True),
     ]
     row = next(row for row in table.rows if row.name == "gradient of x")
-    assert row.expected == "shape (2, 3): 1, 2, 3, 4, …"
-    assert "recomputed: shape (2, 3): 1.5, 2.5" in row.cells[1].more
+    assert row.expected == "(2, 3) [1, 2, 3, 4, …]"
+    assert "recomputed: (2, 3) [1.5, 2.5, 3.5, 4.5, …]" in row.cells[1].more
     assert "largest difference from plain: 5.0e-01" in row.cells[1].more
 
 
@@ -460,6 +461,18 @@ def test_zeros_are_as_good_as_none_where_nothing_flows():
         TOLERANCE,
     )
     assert cells(table, "gradient of x") == [("None", False), ("≠ None", False), ("≠ None", True)]
+
+
+def test_zeros_are_wrong_where_plain_has_none_and_none_is_not_where_it_has_zeros():
+    nothing, zeros, none = samples.expected({"x": None}), run({"x": GRADIENT * 0}), run({"x": None})
+    table = tables.values(
+        {
+            "a/one": result("a/one", zeros, plain=none, expects=nothing),
+            "a/two": result("a/two", none, plain=zeros, expects=nothing),
+        },
+        TOLERANCE,
+    )
+    assert cells(table, "gradient of x") == [("≠ None", True), ("None", False)]
 
 
 def test_runs_that_raised_have_no_values():
@@ -613,7 +626,7 @@ def test_a_large_report_stays_small(tmp_path):
     case = samples.cases(tmp_path / "sample.yaml")[0]
     given = tuple(replace(case, id=f"sample/block[n={n}]") for n in range(60))
     variants = [f"{adapter}/v{n}" for adapter in "abcdefg" for n in range(4)]
-    verdicts = [replace(PASS, check=f"check {n}") for n in range(7)]
+    verdicts = [msgspec.structs.replace(PASS, check=f"check {n}") for n in range(7)]
     found = [result(v, case=c.id, program=path, verdicts=verdicts) for c in given for v in variants]
     folder, _ = written(tmp_path, *found, given=given)
     assert (folder / "index.html").stat().st_size < 300_000

@@ -13,7 +13,7 @@ from conformance.model.observation import Execution, Run
 from conformance.model.verdict import Status
 from conformance.report.outcomes import Outcome
 from conformance.report.versus import lines, markdown, program_diff, read_programs, summary, versus
-from tests.test_behaviours import RAISED, RAN, ran, result, verdict
+from tests.test_behaviours import LACKS, RAISED, RAN, ran, result, unoffered, verdict
 
 LEFT, RIGHT = "mini/left", "mini/right"
 OK = verdict("gradient", Status.PASS)
@@ -46,9 +46,7 @@ def test_only_what_differs_is_said_and_the_gravest_first() -> None:
 
 
 def test_the_name_of_a_variant_does_not_hide_that_both_refuse() -> None:
-    lacks = [
-        verdict("error", Status.UNSUPPORTED, f"{v} lacks kwargs", "kwargs") for v in (LEFT, RIGHT)
-    ]
+    lacks = [unoffered(LACKS, variant) for variant in (LEFT, RIGHT)]
     here = [result(v, variant=n, case="a/0") for v, n in zip(lacks, (LEFT, RIGHT), strict=True)]
     assert versus(LEFT, RIGHT, [ran(*here)], ()).differences == ()
     raised = verdict("error", Status.FAIL, "raised ValueError")
@@ -57,7 +55,7 @@ def test_the_name_of_a_variant_does_not_hide_that_both_refuse() -> None:
     )
     (difference,) = found.differences
     assert (difference.left.text, difference.right.outcome) == (
-        "not offered: lacks kwargs",
+        "not offered: lacks kwargs (it takes none)",
         Outcome.RAISES,
     )
 

@@ -133,10 +133,6 @@ def print_comparison(found: Comparison, everything: bool) -> None:
         if verdict.status in shown:
             line = Text(f"{verdict.case} {verdict.check}", style="bold")
             line.append(f"\n  {verdict.status}: {verdict.message}", style="not bold")
-            for disagreement in verdict.disagreements:
-                if disagreement.message in verdict.message:
-                    continue
-                line.append(f"\n    {disagreement.message}", style="not bold")
             console.print(line)
     counts = ", ".join(f"{count} {status}" for status, count in found.counts.items() if count)
     variants = counted(len(found.variants), "variant")

@@ -11,7 +11,7 @@ from pathlib import Path
 from conformance.compare import Comparison
 from conformance.model.case import Case
 from conformance.report import markdown, page
-from conformance.report.data import Report, build, schema
+from conformance.report.data import Report, build, schema, to_json
 from conformance.results import Results
 
 __all__ = ["Report", "build", "schema", "write_report"]
@@ -31,7 +31,7 @@ def write_report(
     """
     report = build(results, cases, comparison)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "report.json").write_text(report.model_dump_json() + "\n", "utf-8")
+    (folder / "report.json").write_text(to_json(report), "utf-8")
     (folder / "report.md").write_text(markdown.render(report), "utf-8")
     files = page.render(report, results, cases, folder, programs)
     details = folder / page.DETAILS

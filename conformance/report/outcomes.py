@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 
+from conformance.model.facts import Unoffered
 from conformance.model.observation import Run
 from conformance.model.verdict import Status, Verdict
 from conformance.results import Result
@@ -68,16 +69,17 @@ def of_result(result: Result, checks: frozenset[str] = frozenset()) -> Outcome:
     That the program does not run to its end counts, whichever checks are named.
     """
     if result.observation is None and all(v.status is Status.UNSUPPORTED for v in result.verdicts):
-        lacks = any(v.expected for v in result.verdicts)  # the capabilities that the case needs
+        reasons = [why for v in result.verdicts if (why := unoffered(v)) is not None]
+        lacks = any(why.how != "not run" for why in reasons)
         return Outcome.NOT_OFFERED if lacks else Outcome.NOT_RUN
-    found = []
+    outcomes = []
     for verdict in result.verdicts:
         outcome = of_verdict(verdict, result)
         told = not checks or verdict.check in checks
         ended = verdict.check == "error" and outcome is not Outcome.RIGHT
         if told or ended:
-            found.append(outcome)
-    return gravest(found)
+            outcomes.append(outcome)
+    return gravest(outcomes)
 
 
 def of_verdict(verdict: Verdict, result: Result) -> Outcome:
@@ -97,6 +99,11 @@ def of_verdict(verdict: Verdict, result: Result) -> Outcome:
     if verdict.status is Status.WARN:
         return Outcome.WARNS
     return Outcome.WRONG if run is None or run.error is None else Outcome.RAISES
+
+
+def unoffered(verdict: Verdict) -> Unoffered | None:
+    """Why the variant is not put to the case, where that is what the verdict says."""
+    return next((fact for fact in verdict.facts if isinstance(fact, Unoffered)), None)
 
 
 def recomputed(result: Result) -> Run | None:

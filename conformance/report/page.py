@@ -19,6 +19,7 @@ from urllib.parse import quote, urlsplit
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from conformance.compare import CrossVerdict
 from conformance.language.capabilities import required_by
 from conformance.language.load import TOLERANCES
 from conformance.model.case import Case
@@ -26,7 +27,6 @@ from conformance.report import overview, sources, tables
 from conformance.report.data import (
     MARKS,
     CaseView,
-    CrossView,
     DeviationGroup,
     Mark,
     Report,
@@ -83,7 +83,7 @@ class Shown:
     executions: tables.Table
     statements: tables.Table
     memory: tuple[tables.MemoryRow, ...]
-    cross: tuple[CrossView, ...]
+    cross: tuple[CrossVerdict, ...]
     programs: Mapping[str, tuple[ShownProgram, ...]]
 
 
@@ -103,7 +103,7 @@ def render(
     for file in results:
         for result in file.results:
             found.setdefault(result.case, {})[result.variant] = result
-    cross: dict[str, list[CrossView]] = {}
+    cross: dict[str, list[CrossVerdict]] = {}
     for verdict in report.comparison.verdicts:
         cross.setdefault(verdict.case, []).append(verdict)
     templates = environment()
@@ -269,7 +269,7 @@ def _shown(
     view: CaseView,
     case: Case | None,
     results: Mapping[str, Result],
-    cross: Sequence[CrossView],
+    cross: Sequence[CrossVerdict],
     folder: Path,
     programs: Path,
 ) -> Shown:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from conformance.errors import ResultsError
 from conformance.model.case import Case
-from conformance.report.outcomes import Outcome, of_result, of_verdict
+from conformance.report.outcomes import Outcome, of_result, of_verdict, unoffered
 from conformance.report.questions import QUESTIONS, Answer, answers
 from conformance.results import Result, Results
 
@@ -108,9 +108,13 @@ def side_of(result: Result | None) -> Side:
     outcome = of_result(result)
     apart = outcome in (Outcome.NOT_OFFERED, Outcome.NOT_RUN)
     verdicts = result.verdicts
-    said = [v.message for v in verdicts if apart or of_verdict(v, result) is outcome]
-    said = [message.removeprefix(f"{result.variant} ") for message in said]
-    return Side(outcome, "" if outcome is Outcome.RIGHT else next(iter(said), ""))
+    telling = [v for v in verdicts if apart or of_verdict(v, result) is outcome]
+    if outcome is Outcome.RIGHT or not telling:
+        return Side(outcome, "")
+    reason = unoffered(
+        telling[0]
+    )  # without the variant's name, so that two say it in the same words
+    return Side(outcome, reason.words if reason else telling[0].message)
 
 
 def _gravity(difference: Difference) -> int:
