@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +38,7 @@ def verdict(check: str, status: Status, message: str = "so it is", *facts: Fact)
     return Verdict(check, status, CHECKS[check].level, message, facts=facts)
 
 
+NOTHING = Inert("b", "h", (1,))
 LACKS = Unoffered("lacks", "kwargs (it takes none)", ("kwargs",))
 REFUSES = Unoffered("refuses", "kwargs: ValueError: no", ("kwargs",))
 
@@ -85,7 +87,10 @@ def ran(*found: Result, variants: tuple[str, ...] = ()) -> Results:
         (result(unoffered(LACKS)), Outcome.NOT_OFFERED),
         (result(unoffered(Unoffered("not run", "another does"))), Outcome.NOT_RUN),
         (result(verdict("error", Status.BROKEN)), Outcome.BROKEN),
-        (result(RAN, verdict("executions", Status.FAIL), run=IDLE), Outcome.INERT),
+        (
+            result(RAN, replace(verdict("executions", Status.FAIL), facts=(NOTHING,)), run=IDLE),
+            Outcome.INERT,
+        ),
         (result(RAN, verdict("executions", Status.FAIL), run=AGAIN), Outcome.COSTS),
         (result(RAN, verdict("retained memory", Status.FAIL), run=IDLE), Outcome.COSTS),
         (result(RAN, verdict("release", Status.WARN), run=Run()), Outcome.COSTS),

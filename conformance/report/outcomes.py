@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 
-from conformance.model.facts import Unoffered
+from conformance.model.facts import Inert, Unoffered
 from conformance.model.observation import Run
 from conformance.model.verdict import Status, Verdict
 from conformance.results import Result
@@ -95,7 +95,8 @@ def of_verdict(verdict: Verdict, result: Result) -> Outcome:
     if verdict.status in (Status.PASS, Status.REPORT):
         return Outcome.RIGHT
     if verdict.check in _COST:
-        return Outcome.INERT if _is_inert(verdict, result) else Outcome.COSTS
+        inert = any(isinstance(fact, Inert) for fact in verdict.facts)
+        return Outcome.INERT if inert else Outcome.COSTS
     if verdict.status is Status.WARN:
         return Outcome.WARNS
     return Outcome.WRONG if run is None or run.error is None else Outcome.RAISES
@@ -109,11 +110,3 @@ def unoffered(verdict: Verdict) -> Unoffered | None:
 def recomputed(result: Result) -> Run | None:
     """What was seen of the recomputed run, if anything."""
     return None if result.observation is None else result.observation.recomputed
-
-
-def _is_inert(verdict: Verdict, result: Result) -> bool:
-    """Whether nothing at all ran again, where something in a region had to."""
-    run = recomputed(result)
-    if verdict.check != "executions" or run is None or run.executions is None:
-        return False
-    return not any(e.count for e in run.executions if e.phase == "rerun" and e.region)
