@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from conformance.judge.checks import CHECKS, applicable
-from conformance.model.facts import Fact, Unoffered
+from conformance.model.facts import Fact, Inert, Unoffered
 from conformance.model.observation import (
     ErrorSeen,
     Execution,
@@ -38,7 +37,6 @@ def verdict(check: str, status: Status, message: str = "so it is", *facts: Fact)
     return Verdict(check, status, CHECKS[check].level, message, facts=facts)
 
 
-NOTHING = Inert("b", "h", (1,))
 LACKS = Unoffered("lacks", "kwargs (it takes none)", ("kwargs",))
 REFUSES = Unoffered("refuses", "kwargs: ValueError: no", ("kwargs",))
 
@@ -69,6 +67,9 @@ def ran(*found: Result, variants: tuple[str, ...] = ()) -> Results:
     return Results(Path("mini.jsonl"), header, found, make_footer(found, {}))
 
 
+UNMOVED = verdict("executions", Status.FAIL, "inert", Inert("b", "h", (1,)))
+
+
 # -- outcomes --------------------------------------------------------------------------------------
 
 
@@ -87,10 +88,7 @@ def ran(*found: Result, variants: tuple[str, ...] = ()) -> Results:
         (result(unoffered(LACKS)), Outcome.NOT_OFFERED),
         (result(unoffered(Unoffered("not run", "another does"))), Outcome.NOT_RUN),
         (result(verdict("error", Status.BROKEN)), Outcome.BROKEN),
-        (
-            result(RAN, replace(verdict("executions", Status.FAIL), facts=(NOTHING,)), run=IDLE),
-            Outcome.INERT,
-        ),
+        (result(RAN, UNMOVED, run=IDLE), Outcome.INERT),
         (result(RAN, verdict("executions", Status.FAIL), run=AGAIN), Outcome.COSTS),
         (result(RAN, verdict("retained memory", Status.FAIL), run=IDLE), Outcome.COSTS),
         (result(RAN, verdict("release", Status.WARN), run=Run()), Outcome.COSTS),
