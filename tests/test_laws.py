@@ -8,16 +8,14 @@ from typing import Any
 
 import pytest
 
-from conformance.drivers.adapter import load_file
+from conformance.drivers.modules import load_module
 from conformance.language.laws import LAWS, QUANTITIES
 from conformance.model.case import Case
 from conformance.model.observation import Expected
 from tests import suite_cases
 
 ROOT = Path(__file__).parent.parent
-expect: Any = load_file(
-    ROOT / "adapters" / "reference" / "expected.py", "conformance_adapter_reference_expected"
-).expect
+expect: Any = load_module(ROOT / "adapters" / "reference", "expected").expect
 CASES = [case for case in suite_cases.CASES if case.law is not None]
 CHAINS = [c for c in CASES if c.law is not None and c.law.name != "transformer-layer"]
 #: The largest chain of products is left to runs of the adapters: it takes ten times as long as all.

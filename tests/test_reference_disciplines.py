@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from conformance.drivers.adapter import load_file
+from conformance.drivers.modules import load_module
 from conformance.language.load import load_text
 from conformance.model.case import Case
 
 FOLDER = Path(__file__).parent.parent / "adapters" / "reference"
-expect: Any = load_file(FOLDER / "expected.py", "conformance_adapter_reference_expected").expect
+expect: Any = load_module(FOLDER, "expected").expect
 
 HEAD = """
 family: counts

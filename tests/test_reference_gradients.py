@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conformance.drivers.adapter import load_file
+from conformance.drivers.modules import load_file
 from conformance.language.operations import OPERATIONS
 
 FOLDER = Path(__file__).parent.parent / "adapters" / "reference"

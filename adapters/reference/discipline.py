@@ -12,15 +12,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
-from conformance.drivers.modules import load_file
 from conformance.language.operations import OPERATIONS, RANDOM
 from conformance.model.case import Case, Region
 from conformance.model.observation import Allowed, Phase
 
-flow_: Any = load_file(Path(__file__).parent / "flow.py", "conformance_reference_flow")
+from . import flow as flow_
+
 Step, Call = flow_.Step, flow_.Call
 Key = tuple[str, str]
 _WORDS = {

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from conformance.drivers.modules import load_file
 from conformance.language.operations import RANDOM
 from conformance.model.case import Case, Statement, walk
 from conformance.model.observation import Array, Draw, Expected, Leaf, Tree
 
-_here = Path(__file__).parent
-flow: Any = load_file(_here / "flow.py", "conformance_reference_flow")
-discipline_: Any = load_file(_here / "discipline.py", "conformance_reference_discipline")
-memory: Any = load_file(_here / "memory.py", "conformance_reference_memory")
+from . import discipline as discipline_
+from . import flow, memory
+
 tape = flow.tape
 #: Operations that are there to raise.
 RAISING = ("raise_if", "raise_in_rerun")

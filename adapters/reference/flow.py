@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from conformance.drivers.modules import load_file
 from conformance.language.operations import OF_CALLABLES, OPERATIONS, RANDOM
 from conformance.model.case import (
     Again,
@@ -32,7 +30,7 @@ from conformance.model.case import (
 )
 from conformance.model.observation import Draw
 
-tape: Any = load_file(Path(__file__).parent / "tape.py", "conformance_reference_tape")
+from . import tape
 
 #: Operations whose result may be the same memory as their argument.
 VIEWS = ("reshape", "permute_dims", "split", "stop_gradient", "raise_if", "astype")

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
-from conformance.drivers.modules import load_file
 from conformance.language.operations import RANDOM
 from conformance.model.case import Case
 from conformance.model.observation import ExpectedMemory
 
-_here = Path(__file__).parent
-flow_: Any = load_file(_here / "flow.py", "conformance_reference_flow")
-rules: Any = load_file(_here / "discipline.py", "conformance_reference_discipline")
-peaks_: Any = load_file(_here / "peaks.py", "conformance_reference_peaks")
+from . import discipline as rules
+from . import flow as flow_
+from . import peaks as peaks_
 
 Kept = dict[object, int]
 #: Operations whose gradient multiplies with a number that they can make in forward.

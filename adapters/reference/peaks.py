@@ -8,14 +8,11 @@ it keeps what it reads until its own turn comes.
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
-from conformance.drivers.modules import load_file
+from . import discipline as rules
+from . import flow as flow_
 
-_here = Path(__file__).parent
-flow_: Any = load_file(_here / "flow.py", "conformance_reference_flow")
-rules: Any = load_file(_here / "discipline.py", "conformance_reference_discipline")
 Call = flow_.Call
 
 
