@@ -63,7 +63,7 @@ def observed(case: Case, folder: Path, variant: str = "arguments") -> Observatio
     chosen = ADAPTER.variant(variant)
     program = write_programs(ADAPTER, [(case, chosen)], folder)[case.id, chosen.id]
     assert isinstance(program, Program), program
-    seen: Observation = worker_observer(str(ADAPTER.folder), "autograd", variant).observe(program)
+    seen: Observation = worker_observer(str(ADAPTER.folder), variant).observe(program)
     return seen
 
 

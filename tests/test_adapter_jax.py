@@ -46,7 +46,7 @@ def emitted(case: Case, variant: str, folder: Path) -> Program:
 
 
 def observed(case: Case, variant: str, folder: Path) -> Observation:
-    observer = worker_observer(str(ADAPTER.folder), "jax", variant)
+    observer = worker_observer(str(ADAPTER.folder), variant)
     seen: Observation = observer.observe(emitted(case, variant, folder))
     return seen
 

@@ -52,7 +52,7 @@ def emitted(case: Case, variant: str, folder: Path) -> Program:
 
 
 def observer(variant: str) -> Any:
-    return worker_observer(str(ADAPTER.folder), "keras", variant)
+    return worker_observer(str(ADAPTER.folder), variant)
 
 
 def observed(case: Case, variant: str, folder: Path) -> Observation:

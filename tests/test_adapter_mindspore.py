@@ -43,7 +43,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def observer(variant: str) -> Any:
-    return worker_observer(str(ADAPTER.folder), "mindspore", variant)
+    return worker_observer(str(ADAPTER.folder), variant)
 
 
 def emitted(case: Case, variant: str, folder: Path) -> Program:

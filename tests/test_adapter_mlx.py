@@ -42,7 +42,7 @@ def emitted(case: Case, variant: str, folder: Path) -> Program:
 
 
 def observed(case: Case, variant: str, folder: Path) -> Observation:
-    observer = worker_observer(str(ADAPTER.folder), "mlx", variant)
+    observer = worker_observer(str(ADAPTER.folder), variant)
     seen: Observation = observer.observe(emitted(case, variant, folder))
     return seen
 
@@ -201,7 +201,7 @@ def test_bytes_between_forward_and_backward_are_those_of_results(tmp_path: Path)
 
 
 def test_an_array_that_is_only_asked_for_takes_no_bytes() -> None:
-    observer = worker_observer(str(ADAPTER.folder), "mlx", "module")
+    observer = worker_observer(str(ADAPTER.folder), "module")
     x = mx.array([1.0, 2.0])
     y = mx.sin(x)
     assert observer.nbytes(x) == 8

@@ -36,7 +36,7 @@ VARIANTS = ("eager", "function", "forward-function", "xla")
 
 
 def observer(variant: str) -> Any:
-    return worker_observer(str(ADAPTER.folder), "tf", variant)
+    return worker_observer(str(ADAPTER.folder), variant)
 
 
 def emitted(case: Case, variant: str, folder: Path) -> Program:

@@ -16,20 +16,17 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import mindspore as ms
 
-from conformance.drivers.modules import load_file
 from conformance.model.observation import Execution, Phase
+
+from .nodes import CALL, Node, Ref, read_nodes
 
 #: Of all passes, the compiler writes the graph after this one alone. It asks when it first writes one.
 os.environ["MS_DEV_DUMP_IR_PASSES"] = "validate"
 
-nodes_of: Any = load_file(Path(__file__).parent / "nodes.py", "conformance_adapter_mindspore_nodes")
-CALL = nodes_of.CALL
-Node: TypeAlias = Any  # those there
-Ref = tuple[int | str, int]  # as there
 Key = tuple[str, str, Phase]
 
 _ARGUMENT = re.compile(r"(%para\d+_)args(\d+)")
@@ -109,7 +106,7 @@ def executions(
     found: Counter[Key] = Counter()
     texts = list(graphs)
     for text in texts:
-        nodes = nodes_of.read_nodes(_ARGUMENT.sub(lambda m: m[1] + inputs[int(m[2])], text))
+        nodes = read_nodes(_ARGUMENT.sub(lambda m: m[1] + inputs[int(m[2])], text))
         for key, count in _counted(nodes, flow).items():
             found[key] += count * calls // len(texts)
     return tuple(Execution(*key, count) for key, count in found.items())

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
-from conformance.drivers.adapter import Variant, load_file
+from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import Call, Writer, function
 from conformance.errors import AdapterError
 from conformance.model.case import (
@@ -31,10 +30,7 @@ from conformance.model.case import (
 )
 from conformance.model.program import Site
 
-layers: Any = load_file(Path(__file__).parent / "layers.py", "conformance_adapter_mindspore_layers")
-procedures: Any = load_file(
-    Path(__file__).parent / "procedures.py", "conformance_adapter_mindspore_procedures"
-)
+from . import layers, procedures
 
 
 def _reduced(call: Call) -> str:

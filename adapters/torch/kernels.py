@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
-from pathlib import Path
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -28,7 +27,6 @@ from torch._dynamo.backends import common, registry
 from torch.fx import GraphModule, Interpreter, Node
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from conformance.drivers.adapter import load_file
 from conformance.model.observation import Execution, Observation, Phase, Run
 from conformance.model.program import Program, Site
 from conformance.observe.worker.observer import Meter
@@ -36,9 +34,7 @@ from conformance.observe.worker.observer import Observer as Base
 from conformance.observe.worker.threads import entering
 from conformance.observe.worker.trace import Trace
 
-_here = Path(__file__).parent
-graphs: Any = load_file(_here / "graphs.py", "conformance_adapter_torch_graphs")
-storages: Any = load_file(_here / "storages.py", "conformance_adapter_torch_storages")
+from . import graphs, storages
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _RUN_NODE = Interpreter.run_node.__code__

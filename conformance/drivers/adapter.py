@@ -19,7 +19,7 @@ from typing import Literal as OneOf
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from conformance.drivers.modules import load_file as load_file
+from conformance.drivers.modules import load_module, searched
 from conformance.errors import AdapterError, ConformanceError, nearest
 from conformance.language import plain_yaml
 from conformance.language.capabilities import CAPABILITIES
@@ -148,6 +148,11 @@ class AdapterModel(_Strict):
     name: str
     title: str
     packages: list[str] = Field(description="Distributions whose versions a run records.")
+    builds_on: list[str] = Field(
+        default=[],
+        description="Adapters that modules of this one import from (`from ..torch import storages`); "
+        "each lies beside it, or is shipped.",
+    )
     environment: dict[str, str] = Field(default={}, description="Set before the first import.")
     beside: list[str] = Field(
         default=[],
@@ -248,8 +253,8 @@ class Adapter:
         return Variant(self.name, name, self.model.variants[name], self.implementation)
 
     def load(self, module: str) -> ModuleType:
-        """The adapter's module of that name, loaded from its file. Raises `AdapterError`."""
-        return load_file(self.folder / f"{module}.py", f"conformance_adapter_{self.name}_{module}")
+        """The adapter's module of that name, out of its package. Raises `AdapterError`."""
+        return load_module(self.folder, module)
 
 
 def read_adapter(folder: Path) -> Adapter:
@@ -260,6 +265,11 @@ def read_adapter(folder: Path) -> Adapter:
             "no adapter.yaml here", where=folder, hint="is this an adapter's folder?"
         )
     model = read_model(file, AdapterModel, AdapterError)
+    for name in model.builds_on:
+        if not any(
+            (place / name / "adapter.yaml").is_file() for place in searched(folder.resolve())
+        ):
+            raise AdapterError(f"builds_on: there is no adapter {name!r} beside it", where=file)
     several = [
         *model.variants.items(),
         *(v for d in model.implementations.values() for v in d.items()),
