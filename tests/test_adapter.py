@@ -131,12 +131,12 @@ def test_files_of_an_adapter_import_each_other(tmp_path: Path) -> None:
 
 
 def test_an_adapter_builds_on_one_beside_it_or_on_a_shipped_one(tmp_path: Path) -> None:
-    text = "from ..other import thing\nfrom ..reference import tape\n"
+    text = "from ..other import thing\nfrom ..jax import places\n"
     _files(tmp_path / "made", a=text)
     _files(tmp_path / "other", thing="")
     module = load_module(tmp_path / "made", "a")
     assert module.thing.__file__ == str(tmp_path / "other" / "thing.py")
-    assert module.tape.__file__ == str(FOLDER / "reference" / "tape.py")
+    assert module.places.__file__ == str(FOLDER / "jax" / "places.py")
 
 
 def test_what_an_adapter_builds_on_has_to_be_there(tmp_path: Path) -> None:
