@@ -27,7 +27,6 @@ from tests.test_adapter_tf import (  # noqa: E402
     ADAPTER,
     VARIANTS,
     counts,
-    emitted,
     observed,
     observer,
     published,

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class EmitFailure:
-    """The adapter's spelling could not write a program: the exception in a line, its traceback."""
+    """The adapter's emitter could not write a program: the exception in a line, its traceback."""
 
     message: str
     traceback: str
@@ -67,7 +67,7 @@ def texts(
 
 
 def _draft(adapter: Adapter, case: Case, variant: Variant) -> Code:
-    draft: Code = adapter.load("spelling").Spelling(case, variant).write()
+    draft: Code = adapter.load("emitter").Emitter(case, variant).write()
     return draft
 
 
