@@ -22,6 +22,7 @@ from .test_adapter_mindspore import (  # noqa: E402
     ADAPTER,
     EAGER,
     UNIT,
+    emitted,
     observed,
     observer,
     published,

@@ -27,6 +27,7 @@ from tests.test_adapter_tf import (  # noqa: E402
     ADAPTER,
     VARIANTS,
     counts,
+    emitted,
     observed,
     observer,
     published,
