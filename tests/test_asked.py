@@ -90,5 +90,5 @@ def test_a_line_that_the_framework_has_to_give_is_asked_for(line: str, between: 
     assert cases
     for case in cases:
         if between == "update" or "implicit" in case.sources():
-            with pytest.raises(AdapterError, match=f"does not emit `{line}`"):
+            with pytest.raises(AdapterError, match=f"not written for .*: `{line}`"):
                 written(case, **{line: ""})

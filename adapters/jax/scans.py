@@ -38,7 +38,7 @@ class Scans(Emitter):
         """The function of a region, from one carry to the next; a loop over the keys that it draws
         with, and over nothing else."""
         if self._threaded(region.body):  # type: ignore[attr-defined]
-            raise AdapterError(f"{self.variant.id} does not emit state in a loop")
+            raise AdapterError(f"not written for {self.variant.id}: state in a loop")
         site = Site("region", self.path, region.name, region.name)
         item = self._key if self._draws(region.body) else "_"  # type: ignore[attr-defined]
         taken = f"{self.formals(region)[0]}, {item}"

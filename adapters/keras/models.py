@@ -154,7 +154,7 @@ class Models(Base):
                 self.write_statement(node, region)
                 continue
             if isinstance(node, Again):
-                raise AdapterError(f"{self.variant.id} does not emit a further call of a region")
+                raise AdapterError(f"not written for {self.variant.id}: a further call of a region")
             head = f'with keras.RematScope(mode="{self._mode or "full"}"):'
             with self.code.indent(head) if self.path == "recomputed" else nullcontext():
                 self.write_nodes(node.body, node.name)

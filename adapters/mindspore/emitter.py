@@ -13,7 +13,7 @@ from typing import TypeGuard
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import Call, Writer, function
-from conformance.errors import AdapterError
+from conformance.errors import NotEmittedError
 from conformance.model.case import (
     Again,
     Array,
@@ -538,7 +538,7 @@ class Emitter(procedures.Procedures):  # type: ignore[misc]
         """The constructor of the primitive that does a statement."""
         assert isinstance(statement, Statement)
         if statement.op not in PRIMITIVES:
-            raise AdapterError(f"{self.variant.id} does not emit the operation {statement.op!r}")
+            raise NotEmittedError(self.variant.id, statement.op)
         deep = any(len(array.shape) > 2 for array in self.case.arrays)
         if statement.op == "matmul" and deep and not any(r.mapped for r in self.case.regions()):
             return "auto_generate.MatMulExt()"  # MatMul takes matrices alone

@@ -32,7 +32,7 @@ from ruff.__main__ import find_ruff_bin
 from conformance.drivers.adapter import Implementation, Variant
 from conformance.emit.asked import missing
 from conformance.emit.helpers import CALLS, HELPERS, LISTS
-from conformance.errors import AdapterError
+from conformance.errors import AdapterError, NotEmittedError
 from conformance.language.operations import NOTED, OF_CALLABLES, OPERATIONS
 from conformance.model.case import (
     Again,
@@ -241,7 +241,7 @@ class Emitter(ABC):
 
     def framework_generator(self, seed: int) -> str:
         """The expression of the framework's explicit generator or key."""
-        raise AdapterError(f"{self.variant.id} does not emit an explicit generator")
+        raise AdapterError(f"not written for {self.variant.id}: an explicit generator")
 
     def write_forward(self, path: str) -> None:
         """`plain` or `recomputed`."""
@@ -305,7 +305,7 @@ class Emitter(ABC):
             return f"{self.written('sin', x=x)} if {flag} else {self.written('cos', x=x)}"
         writer = self.operations.get(call.op, CALLS.get(call.op))
         if writer is None:
-            raise AdapterError(f"{self.variant.id} does not emit the operation {call.op!r}")
+            raise NotEmittedError(self.variant.id, call.op)
         if callable(writer):
             return writer(call)
         return writer.format(**call.arguments, **call.options)
@@ -600,7 +600,7 @@ class Emitter(ABC):
         """A line that each framework has to give. Raises `AdapterError` where it is empty."""
         line: str = getattr(self, attribute)
         if not line:
-            raise AdapterError(f"{self.variant.id} does not emit `{attribute}`")
+            raise AdapterError(f"not written for {self.variant.id}: `{attribute}`")
         return line
 
     def write_seeding(self, seed: int) -> None:
