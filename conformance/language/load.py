@@ -16,11 +16,13 @@ from pydantic import ValidationError
 
 from conformance.errors import CaseError, nearest
 from conformance.language.capabilities import CAPABILITIES
+from conformance.language.defaults import last_value, usual_loss
 from conformance.language.laws import LAWS
 from conformance.language.operations import OPERATIONS
 from conformance.language.spec import (
     MAX_COPIES,
     MAX_ELEMENTS,
+    NUMBER,
     ArrayModel,
     AsPlainModel,
     BackwardModel,
@@ -32,6 +34,7 @@ from conformance.language.spec import (
     DefineModel,
     ErrorModel,
     GeneratorModel,
+    GradientsModel,
     RegionModel,
     ReleaseModel,
     RepeatModel,
@@ -40,7 +43,8 @@ from conformance.language.spec import (
     ValueModel,
 )
 from conformance.language.spec_errors import described, explain
-from conformance.language.statements import parse
+from conformance.language.statements import RegionCall, divided, parse
+from conformance.language.tables import read_table, written_out
 from conformance.language.yaml_marks import Marked, load
 from conformance.model.case import (
     Again,
@@ -82,6 +86,7 @@ _EXCEPTIONS = tuple(
     for name, value in vars(builtins).items()
     if isinstance(value, type) and issubclass(value, Exception)
 )
+_TOP = ("family", "tensors", "cases")
 _AXIS = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
 
 
@@ -140,11 +145,9 @@ def load_text(text: str, name: str) -> tuple[Case, ...]:
             where=marked.at(()),
         )
     for key in top:
-        if key not in ("family", "cases"):
+        if key not in _TOP:
             raise CaseError(
-                f"unknown key {key!r}",
-                where=marked.key((key,)),
-                hint=nearest(key, ("family", "cases")),
+                f"unknown key {key!r}", where=marked.key((key,)), hint=nearest(key, _TOP)
             )
     for key in ("family", "cases"):
         if key not in top:
@@ -160,16 +163,17 @@ def load_text(text: str, name: str) -> tuple[Case, ...]:
             f"found {described(cases)}, expected a mapping of cases by name",
             where=marked.at(("cases",)),
         )
-    return tuple(
-        case
-        for key, raw in cases.items()
-        for case in _expanded(marked, family, ("cases", key), key, raw)
-    )
+    table = read_table(marked)
+    found: list[Case] = []
+    for key, raw in cases.items():
+        path = ("cases", key)
+        found += _expanded(*written_out(marked, path, raw, table), family, path)
+    table.refuse_unused(marked)
+    return tuple(found)
 
 
-def _expanded(
-    marked: Marked, family: str, path: Path_, name: object, raw: object
-) -> Iterator[Case]:
+def _expanded(marked: Marked, raw: object, family: str, path: Path_) -> Iterator[Case]:
+    name = path[-1]
     if not isinstance(name, str) or not re.fullmatch("[a-z][a-z0-9-]*", name):
         raise CaseError(
             f"found case name {name!r}, expected lower-case letters, digits and hyphens",
@@ -197,6 +201,12 @@ def _axes(marked: Marked, path: Path_, raw: object) -> Mapping[str, Sequence[Any
     number = 1
     axes = {axis: values for axis, values in axes.items() if not isinstance(values, dict)}
     for axis, values in axes.items():
+        if f"${axis}" == NUMBER:
+            raise CaseError(
+                f"the name {axis!r} is taken already",
+                where=marked.key((*here, axis)),
+                hint=f"`{NUMBER}` is the number in a `repeat`",
+            )
         if not isinstance(values, list) or not values:
             raise CaseError(
                 f"found {described(values)}, expected a list of the values of axis {axis!r}",
@@ -244,6 +254,8 @@ def _followers(
 
 def _substituted(raw: Any, chosen: Mapping[str, Any], marked: Marked, path: Path_) -> Any:
     if isinstance(raw, dict):
+        if "repeat" in raw:  # its number stands for itself until the nodes are written out
+            chosen = {**chosen, NUMBER[1:]: NUMBER}
         return {
             key: value if key == "axes" else _substituted(value, chosen, marked, (*path, key))
             for key, value in raw.items()
@@ -256,6 +268,8 @@ def _substituted(raw: Any, chosen: Mapping[str, Any], marked: Marked, path: Path
     def value(found: re.Match[str]) -> str:
         if found[1] not in chosen:
             hint = nearest(found[1], chosen) if chosen else "the case has no axes"
+            if found[0] == NUMBER:
+                hint = f"`{NUMBER}` is the number in a `repeat`, and stands in none here"
             raise CaseError(f"unknown axis {found[0]!r}", where=marked.at(path), hint=hint)
         return str(chosen[found[1]])
 
@@ -312,7 +326,7 @@ class _Builder:
         known = set(names) - self.generators
         program = self._nodes(model.program, ("program",), known, {})
         _refuse_rebinding(program)
-        outputs = self._tree(model.outputs, ("outputs",), {})
+        outputs = self._gives(model, "outputs", program, (), {})
         self._check_names(outputs, known | set(self._returned), ("outputs",))
         for name, where in self._returned.items():
             if name not in leaves(outputs):
@@ -489,7 +503,7 @@ class _Builder:
         for name, model in models.items():
             path = (section, name)
             for number in range(1, int(model.repeat or 1) + 1):
-                chosen = name.replace("{i}", str(number)) if model.repeat else name
+                chosen = name.replace(NUMBER, str(number)) if model.repeat else name
                 self._identifier(chosen, path, key=True)
                 yield self._array(chosen, model, path, differentiable)
 
@@ -580,7 +594,7 @@ class _Builder:
                 times = model.repeat
                 numbers = times if isinstance(times, list) else range(1, int(times) + 1)
                 for number in numbers:
-                    inner = {**words, "{i}": str(number)}
+                    inner = {**words, NUMBER: str(number)}
                     found += self._listed(model.body, (*here, "body"), known, inner)
                     if len(found) > MAX_COPIES:
                         raise CaseError(
@@ -594,19 +608,29 @@ class _Builder:
             elif isinstance(model, CallModel):
                 found.append(self._call(model, here, known, words))
             else:
-                found.append(self._statement(_replaced(model, words), here, known))
+                found += self._statements(_replaced(model, words), here, known)
         return found
 
-    def _statement(self, text: str, path: Path_, known: set[str]) -> Statement:
-        statement = parse(text, self.at(*path))
+    def _statements(self, text: str, path: Path_, known: set[str]) -> Iterator[Statement | Again]:
+        """The statements of a text; a further call of a region reads as one."""
+        visible = {name.replace("-", "_"): name for name in set().union(*self._scopes)}
+        for part, where in divided(text, self.at(*path)):
+            statement = parse(part, where, visible)
+            if isinstance(statement, RegionCall):
+                yield self._called(statement, visible[statement.region], known)
+            else:
+                yield self._operation(statement, part, where, known)
+
+    def _operation(
+        self, statement: Statement, text: str, where: Position, known: set[str]
+    ) -> Statement:
         operation = OPERATIONS[statement.op]
 
         def place(name: str) -> Position:
             """Where an argument's name stands: behind the operation's bracket."""
             bracket = text.index("(")
             found = re.compile(rf"\b{re.escape(name)}\b").search(text, bracket)
-            first = self.at(*path)
-            return replace(first, column=first.column + (found.start() if found else 0))
+            return replace(where, column=where.column + (found.start() if found else 0))
 
         for name, argument in zip(operation.tensors, statement.arguments, strict=True):
             if name == "region?":
@@ -671,7 +695,7 @@ class _Builder:
         body = self._nodes(model.body, (*path, "body"), inside, words)
         self._open.pop()
         _refuse_rebinding(body)
-        gives = self._tree(model.gives, (*path, "gives"), words)
+        gives = self._gives(model, "gives", body, path, words)
         self._check_names(gives, inside, (*path, "gives"))
         region = Region(
             name,
@@ -712,6 +736,26 @@ class _Builder:
         if called:
             self._make(leaves(gives), known, self.at(*path, "gives"))
         return region
+
+    def _gives(
+        self,
+        model: BlockModel | CaseModel,
+        key: str,
+        nodes: Sequence[Node],
+        path: Path_,
+        words: Mapping[str, str],
+    ) -> Tree:
+        """What a region gives (`gives`) or a program puts out (`outputs`)."""
+        if key in model.model_fields_set:
+            return self._tree(getattr(model, key), (*path, key), words)
+        found = last_value(nodes)
+        if found is None:
+            raise CaseError(
+                f"what comes last makes more than one value, or none: `{key}` must say which",
+                where=nodes[-1].where,
+                hint=f"left out, `{key}` is the last value that is made",
+            )
+        return found
 
     def _whole(
         self,
@@ -759,7 +803,7 @@ class _Builder:
             raise CaseError(
                 f"the name {name!r} is taken already",
                 where=self.at(*path),
-                hint="in a `repeat`, number the name: `block{i}`",
+                hint="in a `repeat`, number the name: `block$i`",
             )
 
     def _policy(
@@ -833,11 +877,13 @@ class _Builder:
                 texts, place, copies = given, (*path, i), [words]
             else:
                 texts, place = given.layer, (*path, i, "layer")
-                copies = [{**words, "{i}": str(n)} for n in range(1, int(given.repeat) + 1)]
+                copies = [{**words, NUMBER: str(n)} for n in range(1, int(given.repeat) + 1)]
             for chosen in copies:
                 layer = tuple(
-                    self._statement(_replaced(text, chosen), (*place, j), inside)
+                    self._operation(parsed, part, where, inside)
                     for j, text in enumerate(texts)
+                    for part, where in divided(_replaced(text, chosen), self.at(*place, j))
+                    if isinstance(parsed := parse(part, where), Statement)
                 )
                 if handed not in layer[-1].targets:
                     raise CaseError(
@@ -860,16 +906,32 @@ class _Builder:
             )
         takes, kwargs = self._takes(model, path, known, words)
         gives = self._tree(model.gives, (*path, "gives"), words)
-        first = self.regions[name]
-        if len(takes) != len(first.takes) or set(kwargs) != set(first.kwargs):
-            raise CaseError(
-                f"region {name!r} takes {len(first.takes)} positional argument(s) "
-                f"and {sorted(first.kwargs)} by name",
-                where=self.at(*path),
-            )
+        self._as_first(name, len(takes), set(kwargs), self.at(*path))
         whole = self._whole(model, name, gives, path, known, words)
         self._make(leaves(gives), known, self.at(*path, "gives"))
         return Again(name, takes, kwargs, gives, self.at(*path), whole)
+
+    def _called(self, call: RegionCall, name: str, known: set[str]) -> Again:
+        """A further call that is written as a statement."""
+        for argument, where in call.places.items():
+            if argument not in known:
+                raise self._unknown(argument, known, where)
+        self._as_first(name, len(call.takes), set(call.kwargs), call.where)
+        self._make(call.targets, known, call.where)
+        takes = tuple(Ref(argument) for argument in call.takes)
+        kwargs = {key: Ref(argument) for key, argument in call.kwargs.items()}
+        gives = tuple(Ref(target) for target in call.targets)
+        return Again(name, takes, kwargs, gives if len(gives) > 1 else gives[0], call.where)
+
+    def _as_first(self, name: str, takes: int, kwargs: set[str], where: Position) -> None:
+        """Refuse a call with other arguments than the region's own."""
+        first = self.regions[name]
+        if takes != len(first.takes) or kwargs != set(first.kwargs):
+            raise CaseError(
+                f"region {name!r} takes {len(first.takes)} positional argument(s) "
+                f"and {sorted(first.kwargs)} by name",
+                where=where,
+            )
 
     def _takes(
         self,
@@ -944,10 +1006,12 @@ class _Builder:
             if model.gradients is not None:
                 raise CaseError("inference has no gradients", where=self.at("gradients"))
             return None, ()
-        if model.gradients is None:
-            raise CaseError(f"procedure {kind!r} needs `gradients`", where=self.at())
-        loss = self._loss(model.gradients.of, outputs, ("gradients", "of"))
-        wrt = asking if model.gradients.wrt is None else tuple(model.gradients.wrt)
+        given = model.gradients or GradientsModel()
+        if given.of is None:
+            loss = self._usual_loss(outputs)
+        else:
+            loss = self._loss(given.of, outputs, ("gradients", "of"))
+        wrt = asking if given.wrt is None else tuple(given.wrt)
         for i, name in enumerate(wrt):
             if name not in asking:
                 raise CaseError(
@@ -955,14 +1019,14 @@ class _Builder:
                     where=self.at("gradients", "wrt", i),
                     hint=nearest(name, asking),
                 )
-        for name in model.gradients.expect:
+        for name in given.expect:
             if name not in wrt:
                 raise CaseError(
                     f"no gradient of {name!r} is asked for",
                     where=self.key("gradients", "expect", name),
                     hint=nearest(name, wrt),
                 )
-            printed = self._nested(model.gradients.expect[name], ("gradients", "expect", name))
+            printed = self._nested(given.expect[name], ("gradients", "expect", name))
             shape = next(array.shape for array in arrays if array.name == name)
             if _shape_of(printed) != shape:
                 raise CaseError(
@@ -971,6 +1035,16 @@ class _Builder:
                     where=self.key("gradients", "expect", name),
                 )
         return loss, wrt
+
+    def _usual_loss(self, outputs: Tree) -> Loss:
+        loss = usual_loss(outputs)
+        if loss is None or loss.name in self._returned:
+            raise CaseError(
+                "the first output is no tensor, and nothing says what is differentiated",
+                where=self.at("outputs"),
+                hint="say so (`gradients: {of: sum(z)}`), or `procedure: inference`",
+            )
+        return loss
 
     def _loss(self, text: str, outputs: Tree, path: Path_) -> Loss:
         found = re.fullmatch(r"(?:(sum|mean)\((\w+)\)|(\w+))", text.strip())
@@ -1017,9 +1091,8 @@ def _places(tree: Tree, path: Path_) -> Iterator[tuple[str, Path_]]:
 
 
 def _replaced(text: str, words: Mapping[str, str]) -> str:
-    for mark, word in words.items():
-        text = text.replace(mark, word)
-    return text
+    """A text with the number that a `repeat` has reached."""
+    return _AXIS.sub(lambda found: words.get(found[0], found[0]), text)
 
 
 def _shape_of(values: object) -> tuple[int, ...] | None:
