@@ -31,6 +31,7 @@ from rich.console import Console
 from rich.table import Table
 
 from conformance.drivers.adapter import Adapter, Variant, find_adapter
+from conformance.drivers.modules import load_file
 from conformance.emit.programs import write_programs
 from conformance.language.load import load_folder
 from conformance.model.program import Program
@@ -178,7 +179,7 @@ def observing(adapter: Adapter, variant: Variant, size: int) -> tuple[float, flo
         start = time.process_time()
         entry.observe(str(adapter.folder), program)
         observed = time.process_time() - start
-        module = entry.load_file(Path(program.file), "bare")
+        module = load_file(Path(program.file), "bare")
         start = time.process_time()
         for path in ("plain", "recomputed"):
             module.run(getattr(module, path))

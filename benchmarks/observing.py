@@ -159,7 +159,7 @@ def _measured(
     os.environ.update({**adapter.model.environment, **variant.model.environment})
     able = [c for c in cases if not required_by(c) & set(variant.model.lacks)]
     wanted = [(c, variant) for c in able]
-    watch = Stopwatch(entry.observer(str(adapter.folder), adapter.name, variant.name))
+    watch = Stopwatch(entry.observer(str(adapter.folder), variant.name))
     rows: list[tuple[str, list[str]]] = []
     for (identity, _), program in write_programs(adapter, wanted, Path.cwd()).items():
         if not isinstance(program, Program) or len(rows) == most:

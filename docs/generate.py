@@ -11,10 +11,10 @@ import ast
 import inspect
 import re
 import sys
+import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from pydantic import BaseModel
 
@@ -25,7 +25,6 @@ from conformance.drivers.adapter import (
     Refusal,
     VariantModel,
     all_adapters,
-    find_adapter,
 )
 from conformance.emit.asked import PARTS as ASKED
 from conformance.emit.emitter import Spelling
@@ -43,7 +42,9 @@ from conformance.language.spec import (
     RegionModel,
 )
 from conformance.model.case import Case, Procedure
+from conformance.model.facts import Fact
 from conformance.observe.worker.observer import Observer
+from conformance.oracle.expected import expect
 from conformance.report.data import MARKS
 
 DOCS = Path(__file__).resolve().parent
@@ -321,6 +322,15 @@ def marks() -> str:
     return table(("mark", "meaning"), ((f"`{name}`", words) for name, words in MARKS.items()))
 
 
+def facts() -> str:
+    """What a verdict may carry, from the docstrings of the values."""
+    rows = []
+    for kind in typing.get_args(Fact):
+        names = ", ".join(f"`{name}`" for name in kind.__struct_fields__)
+        rows.append((f"`{kind.__struct_config__.tag}`", names, _paragraphs(kind.__doc__ or "")))
+    return table(("`fact`", "fields", "what it says"), rows)
+
+
 def cross_statuses() -> str:
     text = " ".join((CrossStatus.__doc__ or "").split("\n\n", 1)[1].split())
     parts = re.findall(r"`(\w+)`: (.*?)\.(?= `\w+`: |$)", text)
@@ -330,12 +340,11 @@ def cross_statuses() -> str:
 
 def worked() -> str:
     """How often statements run again under each discipline, as the reference says."""
-    expected = find_adapter("reference", ROOT / "adapters").load("expected")
     cases = {case.id: case for case in load_folder(ROOT / "cases")}
-    return "\n".join(_worked(cases[name], expected.expect) for name in WORKED)
+    return "\n".join(_worked(cases[name]) for name in WORKED)
 
 
-def _worked(case: Case, expect: Callable[..., Any]) -> str:
+def _worked(case: Case) -> str:
     counts = {name: expect(case, name).executions for name in DISCIPLINES}
     statements = {(region, s.label): s for region, s in case.statements()}
     rows = []
@@ -378,6 +387,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
         disciplines,
         marks,
         cross_statuses,
+        facts,
         worked,
     )
 }

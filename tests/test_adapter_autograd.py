@@ -23,13 +23,13 @@ from conformance.model.case import Case  # noqa: E402
 from conformance.model.observation import Leaf, Observation, Run  # noqa: E402
 from conformance.model.program import Program  # noqa: E402
 from conformance.observe.worker.entry import observer as worker_observer  # noqa: E402
+from conformance.oracle.expected import expect  # noqa: E402
 from tests.every_program import not_imported  # noqa: E402
 from tests.operation_samples import offered, samples_of, spelled, written  # noqa: E402
 from tests.suite_cases import BY_ID  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 ADAPTER = read_adapter(ROOT / "adapters" / "autograd")
-REFERENCE = read_adapter(ROOT / "adapters" / "reference").load("expected")
 ACTIVATION = 2048 * 64 * 4  # bytes of one activation of the memory family
 Function = Callable[..., Any]
 
@@ -63,7 +63,7 @@ def observed(case: Case, folder: Path, variant: str = "arguments") -> Observatio
     chosen = ADAPTER.variant(variant)
     program = write_programs(ADAPTER, [(case, chosen)], folder)[case.id, chosen.id]
     assert isinstance(program, Program), program
-    seen: Observation = worker_observer(str(ADAPTER.folder), "autograd", variant).observe(program)
+    seen: Observation = worker_observer(str(ADAPTER.folder), variant).observe(program)
     return seen
 
 
@@ -103,7 +103,7 @@ def test_an_operation_and_its_gradients_are_the_references(
 ) -> None:
     case = written("one", statements, shapes, "float64")
     seen = observed(case, tmp_path)
-    expected = REFERENCE.expect(case, "whole")
+    expected = expect(case, "whole")
     for run in (seen.plain, seen.recomputed):
         assert run.error is None
         assert isinstance(run.outputs, Leaf)

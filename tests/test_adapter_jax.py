@@ -23,6 +23,8 @@ from conformance.model.case import Case  # noqa: E402
 from conformance.model.observation import Leaf, Observation, Run  # noqa: E402
 from conformance.model.program import Program  # noqa: E402
 from conformance.observe.worker.entry import observer as worker_observer  # noqa: E402
+from conformance.oracle.expected import expect  # noqa: E402
+from conformance.oracle.interpreter import make_inputs  # noqa: E402
 from tests.every_program import not_imported  # noqa: E402
 from tests.operation_samples import IN_CASES, offered, spelled  # noqa: E402
 from tests.operation_samples import written as sample  # noqa: E402
@@ -31,7 +33,6 @@ from tests.suite_cases import BY_ID  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 ADAPTER = read_adapter(ROOT / "adapters" / "jax")
-REFERENCE = read_adapter(ROOT / "adapters" / "reference").load("expected")
 VARIANTS = ("eager", "jit", "jit-two-phase")
 ACTIVATION = 2048 * 64 * 4  # bytes of one activation of the memory family
 
@@ -45,7 +46,7 @@ def emitted(case: Case, variant: str, folder: Path) -> Program:
 
 
 def observed(case: Case, variant: str, folder: Path) -> Observation:
-    observer = worker_observer(str(ADAPTER.folder), "jax", variant)
+    observer = worker_observer(str(ADAPTER.folder), variant)
     seen: Observation = observer.observe(emitted(case, variant, folder))
     return seen
 
@@ -144,7 +145,7 @@ def test_programs_read_nothing_that_they_do_not_import() -> None:
 DRAWN = [row for row in BODIES if any(op in " ".join(row[0]) for op in ("dropout", "uniform"))]
 REST = [row for row in BODIES if row not in DRAWN]
 TOGETHER = together(REST)
-INPUTS = REFERENCE.flow.make_inputs(TOGETHER)
+INPUTS = make_inputs(TOGETHER)
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +157,7 @@ def seen_together(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], O
 def assert_the_references(case: Case, run: Run, draws: Any = None) -> None:
     """A run has the outputs, gradients and state that the reference comes to."""
     text = str(case.program)
-    expected = REFERENCE.expect(case, "minimal", draws=draws)
+    expected = expect(case, "minimal", draws=draws)
     tolerance = 1e-6 if "astype" in text or "uniform" in text else 1e-10
     assert isinstance(run.outputs, Leaf)
     np.testing.assert_allclose(run.outputs.array, expected.outputs.array, rtol=tolerance)

@@ -22,8 +22,9 @@ from tests.frameworks import framework
 
 jax = framework("jax", "jax")
 
-from conformance.drivers.adapter import load_file, read_adapter  # noqa: E402
+from conformance.drivers.adapter import read_adapter  # noqa: E402
 from conformance.emit.programs import write_programs  # noqa: E402
+from conformance.language.capabilities import required_by  # noqa: E402
 from conformance.language.load import load_text  # noqa: E402
 from conformance.model.case import Case  # noqa: E402
 from conformance.model.observation import Leaf, Observation, Run  # noqa: E402
@@ -217,6 +218,14 @@ def test_a_checkpoint_that_does_nothing_is_seen(
     assert seen.recomputed.peak == seen.plain.peak
 
 
+def test_a_loop_of_one_round_is_written_where_the_case_says_so(tmp_path: Path) -> None:
+    assert (
+        "lax.scan(layer, h, length=1)"
+        in emitted(published("control/one-round"), "scan", tmp_path).text
+    )
+    assert "single-call" in required_by(chain("h = cos(h)", rounds=1))
+
+
 # -- policies ------------------------------------------------------------------------------------
 
 
@@ -321,7 +330,7 @@ def test_a_loop_counts_as_often_as_it_goes_round(tmp_path: Path) -> None:
 
 
 def test_a_module_without_an_entry_is_refused() -> None:
-    hlo: Any = load_file(ROOT / "adapters" / "jax" / "hlo.py", "conformance_adapter_jax_hlo")
+    hlo: Any = ADAPTER.load("hlo")
     with pytest.raises(ValueError, match="no entry computation"):
         hlo.parse("HloModule nothing")
 
@@ -343,7 +352,7 @@ def test_what_was_traced_for_an_executable_counts_as_tracing_the_whole_run_does(
 ) -> None:
     case = published(identity)
     found = observed(case, variant, tmp_path)
-    hosts = sys.modules["conformance_adapter_jax_hosts"]
+    hosts = ADAPTER.load("hosts")
     # A program that draws by other means than keys is traced as a whole.
     monkeypatch.setattr(hosts, "draws", lambda program: True)
     whole = observed(case, variant, tmp_path)
@@ -363,11 +372,12 @@ def test_an_optimised_module_is_the_same_without_the_optimisations_of_llvm(tmp_p
 import sys
 sys.path[:0] = [{str(ROOT)!r}]
 import hashlib
-from conformance.drivers.adapter import load_file
+from pathlib import Path
+from conformance.drivers.modules import load_module
 from conformance.model.program import Program, Site
 from conformance.observe.worker.observer import load_program
 program = {program!r}
-executables = load_file(__import__("pathlib").Path({str(ADAPTER.folder)!r}) / "executables.py", "e")
+executables = load_module(Path({str(ADAPTER.folder)!r}), "executables")
 known = executables.Executables(program)
 module = load_program(program)
 with known.active():

@@ -21,13 +21,13 @@ from conformance.model.observation import Leaf, Observation, Run
 from conformance.model.program import Program
 from conformance.observe.worker.entry import observer as worker_observer
 from conformance.observe.worker.observer import load_program
+from conformance.oracle.expected import expect
 from tests.every_program import not_imported
 from tests.operation_samples import offered, samples_of, spelled, written
 from tests.suite_cases import BY_ID
 
 ROOT = Path(__file__).resolve().parents[1]
 ADAPTER = read_adapter(ROOT / "adapters" / "keras")
-REFERENCE = read_adapter(ROOT / "adapters" / "reference").load("expected")
 # As in a worker of this backend's variants.
 OWN = ADAPTER.variant(f"remat-{os.environ.get('KERAS_BACKEND', 'tensorflow')}").model.environment
 for name, value in {**ADAPTER.model.environment, **OWN}.items():
@@ -52,7 +52,7 @@ def emitted(case: Case, variant: str, folder: Path) -> Program:
 
 
 def observer(variant: str) -> Any:
-    return worker_observer(str(ADAPTER.folder), "keras", variant)
+    return worker_observer(str(ADAPTER.folder), variant)
 
 
 def observed(case: Case, variant: str, folder: Path) -> Observation:
@@ -119,7 +119,7 @@ def test_an_operation_and_its_gradients_are_the_references(
     narrow = any(op in " ".join(statements) for op in ("solve", "loop_sin"))
     case = written("one", statements, shapes, "float32" if narrow else "float64")
     seen = observed(case, variant, tmp_path)
-    expected = REFERENCE.expect(case, "whole")
+    expected = expect(case, "whole")
     assert seen.plain.error is None
     # Of state changed in a region JAX has nothing to read, see known.yaml.
     leaks = BACKEND == "jax" and "batch_norm" in statements[0]
@@ -371,7 +371,7 @@ def test_fit_trains_the_model_that_the_reference_trains(tmp_path: Path) -> None:
     for identity in ("models/lenet", "training/batch-norm", "training/residual"):
         case = published(identity)
         run = observer(FIT).values(*loaded(emitted(case, FIT, tmp_path), "plain"))
-        expected = REFERENCE.expect(case, "whole")
+        expected = expect(case, "whole")
         assert run.error is None
         np.testing.assert_allclose(run.losses, expected.losses, rtol=1e-4)
         for found, wanted in (
@@ -397,7 +397,7 @@ def test_fit_constructs_the_layers_of_regions_in_the_scope_and_no_others(tmp_pat
 def test_a_layer_under_autocast_has_a_policy_of_mixed_precision(tmp_path: Path) -> None:
     case = published("autocast/block")
     run = observer(SCOPE).values(*loaded(emitted(case, SCOPE, tmp_path), "plain"))
-    exact = REFERENCE.expect(replace(case, autocast=""), "whole").outputs
+    exact = expect(replace(case, autocast=""), "whole").outputs
     assert isinstance(run.outputs, Leaf)
     off = np.abs(run.outputs.array - exact.array).max()
     assert 1e-4 < off < 0.04  # rounded to eight bits

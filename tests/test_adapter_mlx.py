@@ -20,13 +20,13 @@ from conformance.model.case import Case  # noqa: E402
 from conformance.model.observation import Leaf, Observation, Run  # noqa: E402
 from conformance.model.program import Program  # noqa: E402
 from conformance.observe.worker.entry import observer as worker_observer  # noqa: E402
+from conformance.oracle.expected import expect  # noqa: E402
 from tests.every_program import not_imported  # noqa: E402
 from tests.operation_samples import offered, samples_of, spelled, written  # noqa: E402
 from tests.suite_cases import BY_ID  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 ADAPTER = read_adapter(ROOT / "adapters" / "mlx")
-REFERENCE = read_adapter(ROOT / "adapters" / "reference").load("expected")
 VARIANTS = ("module", "function")
 ACTIVATION = 2048 * 64 * 4  # bytes of one activation of the memory family
 #: MLX computes sines and others in float32 whatever the dtype is.
@@ -42,7 +42,7 @@ def emitted(case: Case, variant: str, folder: Path) -> Program:
 
 
 def observed(case: Case, variant: str, folder: Path) -> Observation:
-    observer = worker_observer(str(ADAPTER.folder), "mlx", variant)
+    observer = worker_observer(str(ADAPTER.folder), variant)
     seen: Observation = observer.observe(emitted(case, variant, folder))
     return seen
 
@@ -87,7 +87,7 @@ def test_an_operation_and_its_gradients_are_the_references(
         pytest.skip("integers that a region takes are differentiated, see known.yaml")
     case = written("one", statements, shapes, "float64" if "astype" in text else "float32")
     seen = observed(case, variant, tmp_path)
-    expected = REFERENCE.expect(case, "minimal")
+    expected = expect(case, "minimal")
     for run in (seen.plain, seen.recomputed):
         assert run.error is None
         assert isinstance(run.outputs, Leaf)
@@ -201,7 +201,7 @@ def test_bytes_between_forward_and_backward_are_those_of_results(tmp_path: Path)
 
 
 def test_an_array_that_is_only_asked_for_takes_no_bytes() -> None:
-    observer = worker_observer(str(ADAPTER.folder), "mlx", "module")
+    observer = worker_observer(str(ADAPTER.folder), "module")
     x = mx.array([1.0, 2.0])
     y = mx.sin(x)
     assert observer.nbytes(x) == 8

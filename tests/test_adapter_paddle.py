@@ -46,7 +46,7 @@ VARIANTS = ("reentrant", "hook")
 
 
 def observer(variant: str) -> Any:
-    return entry.observer(str(ADAPTER.folder), "paddle", variant)
+    return entry.observer(str(ADAPTER.folder), variant)
 
 
 def observe(program: Program) -> Observation:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conformance.drivers.adapter import load_file, read_adapter
+from conformance.drivers.adapter import read_adapter
 from conformance.emit.programs import write_programs
 from conformance.model.case import Case
 from conformance.model.observation import Observation, Run
@@ -27,7 +27,7 @@ ADAPTER = read_adapter(ROOT / "adapters" / "paddle")
 os.environ.update(ADAPTER.model.environment)  # before the import, as in the worker
 os.environ.update(ADAPTER.variant("pir-pass").model.environment)
 paddle = pytest.importorskip("paddle", reason="PaddlePaddle is not installed here")
-graphs: Any = load_file(ADAPTER.folder / "graphs.py", "conformance_adapter_paddle_graphs")
+graphs: Any = ADAPTER.load("graphs")
 GRAPHS = ("to-static-ast", "pir-pass")
 #: SOT goes on in a function of its own after what it cannot translate: the generators of NumPy and of
 #: Python, and the call of `recompute`.
@@ -108,7 +108,7 @@ def test_an_inert_pass_is_seen_as_inert(emit: Emit) -> None:
     module.recompute = lambda function, *arguments: function(*arguments)
     module.apply_recompute = lambda *_: None
     try:
-        watching = entry.observer(str(ADAPTER.folder), "paddle", "pir-pass")
+        watching = entry.observer(str(ADAPTER.folder), "pir-pass")
         unobserved = dict(watching.unobserved(program))
         inert = watching.run(program, module, "recomputed", unobserved)
     finally:
@@ -160,7 +160,7 @@ def test_a_record_that_misses_a_kernel_is_taken_anew(
     missed: int, given_up: bool, emit: Emit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three looks at most, the plain run's first."""
-    observer = entry.observer(str(ADAPTER.folder), "paddle", "pir-pass")
+    observer = entry.observer(str(ADAPTER.folder), "pir-pass")
     # the module as the observer knows it
     of = type(observer)._seen.__globals__["graphs"]
     launches, looks = of.launches, []

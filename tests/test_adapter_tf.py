@@ -22,6 +22,8 @@ from conformance.model.observation import Leaf, Observation, Run  # noqa: E402
 from conformance.model.program import Program  # noqa: E402
 from conformance.observe.worker.entry import observer as worker_observer  # noqa: E402
 from conformance.observe.worker.observer import load_program  # noqa: E402
+from conformance.oracle.expected import expect  # noqa: E402
+from conformance.oracle.interpreter import make_inputs  # noqa: E402
 from tests.every_program import not_imported  # noqa: E402
 from tests.operation_samples import IN_CASES, offered, samples_of, spelled  # noqa: E402
 from tests.operation_samples import written as sample  # noqa: E402
@@ -30,12 +32,11 @@ from tests.suite_cases import BY_ID  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 ADAPTER = read_adapter(ROOT / "adapters" / "tf")
-REFERENCE = read_adapter(ROOT / "adapters" / "reference").load("expected")
 VARIANTS = ("eager", "function", "forward-function", "xla")
 
 
 def observer(variant: str) -> Any:
-    return worker_observer(str(ADAPTER.folder), "tf", variant)
+    return worker_observer(str(ADAPTER.folder), variant)
 
 
 def emitted(case: Case, variant: str, folder: Path) -> Program:
@@ -95,7 +96,7 @@ def test_programs_read_nothing_that_they_do_not_import() -> None:
 
 Seen = Callable[[Case, str], Observation]
 TOGETHER = together(STATEMENTS)
-INPUTS = REFERENCE.flow.make_inputs(TOGETHER)
+INPUTS = make_inputs(TOGETHER)
 DROPPED = written(*DRAWN["dropout"])
 
 
@@ -117,7 +118,7 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Seen:
 def assert_the_references(case: Case, run: Run, *, draws: Any = None) -> None:
     """A run has the outputs, gradients and state that the reference comes to."""
     text = str(case.program)
-    expected = REFERENCE.expect(case, "whole", draws=draws)
+    expected = expect(case, "whole", draws=draws)
     assert isinstance(run.outputs, Leaf)
     tolerance = 1e-6 if draws is not None or "astype" in text else 1e-10
     if "gelu" in text:  # tf.nn.gelu rounds sqrt(1 / 2) to float32 in every dtype
@@ -139,7 +140,7 @@ def test_an_operation_and_its_gradients_are_the_references(
         assert run.error is None
         assert_the_references(case, part(run, place))
     state = part(seen.plain, place).state
-    for name, array in REFERENCE.expect(case, "whole").state.items():
+    for name, array in expect(case, "whole").state.items():
         np.testing.assert_allclose(state[name], array, rtol=1e-10)
 
 

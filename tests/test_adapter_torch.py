@@ -286,7 +286,7 @@ def test_totals_agree_with_the_profiler_where_nothing_stops_early(emit: Emit) ->
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_inert_recompute_is_seen(variant: str, emit: Emit, monkeypatch: Any) -> None:
     program = emit(SUITE["memory/chain-whole"], variant)
-    observer = entry.observer(str(ADAPTER.folder), "torch", variant)
+    observer = entry.observer(str(ADAPTER.folder), variant)
     module = load_program(program)
     monkeypatch.setattr(module, "checkpoint", lambda function, *args, **options: function(*args))
     run = observer.count(program, module, module.recomputed, Run())

@@ -57,7 +57,7 @@ def program(case: Case, variant: str, folder: Path) -> Program:
 
 
 def observer(variant: str) -> Any:
-    return entry.observer(str(ADAPTER.folder), "torch", variant)
+    return entry.observer(str(ADAPTER.folder), variant)
 
 
 def graphs() -> Any:

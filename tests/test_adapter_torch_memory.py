@@ -35,7 +35,7 @@ def emit(case: str, variant: str, folder: Path) -> tuple[Program, ModuleType, An
     chosen = ADAPTER.variant(variant)
     program = write_programs(ADAPTER, [(CASES[case], chosen)], folder)[case, chosen.id]
     assert isinstance(program, Program), program
-    observer = entry.observer(str(ADAPTER.folder), "torch", variant)
+    observer = entry.observer(str(ADAPTER.folder), variant)
     return program, load_program(program), observer
 
 

@@ -75,6 +75,11 @@ def test_programs_are_what_their_variants_say(tmp_path: Path) -> None:
     assert "context_fn" not in text
     text = words(saving("exp"), EAGER, tmp_path)
     assert "context_fn=partial(create_selective_checkpoint_contexts, [" in text
+    # a dropout ends in a product like the case's own; AOTAutograd traces one operator of it
+    text = words(CASES["policies/save-dropout"], EAGER, tmp_path)
+    assert "keep_calls({torch.ops.aten.mul.Tensor: [0]})" in text
+    text = words(CASES["policies/save-dropout"], "compiled-aot-eager", tmp_path)
+    assert "torch.ops.aten.native_dropout.default" in text
     text = words(written(NESTED), INSIDE, tmp_path)
     # once in each path; the region inside is compiled with the one around it
     assert text.count('@torch.compile(backend="aot_eager") def outer(x):') == 2
@@ -133,6 +138,16 @@ def test_what_a_policy_keeps_does_not_run_again(tmp_path: Path) -> None:
     seen = by_operation(case, run)
     assert {op: n for (op, phase), n in seen.items() if phase == "rerun"} == {"sin": 2, "exp": 1}
     assert observer.retained(emitted, module, module.recomputed) == 2 * UNIT  # `y` and the tangent
+
+
+def test_a_compiled_region_is_entered_again_though_a_policy_hands_out_all(tmp_path: Path) -> None:
+    case = CASES["policies/save-everything"]
+    emitted, module, observer = made(case, INSIDE, tmp_path)
+    module.run(module.recomputed)
+    run = observer.count(emitted, module, module.recomputed, Run())
+    assert reruns(run, regions=True) == {"block": 1}
+    # AOTAutograd saves the product, and its backward makes the cheap sine of it again
+    assert reruns(run) == {"s": 1}
 
 
 @pytest.mark.parametrize("variant", [EAGER, INSIDE])

@@ -40,7 +40,7 @@ def made(case: Case, variant: str, folder: Path) -> tuple[Program, ModuleType, A
     chosen = ADAPTER.variant(variant)
     program = write_programs(ADAPTER, [(case, chosen)], folder)[case.id, chosen.id]
     assert isinstance(program, Program), program
-    return program, load_program(program), entry.observer(str(ADAPTER.folder), "torch", variant)
+    return program, load_program(program), entry.observer(str(ADAPTER.folder), variant)
 
 
 def written(program: str) -> Case:

@@ -1,165 +1,290 @@
-"""The page of behaviours: made from results alone, every case of it exists."""
+"""What users ask: outcomes by severity, answers to questions, and the pages made from them."""
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
+from rich.console import Console
 
-from conformance.judge.checks import CHECKS
-from conformance.model.observation import Execution, Observation, Run
+from conformance.judge.checks import CHECKS, applicable
+from conformance.model.facts import Fact, Inert, Unoffered
+from conformance.model.observation import (
+    ErrorSeen,
+    Execution,
+    Expected,
+    ExpectedMemory,
+    Observation,
+    Run,
+)
 from conformance.model.verdict import KnownNote, Level, Status, Verdict
-from conformance.report.behaviours import BEHAVIOURS, LONGEST, answer, render
+from conformance.report.behaviours import render, tables
+from conformance.report.findings import findings, tallies
+from conformance.report.outcomes import MEANING, SIGN, Outcome, gravest, of_result
+from conformance.report.overview import bar, described, frameworks
+from conformance.report.questions import QUESTIONS, WORDS, Answer, Question, answer
 from conformance.results import Header, Result, Results, make_footer
 from tests.suite_cases import CASES
 
-ROOT = Path(__file__).parent.parent
+RAISED = Run(error=ErrorSeen("ValueError", ("ValueError",), "no", "backward"))
+AGAIN = Run(executions=(Execution("b", "", "rerun", 1), Execution("b", "h", "rerun", 1)))
+IDLE = Run(executions=(Execution("b", "", "forward", 1), Execution("b", "", "rerun", 0)))
+
+
+def verdict(check: str, status: Status, message: str = "so it is", *facts: Fact) -> Verdict:
+    return Verdict(check, status, CHECKS[check].level, message, facts=facts)
+
+
+LACKS = Unoffered("lacks", "kwargs (it takes none)", ("kwargs",))
+REFUSES = Unoffered("refuses", "kwargs: ValueError: no", ("kwargs",))
+
+
+def unoffered(fact: Unoffered, variant: str = "mini/right") -> Verdict:
+    return verdict("error", Status.UNSUPPORTED, f"{variant} {fact.words}", fact)
+
+
+RAN = verdict("error", Status.PASS, "ran to its end")
 
 
 def result(
     *verdicts: Verdict,
-    case: str = "hooks/parameter",
+    case: str = "captures/frozen-input",
     variant: str = "mini/right",
     known: tuple[KnownNote, ...] = (),
     run: Run | None = None,
+    plain: Run | None = None,
+    expected: Expected | None = None,
 ) -> Result:
-    seen = None if run is None else Observation(Run(), run, {}, {}, 0.0)
-    return Result(case, variant, verdicts, seen, None, "", known)
+    seen = None if run is None else Observation(plain or Run(), run)
+    return Result(case, variant, verdicts, seen, expected, "", known)
 
 
-def verdict(check: str, status: Status, message: str) -> Verdict:
-    return Verdict(check, status, CHECKS[check].level, message)
+def ran(*found: Result, variants: tuple[str, ...] = ()) -> Results:
+    names = variants or tuple(dict.fromkeys(r.variant for r in found))
+    header = Header("1", "mini", names, {}, {"numpy": "2", "minilib": "1.2"}, "x")
+    return Results(Path("mini.jsonl"), header, found, make_footer(found, {}))
 
 
-def test_every_case_and_check_of_a_behaviour_exists_and_belongs_together() -> None:
-    from conformance.judge.checks import applicable
+UNMOVED = verdict("executions", Status.FAIL, "inert", Inert("b", "h", (1,)))
 
-    by_name: dict[str, list[str]] = {}
-    for case in CASES:
-        by_name.setdefault(case.id.partition("[")[0], []).extend(applicable(case))
-    for behaviour in BEHAVIOURS:
-        for name in behaviour.cases:
-            assert behaviour.check in by_name[name], (behaviour.title, name)
-    assert len({b.title for b in BEHAVIOURS}) == len(BEHAVIOURS)
+
+# -- outcomes --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("shown", "check", "text"),
+    ("shown", "outcome"),
     [
+        (result(RAN, verdict("gradient", Status.PASS), run=Run()), Outcome.RIGHT),
+        (result(RAN, verdict("gradient", Status.REPORT), run=Run()), Outcome.RIGHT),
+        (result(RAN, verdict("gradient", Status.FAIL), run=Run()), Outcome.WRONG),
+        (result(RAN, verdict("structure", Status.FAIL), run=Run()), Outcome.WRONG),
+        (result(verdict("error", Status.FAIL), run=RAISED), Outcome.RAISES),
+        (result(verdict("error", Status.FAIL), run=Run()), Outcome.WRONG),  # nothing was raised
+        (result(verdict("error", Status.CRASHED)), Outcome.RAISES),
+        (result(verdict("error", Status.TIMEOUT)), Outcome.RAISES),
+        (result(unoffered(REFUSES), run=RAISED), Outcome.RAISES),
+        (result(unoffered(LACKS)), Outcome.NOT_OFFERED),
+        (result(unoffered(Unoffered("not run", "another does"))), Outcome.NOT_RUN),
+        (result(verdict("error", Status.BROKEN)), Outcome.BROKEN),
+        (result(RAN, UNMOVED, run=IDLE), Outcome.INERT),
+        (result(RAN, verdict("executions", Status.FAIL), run=AGAIN), Outcome.COSTS),
+        (result(RAN, verdict("retained memory", Status.FAIL), run=IDLE), Outcome.COSTS),
+        (result(RAN, verdict("release", Status.WARN), run=Run()), Outcome.COSTS),
+        (result(RAN, verdict("state", Status.WARN), run=Run()), Outcome.WARNS),
+        (result(RAN, verdict("peak memory", Status.UNSUPPORTED), run=Run()), Outcome.RIGHT),
         (
-            result(verdict("hooks", Status.PASS, "every hook was called")),
-            "hooks",
-            "*pass*: every hook was called",
+            result(RAN, verdict("gradient", Status.FAIL), verdict("value", Status.WARN), run=Run()),
+            Outcome.WRONG,
         ),
-        (
-            result(
-                verdict("hooks", Status.FAIL, "called 2 time(s)"),
-                known=(KnownNote("hooks", "it is so", "https://example.org/1"),),
-            ),
-            "hooks",
-            "*known*: called 2 time\\(s\\) <https://example.org/1>",
-        ),
-        (
-            result(
-                verdict("hooks", Status.FAIL, "called 2 time(s)"),
-                known=(KnownNote("hooks", "it is so", "javascript:alert(1)"),),
-            ),
-            "hooks",
-            "*known*: called 2 time\\(s\\)",
-        ),
-        (
-            result(verdict("error", Status.FAIL, "raised <b>ValueError</b>")),
-            "hooks",
-            "*fail*: raised \\<b\\>ValueError\\</b\\>",
-        ),
-        (
-            result(verdict("error", Status.UNSUPPORTED, "mini/right lacks hooks (it has none)")),
-            "hooks",
-            "*unsupported*: lacks hooks \\(it has none\\)",
-        ),
-        (
-            result(
-                verdict(
-                    "state",
-                    Status.REPORT,
-                    "the rerun has left its mark, too: m is (2,) [2, 2], but (2,) [1, 1] without "
-                    "recompute (2.00 times as far)",
-                )
-            ),
-            "state",
-            "*report*: state moves 2.00 times as far as without recompute",
-        ),
-        (
-            result(
-                verdict(
-                    "state",
-                    Status.REPORT,
-                    "the rerun has left its mark, too: noted is () [3], but () [1] without recompute",
-                )
-            ),
-            "state",
-            "*report*: it happens 3 times, without recompute 1 time\\(s\\)",
-        ),
-        (
-            result(
-                verdict(
-                    "gradient",
-                    Status.FAIL,
-                    "gradient with respect to x differs in 3 of 4 elements, most at [1, 0]: -4.8, but "
-                    "should be -5.4 (plain run)",
-                )
-            ),
-            "gradient",
-            "*fail*: gradient with respect to x differs \\(plain run\\)",
-        ),
-        (
-            result(
-                verdict("executions", Status.PASS, "as under whole"),
-                run=Run(
-                    executions=(
-                        Execution("block", "", "rerun", 1),
-                        Execution("block", "h", "forward", 1),
-                        Execution("block", "h", "rerun", 1),
-                        Execution("block", "y", "rerun", 0),
-                    )
-                ),
-            ),
-            "executions",
-            "*pass*: runs again: h 1, y 0",
-        ),
-        (result(), "hooks", "no verdict"),
     ],
 )
-def test_an_answer_says_what_was_seen(shown: Result, check: str, text: str) -> None:
-    assert answer(shown, check) == text
+def test_an_outcome_is_the_gravest_of_a_result(shown: Result, outcome: Outcome) -> None:
+    assert of_result(shown) is outcome
 
 
-def test_where_a_run_was_made_is_not_said() -> None:
-    message = 'in "/home/someone/my-reports/programs/paddle/sequential/errors/not.py", line 7'
-    found = answer(result(verdict("hooks", Status.FAIL, message)), "hooks")
-    assert found == '*fail*: in "programs/paddle/sequential/errors/not.py", line 7'
+def test_that_it_ran_says_nothing_of_what_is_asked() -> None:
+    shown = result(RAN, verdict("peak memory", Status.UNSUPPORTED), run=Run())
+    assert of_result(shown, frozenset({"peak memory"})) is Outcome.UNSEEN
+    assert of_result(result(RAN, run=Run()), frozenset({"peak memory"})) is Outcome.UNSEEN
+    raised = result(verdict("error", Status.FAIL), run=RAISED)
+    assert of_result(raised, frozenset({"peak memory"})) is Outcome.RAISES
 
 
-def test_a_long_message_is_cut_between_words() -> None:
-    found = answer(result(verdict("hooks", Status.FAIL, "word " * 100)), "hooks")
-    assert found.endswith("word …")
-    assert len(found) <= LONGEST + len("*fail*:  …")
+def test_every_outcome_has_a_meaning_a_sign_and_a_word_of_its_own() -> None:
+    assert set(MEANING) == set(SIGN) == set(WORDS) == set(Outcome)
+    assert len(set(SIGN.values())) == len(set(WORDS.values())) == len(Outcome)
+    assert gravest([Outcome.RIGHT, Outcome.WRONG, Outcome.NOT_RUN]) is Outcome.WRONG
+    assert gravest([]) is Outcome.UNSEEN
 
 
-def test_the_page_groups_variants_under_what_was_seen() -> None:
-    passed = verdict("hooks", Status.PASS, "called once")
-    failed = verdict("hooks", Status.FAIL, "called twice")
-    listed = (
-        result(passed, variant="mini/a"),
-        result(passed, variant="mini/b"),
-        result(failed, variant="mini/c"),
+# -- questions -------------------------------------------------------------------------------------
+
+
+def test_every_case_of_a_question_exists_and_has_a_check_of_it() -> None:
+    by_name: dict[str, set[str]] = {}
+    for case in CASES:
+        by_name.setdefault(case.id.partition("[")[0], set()).update(applicable(case))
+    for question in QUESTIONS:
+        for name in question.cases:
+            assert by_name[name] & question.checks, (question.title, name)
+        assert question.checks <= set(CHECKS)
+    assert len({q.title for q in QUESTIONS}) == len(QUESTIONS)
+
+
+ASKED = Question("Frozen", "?", ("captures/frozen-input", "structure/no-arguments"))
+
+
+def test_an_answer_is_that_of_the_worst_case() -> None:
+    right = result(RAN, verdict("gradient", Status.PASS), run=Run())
+    wrong = verdict("gradient", Status.FAIL, "w is None")
+    worse = result(RAN, wrong, case="structure/no-arguments[n=1]", run=Run())
+    other = result(RAN, wrong, case="structure/elsewhere", run=Run())
+    assert answer(ASKED, [right, other]) == Answer(
+        Outcome.RIGHT, "yes", "captures/frozen-input", "so it is"
     )
-    header = Header("1", "mini", ("mini/a", "mini/b", "mini/c"), {}, {"numpy": "2"}, "x")
-    page = render([Results(Path("mini.jsonl"), header, listed, make_footer(listed, {}))])
-    assert "| hooks/parameter | *pass*: called once | mini/a, mini/b |" in page
-    assert "| hooks/parameter | *fail*: called twice | mini/c |" in page
-    assert "- mini: numpy 2" in page
-    assert "No run has one of its cases." in page
+    found = answer(ASKED, [right, worse, other])
+    assert found == Answer(
+        Outcome.WRONG, "silently wrong", "structure/no-arguments[n=1]", "w is None"
+    )
+    assert found.text == "✗ silently wrong"
+
+
+def test_what_is_refused_not_offered_or_not_run_is_told_apart() -> None:
+    lacks = unoffered(LACKS)
+    assert answer(ASKED, [result(unoffered(REFUSES), run=RAISED)]).word == "refuses"
+    assert answer(ASKED, [result(verdict("error", Status.FAIL), run=RAISED)]).word == "raises"
+    assert answer(ASKED, [result(lacks)]).word == "not offered"
+    assert answer(ASKED, [result(verdict("error", Status.UNSUPPORTED))]).word == "not run"
+    assert answer(ASKED, []).word == "not run"
+    right = result(RAN, verdict("gradient", Status.PASS), run=Run())
+    both = answer(ASKED, [right, result(lacks, case="structure/no-arguments")])
+    assert (both.word, both.others) == ("yes", ("structure/no-arguments",))
+
+
+def _question(title: str) -> Question:
+    return next(question for question in QUESTIONS if question.title == title)
+
+
+def test_numbers_are_the_worst_of_what_was_measured() -> None:
+    memory = ExpectedMemory((800, 800), (200, 200), 600, 100)
+    expected = Expected(None, None, None, None, None, None, {}, memory, None)
+    passed, failed = (verdict("retained memory", s) for s in (Status.PASS, Status.FAIL))
+
+    def kept(case: str, nbytes: int, found: Verdict) -> Result:
+        run, plain = Run(retained=nbytes), Run(retained=800)
+        return result(RAN, found, case=case, run=run, plain=plain, expected=expected)
+
+    question = _question("Memory freed")
+    all_of_it = kept("memory/chain-each", 200, passed)
+    assert answer(question, [all_of_it]).text == "✓ 100 %"
+    found = answer(question, [all_of_it, kept("memory/chain-whole", 500, failed)])
+    assert (found.text, found.case) == ("△ 50 %", "memory/chain-whole")
+    assert answer(question, [kept("memory/chain-whole", 900, failed)]).text == "△ 0 %"
+
+
+def test_statistics_move_in_multiples_of_the_plain_step() -> None:
+    plain, twice = ({"running_mean": np.array([n, 0], np.float32)} for n in (0.5, -1.0))
+    shown = result(
+        RAN,
+        verdict("state", Status.WARN),
+        case="state/batch-norm",
+        run=Run(state=twice),
+        plain=Run(state=plain),
+    )
+    assert answer(_question("BatchNorm's statistics"), [shown]).text == "≈ 2.0×"
+
+
+def test_what_runs_again_is_counted_by_operation() -> None:
+    counts = [("", "forward", 2), ("h", "forward", 2), ("y", "forward", 2), ("h", "rerun", 3)]
+    run = Run(executions=tuple(Execution("b", s, phase, n) for s, phase, n in counts))  # type: ignore[arg-type]
+    shown = result(
+        RAN, verdict("executions", Status.PASS), case="nested/depth-3-region-first", run=run
+    )
+    assert answer(_question("Runs again, nested"), [shown]).text == "✓ 0.8×"
+
+
+# -- what is made of them --------------------------------------------------------------------------
+
+
+def test_findings_of_one_cause_stand_together_and_the_gravest_first() -> None:
+    note = KnownNote("gradient", "it forgets", "https://example.org/1")
+    wrong, costs = verdict("gradient", Status.FAIL), verdict("release", Status.FAIL, "1 B more")
+    found = findings(
+        [
+            ran(
+                result(RAN, costs, case="a/a", run=Run()),
+                result(RAN, wrong, case="a/b", known=(note,), run=Run()),
+                result(RAN, wrong, case="a/c", known=(note,), variant="mini/other", run=Run()),
+            )
+        ]
+    )
+    assert [(f.outcome, f.words, f.known) for f in found] == [
+        (Outcome.WRONG, "it forgets", True),
+        (Outcome.COSTS, "a/a, release: 1 B more", False),
+    ]
+    assert found[0].cases == ("a/b", "a/c")
+    assert found[0].variants == ("mini/right", "mini/other")
+    assert (found[0].example, found[0].checks) == (("a/b", "mini/right"), ("gradient",))
+
+
+def test_a_tally_counts_cases_and_what_was_not_known() -> None:
+    note = KnownNote("gradient", "it forgets", "")
+    wrong = verdict("gradient", Status.FAIL)
+    lacks = unoffered(LACKS)
+    run = ran(
+        result(RAN, case="a/a", run=Run()),
+        result(RAN, wrong, case="a/b", known=(note,), run=Run()),
+        result(RAN, wrong, case="a/c", run=Run()),
+        result(lacks, case="a/d"),
+        variants=("mini/right", "mini/idle"),
+    )
+    tally = tallies(run)["mini/right"]
+    assert tally.outcomes == Counter({Outcome.WRONG: 2, Outcome.RIGHT: 1, Outcome.NOT_OFFERED: 1})
+    assert (tally.ran, tally.unexpected) == (3, 1)
+    assert described(tally) == "right in 1 of 3 cases, silently wrong in 2"
+    assert [(s.outcome, s.number) for s in bar(tally)] == [(Outcome.RIGHT, 1), (Outcome.WRONG, 2)]
+    (framework,) = frameworks([run])
+    assert framework.sentence == "right: right in 1 of 3 cases, silently wrong in 2."
+    assert [mode.tally.ran for mode in framework.modes] == [3, 0]
+
+
+def test_the_page_has_a_row_for_each_question_and_a_column_for_each_variant() -> None:
+    wrong = verdict("gradient", Status.FAIL, "w is None")
+    note = KnownNote("gradient", "it <forgets>", "https://example.org/1")
+    page = render(
+        [
+            ran(
+                result(RAN, wrong, known=(note,), run=Run()),
+                result(RAN, verdict("gradient", Status.PASS), variant="mini/other", run=Run()),
+            )
+        ]
+    )
+    assert "## mini 1.2" in page
+    assert "| | right | other |" in page
+    assert "| Frozen first input | ✗ silently wrong | ✓ yes |" in page
+    assert "it \\<forgets\\> <https://example.org/1>" in page
+    assert "`captures/frozen-input`" in page
+    assert "- **Frozen first input**:" in page
+
+
+def test_many_variants_go_into_several_tables() -> None:
+    shown = [result(RAN, variant=f"mini/v{n}", run=Run()) for n in range(12)]
+    page = render([ran(*shown)])
+    assert "| | v0 | v1 | v2 | v3 | v4 | v5 | v6 | v7 |" in page
+    assert "| | v8 | v9 | v10 | v11 |" in page
+
+
+def test_tables_for_a_terminal_show_the_same() -> None:
+    shown = [result(RAN, variant=f"mini/v{n}", run=Run()) for n in range(6)]
+    found = list(tables([ran(*shown)], 28 + 4 * 19))
+    assert [len(table.columns) for table in found] == [5, 3]
+    console = Console(width=100)
+    with console.capture() as seen:
+        console.print(found[0])
+    assert "Dropout keeps its mask" in seen.get()
+    assert "· not run" in seen.get()
 
 
 def test_levels_are_words_of_the_page() -> None:

@@ -11,6 +11,19 @@ import pytest
 
 from conformance.judge.checks import CHECKS, applicable, judge
 from conformance.model.case import Case
+from conformance.model.facts import (
+    Bytes,
+    Calls,
+    Count,
+    Difference,
+    Draws,
+    Fact,
+    Growth,
+    Inert,
+    Raised,
+    State,
+    States,
+)
 from conformance.model.observation import (
     RESOLUTION,
     Draw,
@@ -392,6 +405,62 @@ def test_verdict(name: str, row: Row) -> None:
     assert verdict.check == name
     assert verdict.level is CHECKS[name].level
     assert (verdict.status, row.says in verdict.message) == (row.status, True), verdict
+
+
+#: What the verdicts of some rows are made from.
+FACTS: dict[tuple[str, str], tuple[Fact, ...]] = {
+    ("error", "raised"): (Raised("ValueError", "forward"),),
+    ("error", "missing"): (Raised("", promised="ValueError"),),
+    ("value", "output"): (Difference("value", "outputs[0]", "elements", "plain run", wrong=1, size=2, place=(0, 1), observed=7.0, expected=6.0),),
+    ("value", "lost"): (Difference("value", "outputs[1]['z']", "missing", "plain run"),),
+    ("gradient", "none"): (Difference("gradient", "x", "none", "reference", expected_shape=(1, 2)),),
+    ("gradient", "zeros-for-none"): (Difference("gradient", "x", "zeros", "plain run"),),
+    ("gradient", "nothing-depends"): (Difference("gradient", "x", "not zero", "plain run"),),
+    ("gradient", "shape"): (Difference("gradient", "x", "shape", "plain run", observed_shape=(2,), expected_shape=(1, 2)),),
+    ("gradient", "nan"): (Difference("gradient", "x", "elements", "plain run", wrong=1, size=2, place=(0, 1), observed="NaN", expected=3.0),),
+    ("gradient", "free"): (Difference("gradient", "x", "elements", "plain run", may_draw=True, wrong=1, size=2, place=(0, 1), observed=4.0, expected=3.0),),
+    ("gradient", "broken-plain-none"): (Difference("gradient", "x", "none", "reference", in_plain=True),),
+    ("hooks", "twice"): (Calls("hook of w", 2, 1),),
+    ("executions", "inert"): (Inert("block", "", (1,)),),
+    ("executions", "rerun-twice"): (Count("block", "", "rerun", 2, (1,)), Count("block", "h", "rerun", 2, (1,))),
+    ("executions", "allowed-exceeded"): (Count("block", "y", "rerun", 2, (0, 1), "its result may be kept"),),
+    ("randomness", "same"): (Draws("same"),),
+    ("randomness", "kept"): (Draws("nothing"),),
+    ("randomness", "fresh"): (Draws("fresh", (("block", "y"),)),),
+    ("randomness", "later-draw"): (Draws("same"), Draws("later", (("block", "y"),))),
+    ("randomness", "own-generator"): (Draws("same", generators=("g", "numpy")),),
+    ("randomness", "unseen-same"): (Draws("like"),),
+    ("randomness", "unseen-output"): (Draws("unknown"),),
+    ("randomness", "totals-off"): (Draws("unlike"),),
+    ("retained memory", "right"): (Bytes(10 * MIB, 2 * MIB, 2 * MIB, 8 * MIB, MIB, RESOLUTION),),
+    ("retained memory", "own-affair"): (Bytes(20, 11, 12, 8, 1),),
+    ("retained memory", "nothing-to-free"): (Bytes(2, 3, 3, None, 1),),
+    ("retained memory", "random-state"): (Bytes(10 * MIB, 2 * MIB, 2 * MIB, 8 * MIB, MIB, RESOLUTION), States(1, 5056, 1)),
+    ("peak memory", "right"): (Bytes(30 * MIB, 12 * MIB, 13 * MIB + MIB // 2, 5 * MIB, MIB),),
+    ("release", "one-tensor-per-step"): (Growth("grows", "live tensors", 1, 0),),
+    ("release", "frees-late"): (Growth("left", "live tensors", 4, 3), Growth("left", "bytes", MIB, 0)),
+    ("state", "updated-twice"): (State("count", "(2,) [2, 2]", "(2,) [1, 1]", 2.0),),
+    ("state", "nan"): (State("count", "(2,) [1, nan]", "(2,) [1, 1]", "NaN"),),
+    ("state", "noted-twice"): (Calls("noted", 2, 1),),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "row"), FACTS)
+def test_facts(name: str, row: str) -> None:
+    (chosen,) = [one for one in TABLE[name] if one.id == row]
+    assert _verdict(name, chosen).facts == FACTS[name, row]
+
+
+#: Faults that have no more to them than their words.
+WORDS_ALONE = {"good-after", "bad-after", "never-after"}
+
+
+@pytest.mark.parametrize(("name", "row"), [row for row in ROWS if row.values[0] != "structure"])
+def test_a_fault_has_facts(name: str, row: Row) -> None:
+    """`structure` has both sides in words: `expected` and `observed`."""
+    verdict = _verdict(name, row)
+    if verdict.status.deviates and row.id not in WORDS_ALONE:
+        assert verdict.facts
 
 
 @pytest.mark.parametrize("name", CHECKS)

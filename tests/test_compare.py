@@ -61,7 +61,7 @@ def test_everybody_agrees():
     assert gradient.message == "3 variants agree on gradient of x"
     assert gradient.groups[0].members == (EXPECTATION, "a/one", "a/two", "b/one")
     subjects = {v.subject for v in found.verdicts}
-    assert {"output", "the loss", "forward runs of region block"} <= subjects
+    assert {"outputs", "losses", "forward runs of region block"} <= subjects
     assert found.variants == ("a/one", "a/two", "b/one")
 
 
@@ -139,6 +139,22 @@ def test_the_same_nan_and_infinity_agree():
         *(result(v, run({"x": odd}), expects=expected({"x": odd})) for v in ("a/one", "b/one"))
     )
     assert only(found, "gradient of x").status is CrossStatus.AGREE
+
+
+def test_zeros_where_plain_has_none_are_another_answer():
+    """As they are for the check: an optimizer decays what has a gradient of zeros."""
+    for wanted in (None, GRADIENT * 0):
+        expects, zeros, none = expected({"x": wanted}), run({"x": GRADIENT * 0}), run({"x": None})
+        found = compared(
+            result("a/one", none, plain=none, expects=expects),
+            result("a/two", zeros, plain=zeros, expects=expects),
+            result("a/three", none, plain=zeros, expects=expects),
+            result("b/one", zeros, plain=none, expects=expects, verdicts=[FAIL]),
+        )
+        verdict = only(found, "gradient of x")
+        assert verdict.status is CrossStatus.JUDGED
+        assert [d.variants for d in verdict.disagreements] == [("b/one",)]
+        assert "zeros, where plain has None" in verdict.message
 
 
 @pytest.mark.parametrize("gradients", [{"x": None}, {}, {"x": GRADIENT * 0}])
@@ -260,7 +276,7 @@ ELSEWHERE = next(i for i in range(4, LARGE.size) if i not in KEPT)
 def test_large_arrays_agree(tmp_path):
     found = from_files(tmp_path, {"a": one_element(0, 0.0), "b": one_element(ELSEWHERE, 1e-7)})
     assert found.ok
-    assert only(found, "gradient of x").groups[0].value.startswith("shape (96, 64): -4, -3.99886")
+    assert only(found, "gradient of x").groups[0].value.startswith("(96, 64) [-4, -3.99886")
 
 
 def test_a_difference_in_the_part_of_a_large_array_is_seen_and_placed(tmp_path):
@@ -313,7 +329,7 @@ def test_losses_parameters_second_gradients_and_outputs_are_compared():
     )
     found = compared(result("a/one", right), result("b/one", wrong))
     subjects = {v.subject for v, _ in found.disagreements}
-    assert {"output", "the losses", "second gradient of x", "parameter w"} <= subjects
+    assert {"outputs", "losses", "second gradient of x", "parameter w"} <= subjects
 
 
 def test_outputs_are_compared_leaf_by_leaf():
@@ -325,12 +341,12 @@ def test_outputs_are_compared_leaf_by_leaf():
     found = compared(
         result("a/one", of(same), expects=expects), result("b/one", of(2.0), expects=expects)
     )
-    assert only(found, "output[0]['a']").status is CrossStatus.DISAGREE
-    assert only(found, "output[1]").status is CrossStatus.AGREE
+    assert only(found, "outputs[0]['a']").status is CrossStatus.DISAGREE
+    assert only(found, "outputs[1]").status is CrossStatus.AGREE
     found = compared(
         result("a/one", of(same), expects=expects), result("b/one", of(1.0), expects=expects)
     )
-    assert only(found, "output[0]['a']").status is CrossStatus.AGREE
+    assert only(found, "outputs[0]['a']").status is CrossStatus.AGREE
 
 
 # -- what was judged already -------------------------------------------------------------------------
@@ -553,8 +569,8 @@ MEMORY = "the drop in retained memory"
 
 
 def heavy(variant: str, units: float, unit: int = samples.UNIT, **rest):
-    """A result in which recomputing frees that many activations; two are expected."""
-    plain = 10 * unit
+    """A result in which recomputing frees that many activations of three; two are expected."""
+    plain = 3 * unit
     return result(
         variant,
         run(retained=int(plain - units * unit)),
@@ -564,13 +580,13 @@ def heavy(variant: str, units: float, unit: int = samples.UNIT, **rest):
     )
 
 
-def test_drops_within_half_a_unit_agree():
-    found = compared(heavy("a/one", 2.0), heavy("a/two", 1.6), heavy("b/one", 2.4))
+def test_drops_within_a_quarter_of_a_unit_agree():
+    found = compared(heavy("a/one", 2.0), heavy("a/two", 1.75), heavy("b/one", 2.25))
     assert only(found, MEMORY).status is CrossStatus.AGREE
 
 
 def test_another_drop_disagrees():
-    found = compared(heavy("a/one", 2.0), heavy("b/one", 0.0), heavy("b/two", 0.3))
+    found = compared(heavy("a/one", 2.0), heavy("b/one", 0.0), heavy("b/two", 0.2))
     verdict = only(found, MEMORY)
     assert verdict.message == (
         f"b/one and b/two disagree with a/one on {MEMORY}: 0.00 activations, but 2.00 activations "
@@ -593,7 +609,7 @@ def test_units_are_those_of_each_variant():
 def test_a_small_activation_is_not_compared():
     found = compared(heavy("a/one", 2.0, unit=1024), heavy("b/one", 0.0, unit=1024))
     assert only(found, "retained memory").status is CrossStatus.SKIPPED
-    assert "1024 bytes" in only(found, "retained memory").message
+    assert "2048 bytes" in only(found, "retained memory").message
     assert found.ok
 
 

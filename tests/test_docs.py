@@ -13,7 +13,8 @@ import typer.main
 import yaml
 
 from conformance.cli.app import app
-from conformance.drivers.adapter import load_file, read_adapter
+from conformance.drivers.adapter import read_adapter
+from conformance.drivers.modules import load_file
 from conformance.emit.programs import EmitFailure, texts
 from conformance.errors import CaseError
 from conformance.language.load import load_text

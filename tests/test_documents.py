@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal as OneOf
 
 import pytest
 
@@ -15,6 +16,7 @@ from conformance.cli.documents import documents as command
 from conformance.drivers.adapter import all_adapters
 from conformance.judge.checks import CHECKS
 from conformance.language.load import load_text
+from conformance.model.facts import Calls, Difference, Fact, State, Unoffered
 from conformance.model.verdict import KnownNote, Status, Verdict
 from conformance.report.claims import (
     FILE,
@@ -25,7 +27,7 @@ from conformance.report.claims import (
     read,
     validate,
 )
-from conformance.report.documents import render, verdict_words
+from conformance.report.documents import render, short, verdict_words
 from conformance.report.markdown import escape
 from conformance.results import Header, Result, Results, make_footer
 from tests.suite_cases import CASES
@@ -230,8 +232,13 @@ def test_a_name_that_does_not_exist_is_refused_with_its_place(
 # -- the page --------------------------------------------------------------------------------------
 
 
-def verdict(check: str, status: Status, message: str) -> Verdict:
-    return Verdict(check, status, CHECKS[check].level, message)
+def verdict(check: str, status: Status, message: str, *facts: Fact) -> Verdict:
+    return Verdict(check, status, CHECKS[check].level, message, facts=facts)
+
+
+def unoffered(how: OneOf["lacks", "not run"], why: str) -> Verdict:
+    fact = Unoffered(how, why)
+    return verdict("error", Status.UNSUPPORTED, f"mini/right {fact.words}", fact)
 
 
 def result(
@@ -261,11 +268,11 @@ NOTE = KnownNote("gradient", "it forgets | x", "")
         (result(PASSED, FAILED), "*fail*: gradient of x is None"),
         (result(verdict("gradient", Status.REPORT, "it may")), "*report*: it may"),
         (
-            result(verdict("error", Status.UNSUPPORTED, "mini/right lacks hooks (it has none)")),
-            "*unsupported*: lacks hooks \\(it has none\\)",
+            result(unoffered("lacks", "hooks (it has none)")),
+            "*unsupported*: lacks hooks (it has none)",
         ),
         (
-            result(verdict("error", Status.UNSUPPORTED, "mini/right is not run on this case: why")),
+            result(unoffered("not run", "why")),
             "*not run*: why",
         ),
         (
@@ -277,6 +284,46 @@ NOTE = KnownNote("gradient", "it forgets | x", "")
 )
 def test_a_verdict_in_words(shown: Result | None, text: str) -> None:
     assert verdict_words(shown, "gradient") == text
+
+
+@pytest.mark.parametrize(
+    ("facts", "text"),
+    [
+        (
+            (
+                State("m", "(2,) [2, 2]", "(2,) [1, 1]", 2.0),
+                State("n", "(2,) [3, 3]", "(2,) [1, 1]", 3.0),
+                State("o", "(2,) [2, 2]", "(2,) [1, 1]", 2.0),
+            ),
+            "state moves 2.00 and 3.00 times as far as without recompute",
+        ),
+        ((Calls("noted", 3, 1),), "it happens 3 times, without recompute 1 time(s)"),
+        (
+            (
+                Difference(
+                    "gradient",
+                    "x",
+                    "elements",
+                    "plain run",
+                    wrong=3,
+                    size=4,
+                    observed=1.0,
+                    expected=2.0,
+                ),
+            ),
+            "gradient with respect to x differs (plain run)",
+        ),
+        (
+            (Difference("gradient", "x", "zeros", "plain run"),),
+            "gradient with respect to x is zeros",
+        ),
+        ((Calls("hook of w", 2, 1),), "the message"),
+    ],
+)
+def test_facts_are_told_without_what_differs_from_variant_to_variant(
+    facts: tuple[Fact, ...], text: str
+) -> None:
+    assert short(verdict("gradient", Status.FAIL, "the message", *facts)).startswith(text)
 
 
 def test_a_long_reason_is_cut_between_words() -> None:

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from conformance.drivers.adapter import load_file
 from conformance.language.laws import LAWS, QUANTITIES
 from conformance.model.case import Case
 from conformance.model.observation import Expected
+from conformance.oracle.expected import expect
 from tests import suite_cases
 
-ROOT = Path(__file__).parent.parent
-expect: Any = load_file(
-    ROOT / "adapters" / "reference" / "expected.py", "conformance_adapter_reference_expected"
-).expect
 CASES = [case for case in suite_cases.CASES if case.law is not None]
 CHAINS = [c for c in CASES if c.law is not None and c.law.name != "transformer-layer"]
 #: The largest chain of products is left to runs of the adapters: it takes ten times as long as all.

@@ -23,12 +23,12 @@ from conformance.model.observation import Draw, Observation
 from conformance.model.program import Program
 from conformance.observe.worker.observer import load_program
 from conformance.observe.worker.trace import Trace
+from conformance.oracle.expected import check_printed, expect
 from tests import suite_cases
 
 ROOT = Path(__file__).parent.parent
 ADAPTER = read_adapter(ROOT / "adapters" / "reference")
 VARIANT = ADAPTER.variant("float64")
-EXPECTED: Any = ADAPTER.load("expected")
 #: The deepest show what the others do, and take longer.
 CASES = {
     case.id: case
@@ -77,7 +77,7 @@ def test_programs_do_what_is_expected(
     case, seen = CASES[name], _observed(programs, observer, name)
     # Without a seed the run that is watched draws other numbers than the one whose values are read.
     draws = seen.recomputed.draws if case.seeded else None
-    expected = EXPECTED.expect(case, "whole", draws=draws)
+    expected = expect(case, "whole", draws=draws)
     for path, run in (("plain", seen.plain), ("recomputed", seen.recomputed)):
         assert run.error is None
         if expected.losses is not None:
@@ -106,7 +106,7 @@ def test_programs_do_what_is_expected(
 def test_programs_raise_what_is_expected(
     name: str, programs: dict[str, Program], observer: Any
 ) -> None:
-    seen, expected = _observed(programs, observer, name), EXPECTED.expect(CASES[name], "whole")
+    seen, expected = _observed(programs, observer, name), expect(CASES[name], "whole")
     assert seen.recomputed.error is not None
     assert expected.error in (seen.recomputed.error.type, *seen.recomputed.error.bases)
     if CASES[name].error.then:  # type: ignore[union-attr]
@@ -115,21 +115,21 @@ def test_programs_raise_what_is_expected(
 
 @pytest.mark.parametrize("name", [n for n, c in CASES.items() if c.printed_gradients])
 def test_printed_gradients(name: str) -> None:
-    assert EXPECTED.check_printed(CASES[name], EXPECTED.expect(CASES[name], "whole")) == []
+    assert check_printed(CASES[name], expect(CASES[name], "whole")) == []
 
 
 def test_printed_numbers_are_compared() -> None:
     case = CASES["basics/conv-relu-gradient"]
-    expected = EXPECTED.expect(case, "whole")
+    expected = expect(case, "whole")
     assert case.printed_gradients
     object.__setattr__(expected, "gradients", {"x": expected.gradients["x"] + 1e-4})
-    (message,) = EXPECTED.check_printed(case, expected)
+    (message,) = check_printed(case, expected)
     assert message.startswith("gradient of x is")
     printed = next(c for c in CASES.values() if c.printed_executions)
-    found = EXPECTED.expect(printed, "whole")
-    assert EXPECTED.check_printed(printed, found) == []
+    found = expect(printed, "whole")
+    assert check_printed(printed, found) == []
     object.__setattr__(found, "executions", {})
-    assert EXPECTED.check_printed(printed, found)
+    assert check_printed(printed, found)
 
 
 @pytest.mark.parametrize("name", STEADY)
@@ -312,13 +312,13 @@ def _drawn(*numbers: float, phase: Any = "forward") -> Draw:
 
 def test_draws_give_the_mask() -> None:
     draws = [_drawn(4, 0, 0, 32), _drawn(0, 0, 0, 32, phase="rerun")]
-    expected = EXPECTED.expect(_dropout(), "whole", draws=draws)
+    expected = expect(_dropout(), "whole", draws=draws)
     assert expected.losses == (16 + 32 * 32,)
     assert expected.gradients["x"].tolist() == [2 * 4 * 4, 0, 0, 2 * 32 * 4]
 
 
 def test_without_draws_values_are_unknown_and_counts_are_not() -> None:
-    expected = EXPECTED.expect(_dropout(), "whole")
+    expected = expect(_dropout(), "whole")
     assert expected.outputs is None
     assert expected.losses is None
     assert expected.gradients is None
@@ -326,13 +326,13 @@ def test_without_draws_values_are_unknown_and_counts_are_not() -> None:
 
 
 def test_gradients_are_unknown_where_the_rerun_draws_anew() -> None:
-    expected = EXPECTED.expect(_dropout(False), "whole", draws=[_drawn(4, 0, 0, 32)])
+    expected = expect(_dropout(False), "whole", draws=[_drawn(4, 0, 0, 32)])
     assert expected.losses == (16 + 32 * 32,)
     assert expected.gradients is None
 
 
 def test_draws_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="no draw is left for statement 'd' of region 'r'"):
-        EXPECTED.expect(_dropout(), "whole", draws=[])
+        expect(_dropout(), "whole", draws=[])
     with pytest.raises(ValueError, match=r"has shape \(1,\), should be \(4,\)"):
-        EXPECTED.expect(_dropout(), "whole", draws=[_drawn(1)])
+        expect(_dropout(), "whole", draws=[_drawn(1)])

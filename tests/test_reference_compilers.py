@@ -22,7 +22,7 @@ ADJACENT = (
 
 
 def reruns(program: str, words: str, discipline: str = "minimal") -> dict[str, tuple[int, ...]]:
-    found = expect(case(program), discipline, saves={"tanh": "out", "region": words}).executions
+    found = expect(case(program), discipline, residuals={"tanh": "out", "region": words}).executions
     return {
         label: allowed.counts for (_, label, phase), allowed in found.items() if phase == "rerun"
     }
@@ -49,7 +49,7 @@ def test_the_program_is_one_region() -> None:
     assert reruns(outside, "program")["h"] == (1,)
     assert reruns(outside, "program")["c"] == (1,)
     assert reruns(outside, "program")["z"] == (0,)
-    kept = expect(case(outside), "minimal", saves={"region": "program"}).memory
+    kept = expect(case(outside), "minimal", residuals={"region": "program"}).memory
     assert kept.recomputed == (0, 0)
     assert expect(case(outside), "minimal").memory.recomputed[1] == 3 * 64  # h, s, c
 
@@ -83,7 +83,7 @@ def test_a_compiled_region_that_runs_again_has_a_backward_graph_of_its_own() -> 
         **{"h": (1,), "a": (1, 2), "c": (1, 2), "z": (0,)},
         **{"g": (1, 2), "b": (1, 2)},
     }
-    every = expect(case(program), "whole", saves={"region": words}).executions
+    every = expect(case(program), "whole", residuals={"region": words}).executions
     assert every["ra", "", "rerun"].counts == every["rb", "", "rerun"].counts == (1,)
     assert reruns(program, "asked flat", "whole")["g"] == (1,)
 
@@ -91,7 +91,7 @@ def test_a_compiled_region_that_runs_again_has_a_backward_graph_of_its_own() -> 
 def test_a_compiler_that_makes_anew_what_is_cheap_keeps_only_what_is_costly() -> None:
     program = "r(x):\n  h = matmul(x, w1)\n  s = sin(h)\n  y = sin(s)\nz = sum(y)"
     eager = expect(case(program), "minimal").memory
-    cheap = expect(case(program), "minimal", saves={"region": "flat cheap"}).memory
+    cheap = expect(case(program), "minimal", residuals={"region": "flat cheap"}).memory
     assert eager.plain == (128, 128)
     assert cheap.plain == (64, 128)
     assert (eager.drop, cheap.drop) == (128, 64)
@@ -132,7 +132,7 @@ def test_what_a_policy_keeps_is_not_made_again(
     made = case(ADJACENT)
     nodes = tuple(replace(n, save=save) if isinstance(n, Region) else n for n in made.program)
     found = expect(
-        replace(made, program=nodes), "minimal", saves={"tanh": "out", "region": "flat anew"}
+        replace(made, program=nodes), "minimal", residuals={"tanh": "out", "region": "flat anew"}
     )
     assert found.executions["ra", "h", "rerun"].counts == again
     assert found.executions["rb", "g", "rerun"].counts == again

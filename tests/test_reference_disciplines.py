@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from conformance.drivers.adapter import load_file
 from conformance.language.load import load_text
 from conformance.model.case import Case
-
-FOLDER = Path(__file__).parent.parent / "adapters" / "reference"
-expect: Any = load_file(FOLDER / "expected.py", "conformance_adapter_reference_expected").expect
+from conformance.oracle.expected import expect
 
 HEAD = """
 family: counts
@@ -378,7 +374,7 @@ ROWS = [
 
 
 def _reruns(program: Case, discipline: str, saves: Mapping[str, str]) -> dict[str, tuple[int, ...]]:
-    found = expect(program, discipline, saves=saves).executions
+    found = expect(program, discipline, residuals=saves).executions
     return {
         label or name: allowed.counts
         for (name, label, phase), allowed in found.items()
@@ -416,7 +412,7 @@ def test_alternatives_are_all_allowed_and_explained() -> None:
     assert found["r", "y", "rerun"].reason
     assert found["r", "m", "rerun"].counts == (1,)
     pinned = expect(
-        case(region("m = matmul(x, w1)", "y = relu(m)")), "minimal", saves={"relu": "x"}
+        case(region("m = matmul(x, w1)", "y = relu(m)")), "minimal", residuals={"relu": "x"}
     ).executions
     assert pinned["r", "y", "rerun"].counts == (0,)
 
@@ -504,7 +500,7 @@ def test_procedures(discipline: str) -> None:
     of = "    gradients: {of: sum(z)}\n    procedure: "
 
     def found(rest: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        executions = expect(_procedure(rest), discipline, saves=saves).executions
+        executions = expect(_procedure(rest), discipline, residuals=saves).executions
         return executions["r", "m", "forward"].counts, executions["r", "m", "rerun"].counts
 
     assert found(of + "second_backward\n") == ((1,), (2,))
@@ -543,6 +539,22 @@ def test_unused_statement_may_be_left_out_under_minimal_alone() -> None:
     program = case("r(x):\n  d = sin(x)\n  a = tanh(x)\nz = sin(a)")
     assert set(expect(program, "minimal").executions["r", "d", "forward"].counts) == {0, 1}
     assert expect(program, "early-stop").executions["r", "d", "forward"].counts == (1,)
+
+
+def test_a_call_whose_result_is_dropped_may_be_left_out_under_minimal_alone() -> None:
+    """It is one of two calls: none of the statements is without use in the other."""
+    lines = "      - recompute: r\n        takes: x\n        gives: a\n        body:\n"
+    lines += "          - s = sin(x)\n          - a = tanh(s)\n"
+    lines += "      - {call: r, takes: [a], gives: _b}\n      - z = sin(a)\n"
+    text = HEAD + "    program:\n" + lines + "    outputs: z\n    gradients: {of: sum(z)}\n"
+    (program,) = load_text(text, "test.yaml")
+    for label in ("", "s", "a"):
+        least = expect(program, "minimal").executions
+        assert set(least["r", label, "forward"].counts) == {1, 2}
+        for discipline in ("whole", "early-stop"):
+            found = expect(program, discipline).executions
+            assert found["r", label, "forward"].counts == (2,)
+            assert found["r", label, "rerun"].counts == (1,)
 
 
 # -- memory ----------------------------------------------------------------------------------------

@@ -7,17 +7,13 @@ import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from conformance.drivers.adapter import load_file
 from conformance.language.operations import OPERATIONS
-
-FOLDER = Path(__file__).parent.parent / "adapters" / "reference"
-tape: Any = load_file(FOLDER / "tape.py", "tape_under_test")
+from conformance.oracle import tape
 
 #: Operations without a gradient, and the test that says so.
 WITHOUT_GRADIENT = {

@@ -12,7 +12,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from conformance.drivers.adapter import load_file, read_adapter
+from conformance.drivers.adapter import read_adapter
+from conformance.drivers.modules import load_file
 from conformance.errors import BrokenAdapterError
 from conformance.language.load import load_text
 from conformance.model.case import Array, Case

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from conformance.drivers.adapter import load_file, read_adapter
+from conformance.drivers.adapter import read_adapter
+from conformance.drivers.modules import load_file
 from conformance.model.case import Case, Region
 from conformance.observe.residency import unavailable
 from conformance.observe.worker import entry

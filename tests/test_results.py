@@ -6,10 +6,12 @@ import dataclasses
 import json
 import tempfile
 import tracemalloc
+import typing
 from dataclasses import replace
 from pathlib import Path
 
 import hypothesis.extra.numpy as arrays
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -19,6 +21,20 @@ from safetensors.numpy import load_file
 
 from conformance.errors import MissingFooterError, ResultsError
 from conformance.model.case import Literal
+from conformance.model.facts import (
+    Bytes,
+    Calls,
+    Count,
+    Difference,
+    Draws,
+    Fact,
+    Growth,
+    Inert,
+    Raised,
+    State,
+    States,
+    Unoffered,
+)
 from conformance.model.observation import (
     Allowed,
     Draw,
@@ -109,7 +125,22 @@ def full() -> Result:
         memory=ExpectedMemory((1, 2), (3, 4), 5, 6),
         error="KeyError",
     )
-    verdict = Verdict("gradient", Status.FAIL, Level.MUST, "m\u2028", "e", "o", "how")
+    facts: tuple[Fact, ...] = (
+        Difference("gradient", "x", "elements", "plain run", place=(0, 1), observed="NaN"),
+        Difference("value", "outputs", "shape", "reference", expected_shape=(2, 0)),
+        Count("r", "h", "rerun", 2, (0, 1), "either"),
+        Inert("r", "", (1,)),
+        Bytes(2**40, 1, 0, None, 4),
+        States(2, 10112, 1),
+        Draws("fresh", (("r", "d"), ("", "e")), ("implicit",)),
+        Calls("hook of w", None, 1),
+        State("mean", "(2,) [1, 2]", "(2,) [0, 0]", "-Infinity"),
+        Growth("grows", "bytes", 0.5, 0.0),
+        Raised("KeyError", "backward"),
+        Unoffered("lacks", "policy (it has none)", ("policy",)),
+    )
+    assert {type(fact) for fact in facts} == set(typing.get_args(Fact))
+    verdict = Verdict("gradient", Status.FAIL, Level.MUST, "m\u2028", "e", "o", "how", facts)
     return Result(
         case="sample/block",
         variant="sample/one",
@@ -250,7 +281,7 @@ def test_an_output_that_is_no_tree_is_not_stored(tmp_path):
 
 
 def test_words_that_utf_8_does_not_have_are_written_in_others(tmp_path):
-    verdict = replace(samples.PASS, message="a path \udcff of bytes")
+    verdict = msgspec.structs.replace(samples.PASS, message="a path \udcff of bytes")
     found = back(tmp_path / "s.jsonl", replace(full(), verdicts=(verdict,)))
     assert found.verdicts[0].message == "a path \\udcff of bytes"
 
@@ -418,13 +449,13 @@ def refused(path: Path, number: int, match: str) -> None:
 
 def test_another_format_is_refused(tmp_path):
     path = damaged(tmp_path, 1, lambda v: v.update(format=2))
-    refused(path, 1, "format 2, but this suite reads format 3")
+    refused(path, 1, "format 2, but this suite reads format 4")
 
 
 def test_a_header_of_another_format_needs_no_field_of_this_one(tmp_path):
     path = tmp_path / "old.jsonl"
     path.write_text('{"type":"header","format":2,"suite":"0.0.9","adapter":"torch"}\n')
-    refused(path, 1, "format 2, but this suite reads format 3\n.*version 0.0.9 of the suite")
+    refused(path, 1, "format 2, but this suite reads format 4\n.*version 0.0.9 of the suite")
 
 
 def test_an_unknown_field_is_refused(tmp_path):
@@ -664,7 +695,7 @@ def test_memory_does_not_grow_with_the_number_of_results(tmp_path):
     def results():
         for number in range(1500):
             run = samples.run({"x": np.full((2, 3), number)})
-            verdict = replace(samples.PASS, message=f"{number}: {'m' * 8000}")
+            verdict = msgspec.structs.replace(samples.PASS, message=f"{number}: {'m' * 8000}")
             yield samples.result("sample/one", run, case=f"c/{number}", verdicts=[verdict])
 
     def work():

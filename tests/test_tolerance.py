@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from conformance.judge.checks.numbers import difference
-from conformance.judge.tolerance import GROWTH, against_others, bound
+from conformance.judge.arrays import differs
+from conformance.judge.limits import GROWTH
+from conformance.judge.tolerance import against_others, bounds
 from conformance.language.load import load_text
 from conformance.model.case import Tolerance
 
@@ -23,8 +24,8 @@ TIGHT = Tolerance(rtol=1e-4, atol=1e-5)
         ([np.inf, 0.0], [np.inf, 1e-5]),
     ],
 )
-def test_bound(expected, greatest):
-    assert bound(np.array(expected), TIGHT) == pytest.approx(np.array(greatest))
+def test_bounds(expected, greatest):
+    assert bounds(np.array([expected]), TIGHT) == pytest.approx(np.array([greatest]))
 
 
 @pytest.mark.parametrize(
@@ -40,8 +41,8 @@ def test_bound(expected, greatest):
         ([np.nan, 1.0], [1.0, 1.0], False),
     ],
 )
-def test_difference(observed, expected, agree):
-    assert (difference(np.array(observed), np.array(expected), TIGHT) == "") is agree
+def test_differs(observed, expected, agree):
+    assert differs(np.array(observed), np.array(expected), TIGHT) is not agree
 
 
 CASE = """

@@ -9,18 +9,13 @@ leaves them to be read from outside.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Any
 
-from conformance.drivers.adapter import load_file
 from conformance.emit.emitter import BACKWARD, FORWARD, Writer, function
 from conformance.emit.emitter import Spelling as Base
 from conformance.model.case import Again, Array, Literal, Loss, Ref, Region, Tree, walk
 from conformance.model.program import Site
 
-operations: Any = load_file(
-    Path(__file__).parent / "operations.py", "conformance_adapter_autograd_operations"
-)
+from . import operations
 
 #: Procedures that differentiate the sum of all gradients once more, and once more again.
 HIGHER = {"second_order": "total_of", "third_order": "second_total_of"}

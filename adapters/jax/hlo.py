@@ -11,13 +11,10 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
-from conformance.drivers.modules import load_file
 from conformance.model.program import Program, Site
 
-places: Any = load_file(Path(__file__).parent / "places.py", "conformance_adapter_jax_places")
+from . import places
 
 RERUN = "rematted_computation"
 _HEAD = re.compile(r"^(?:ENTRY )?%?(?P<name>[\w.\-]+) \(.*\) -> .* \{$")

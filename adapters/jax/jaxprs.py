@@ -12,7 +12,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -20,11 +19,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Literal, Primitive
 
-from conformance.drivers.modules import load_file
 from conformance.language.operations import OPERATIONS, RANDOM
 from conformance.model.program import Program, Site
 
-places: Any = load_file(Path(__file__).parent / "places.py", "conformance_adapter_jax_places")
+from . import places
 
 RERUN = "rematted_computation"
 #: Primitives that give their operand back.

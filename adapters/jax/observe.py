@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -18,7 +17,6 @@ import numpy as np
 from jax._src.interpreters import mlir
 from jax.extend.core import set_current_trace, take_current_trace
 
-from conformance.drivers.modules import load_file
 from conformance.model.observation import (
     Array,
     Draw,
@@ -36,11 +34,7 @@ from conformance.observe.worker.phases import announced
 from conformance.observe.worker.random_state import RandomStates
 from conformance.observe.worker.threads import entering
 
-_here = Path(__file__).parent
-jaxprs: Any = load_file(_here / "jaxprs.py", "conformance_adapter_jax_jaxprs")
-executables: Any = load_file(_here / "executables.py", "conformance_adapter_jax_executables")
-hosts: Any = load_file(_here / "hosts.py", "conformance_adapter_jax_hosts")
-hlo: Any = load_file(_here / "hlo.py", "conformance_adapter_jax_hlo")
+from . import executables, hlo, hosts, jaxprs
 
 #: By region, statement and primitive.
 Held = Counter[tuple[str, str, str]]

@@ -19,7 +19,7 @@ class Scans(Spelling):
                 self._write_body(first)
                 if not first.called:
                     continue
-            if len(chain) == 1:
+            if len(chain) == 1 and not (isinstance(first, Region) and first.round):
                 super().write_nodes(chain, region)
                 continue
             called = first if isinstance(first, Region) else self.region_named(first.region)  # type: ignore[union-attr]

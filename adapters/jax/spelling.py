@@ -7,10 +7,8 @@ from the seed and folded for each of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Any
 
-from conformance.drivers.adapter import Variant, load_file
+from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import Call, Site, Writer, function, numpy_fill
 from conformance.language.operations import OF_CALLABLES, OPERATIONS
 from conformance.model.case import (
@@ -27,11 +25,7 @@ from conformance.model.case import (
     walk,
 )
 
-_here = Path(__file__).parent
-operations: Any = load_file(_here / "operations.py", "conformance_adapter_jax_operations")
-policies: Any = load_file(_here / "policies.py", "conformance_adapter_jax_policies")
-procedures: Any = load_file(_here / "procedures.py", "conformance_adapter_jax_procedures")
-scans: Any = load_file(_here / "scans.py", "conformance_adapter_jax_scans")
+from . import operations, policies, procedures, scans
 
 WIDE = ("float64", "int64", "uint64", "complex128")
 #: Variants whose regions do without the barrier that keeps a rerun apart from its forward.

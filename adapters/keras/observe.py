@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import keras
 import numpy as np
 from keras.src import backend
 
-from conformance.drivers.modules import load_file
 from conformance.model.observation import Array, Leaf
 from conformance.model.program import Program
 from conformance.observe.worker.trace import Trace
 
-_name = keras.config.backend()
-_on: Any = load_file(Path(__file__).parent / f"on_{_name}.py", f"conformance_adapter_keras_{_name}")
-
+if TYPE_CHECKING:
+    from conformance.observe.worker.observer import Observer as OnBackend
+else:
+    OnBackend = importlib.import_module(f".on_{keras.config.backend()}", __package__).Observer
 
 #: What is not seen of `fit`, and why.
 HIDDEN = {
@@ -63,7 +63,7 @@ class Lines(Trace):
             yield self
 
 
-class Observer(_on.Observer):
+class Observer(OnBackend):
     """Observes Keras on the backend that `KERAS_BACKEND` names."""
 
     tracing = Lines

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -15,7 +14,6 @@ from keras.random import SeedGenerator
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from conformance.drivers.modules import load_file
 from conformance.model.observation import Leaf, Phase
 from conformance.model.program import Program, Site
 from conformance.observe.worker.observer import Counts
@@ -23,10 +21,7 @@ from conformance.observe.worker.observer import Observer as Base
 from conformance.observe.worker.threads import entering
 from conformance.observe.worker.trace import Trace
 
-#: What PyTorch's own adapter knows them by.
-storages: Any = load_file(
-    Path(__file__).parents[1] / "torch" / "storages.py", "conformance_adapter_keras_storages"
-)
+from ..torch import storages
 
 
 class Dispatched(TorchDispatchMode):

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
-from conformance.drivers.adapter import Variant, load_file
+from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import Call, Writer, function
 from conformance.emit.emitter import Spelling as Base
 from conformance.language.operations import OF_CALLABLES
@@ -30,6 +28,8 @@ from conformance.model.case import (
 )
 from conformance.model.program import Site
 
+from . import gradients, models
+
 #: The mode of the scope, by the word in the variant's name.
 MODES: Mapping[str, str] = {
     "activations": "activations",
@@ -37,9 +37,6 @@ MODES: Mapping[str, str] = {
     "list": "list_of_layers",
 }
 
-HERE = Path(__file__).parent
-gradients: Any = load_file(HERE / "gradients.py", "conformance_adapter_keras_gradients")
-models: Any = load_file(HERE / "models.py", "conformance_adapter_keras_models")
 
 #: Functions that a program carries along where it uses the operation.
 HELPERS: Mapping[str, str] = {

@@ -15,7 +15,6 @@ import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,26 +22,14 @@ import mindspore as ms
 
 from conformance.model.observation import Execution, Phase
 
+from .nodes import CALL, Node, Ref, read_nodes
+
 #: Of all passes, the compiler writes the graph after this one alone. It asks when it first writes one.
 os.environ["MS_DEV_DUMP_IR_PASSES"] = "validate"
 
-#: A value: the node's number and which of its results, or a parameter's name and 0.
-Ref = tuple[int | str, int]
 Key = tuple[str, str, Phase]
 
-_NODE = re.compile(r"^  %(\d+)\(.*?\) = (?:PrimFunc_)?([\w:]+)\((.*)$")
-#: A call of another graph: of a conditional's branches, which a node has chosen, or of a loop.
-_CALL = re.compile(r"^  %(\d+)\(.*?\) = (%\d+\[.*?\]|call @\S+?)\((.*)$")
-CALL = "call"
-_ENTRY = re.compile(r"^# IR entry: @(\S+)", re.MULTILINE)
 _ARGUMENT = re.compile(r"(%para\d+_)args(\d+)")
-_OPERAND = re.compile(r"%para\d+_([\w.\-]+)|%(\d+)")
-_ATTRIBUTES = re.compile(r"\) (?:primitive_attrs|cnode_attrs|cnode_primal_attrs): \{")
-_INDEX = re.compile(r"I64\((\d+)\)")
-_ID = re.compile(r"recompute_id: I64\((\d+)\)")
-_SCOPE = "# Fullname with scope: (Gradients/"
-#: Nodes that hand values on and run no kernel.
-_PASSING = frozenset({"Load", "Depend", "MakeTuple", "MakeList", "UpdateState", "TensorMove"})
 #: What an operation of a case becomes: the nodes of each possible form, the longest first.
 FORMS: Mapping[str, tuple[Counter[str], ...]] = {
     op: tuple(Counter(form.split()) for form in forms)
@@ -97,84 +84,12 @@ FORMS: Mapping[str, tuple[Counter[str], ...]] = {
 }
 #: Operations whose result depends on their first argument alone.
 READING_FIRST = frozenset({"accumulate_sin"})
+#: Operations that write their result over their first argument: what reads that later may read either.
+WRITING = frozenset({"add_in_place"})
 #: Operations that hand their argument on, and those that do where the compiler finds them idle.
 HANDING_ON = frozenset({"stop_gradient", "raise_if"})
 IDLE = frozenset({"astype", "reshape"})
 HANDED_ON = "handed on"
-
-
-@dataclass
-class Node:
-    """A node of a graph: what it does, the values it reads, and whether it belongs to a gradient."""
-
-    operation: str
-    reads: tuple[Ref, ...]
-    recompute_id: str
-    copy: bool
-    gradient: bool = False
-
-
-def read_nodes(text: str) -> dict[int, Node]:
-    """The nodes of a graph as the compiler writes it, by number, in order.
-
-    Branches of a conditional and bodies of a loop are graphs of their own, which the node of a call
-    stands for.
-    """
-    entry = _ENTRY.search(text)
-    if entry:
-        text = text[text.index(f"\nsubgraph @{entry[1]}(") :]
-        text = text[: text.index("\n}")]
-    found: dict[int, Node] = {}
-    handed: dict[int, tuple[Ref, ...]] = {}  # what the nodes hand on that run nothing
-    current: Node | None = None
-
-    def behind(ref: Ref) -> tuple[Ref, ...]:
-        return handed.get(ref[0], (ref,)) if isinstance(ref[0], int) else (ref,)
-
-    for line in text.splitlines():
-        header = _NODE.match(line)
-        call = None if header else _CALL.match(line)
-        if call:
-            header = call
-        if not header:
-            if current is not None and _SCOPE in line:
-                current.gradient = True
-            continue
-        current = None
-        number, operation = int(header[1]), CALL if call else header[2]
-        given = _ATTRIBUTES.split(header[3])[0]
-        if call:
-            given = f"{header[2]}, {given}"
-        direct: list[Ref] = [
-            (int(node), 0) if node else (name, 0) for name, node in _OPERAND.findall(given)
-        ]
-        if operation == "Depend":
-            direct = direct[:1]  # the second only says what comes first
-        elif operation == "UpdateState":
-            direct = []  # an order of effects, and no value
-        reads = tuple(ref for operand in direct for ref in behind(operand))
-        if operation == "TupleGetItem" and direct[0][0] in found:
-            index = _INDEX.search(given)
-            handed[number] = ((direct[0][0], int(index[1]) if index else 0),)
-        elif operation == "TupleGetItem" and _is_of_call(reads, found):
-            handed[number] = reads
-        elif operation == "TupleGetItem":
-            index = _INDEX.search(given)
-            handed[number] = reads[int(index[1]) :][:1] if index else reads
-        elif operation in _PASSING:
-            handed[number] = reads
-        else:
-            number_of = _ID.search(line)
-            copy = "duplicated: Bool(1)" in line
-            current = Node(operation, reads, number_of[1] if number_of else "", copy)
-            found[number] = current
-    return found
-
-
-def _is_of_call(reads: Sequence[Ref], nodes: Mapping[int, Node]) -> bool:
-    """Whether a value is what a call has given, or a part of it."""
-    number = reads[0][0] if len(reads) == 1 else None
-    return isinstance(number, int) and number in nodes and nodes[number].operation == CALL
 
 
 def executions(
@@ -240,6 +155,7 @@ def matched(nodes: dict[int, Node], flow: Any) -> list[tuple[Any, int | str | No
             readers[ref[0]].append(number)
     values: dict[int, Ref] = dict(flow.starts)
     known_values: set[Ref] = set(values.values())
+    written: dict[int, int] = {}  # what is written over, and the tensor that stands for it then
     # All nodes of a statement by the one that gives its value.
     cones: dict[int, frozenset[int]] = {}
     found: list[tuple[Any, int | str | None]] = []
@@ -253,10 +169,15 @@ def matched(nodes: dict[int, Node], flow: Any) -> list[tuple[Any, int | str | No
             values |= dict.fromkeys(step.gives, values[step.reads[0]])
         elif known:
             value = _find(forward, readers, step.site.op, sources, known_values, cones)
+            if value is None and not written.keys().isdisjoint(read):
+                sources = frozenset(values[written.get(number, number)] for number in read)
+                value = _find(forward, readers, step.site.op, sources, known_values, cones)
             if isinstance(value, int):
                 given: dict[int, Ref] = {number: (value, i) for i, number in enumerate(step.gives)}
                 values |= given
                 known_values.update(given.values())
+                if step.site.op in WRITING:
+                    written[step.reads[0]] = step.gives[0]
             elif step.site.op in IDLE:
                 value = HANDED_ON
                 values |= dict.fromkeys(step.gives, values[step.reads[0]])

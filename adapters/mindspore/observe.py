@@ -16,7 +16,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from types import FrameType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -25,18 +24,14 @@ import mindspore as ms
 import numpy as np
 from mindspore import Tensor
 
-from conformance.drivers.modules import load_file
 from conformance.model.observation import Leaf, Observation, Phase, Run
 from conformance.model.program import Program, Site
 from conformance.observe.worker.observer import Counts, Meter, load_program
 from conformance.observe.worker.observer import Observer as Base
 from conformance.observe.worker.trace import Trace
 
-_here = Path(__file__).parent
-flows: Any = load_file(_here / "flow.py", "conformance_adapter_mindspore_flow")
-graphs: Any = load_file(_here / "graphs.py", "conformance_adapter_mindspore_graphs")
-pool: Any = load_file(_here / "pool.py", "conformance_adapter_mindspore_pool")
-profiler: Any = load_file(_here / "profiler.py", "conformance_adapter_mindspore_profiler")
+from . import flow as flows
+from . import graphs, pool, profiler
 
 #: Statements that a plain run executes; a program with more is a deep one.
 DEEP = 50

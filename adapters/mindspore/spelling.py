@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
-from conformance.drivers.adapter import Variant, load_file
+from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import Call, Writer, function
 from conformance.errors import AdapterError
 from conformance.model.case import (
@@ -31,10 +30,7 @@ from conformance.model.case import (
 )
 from conformance.model.program import Site
 
-layers: Any = load_file(Path(__file__).parent / "layers.py", "conformance_adapter_mindspore_layers")
-procedures: Any = load_file(
-    Path(__file__).parent / "procedures.py", "conformance_adapter_mindspore_procedures"
-)
+from . import layers, procedures
 
 
 def _reduced(call: Call) -> str:
@@ -375,7 +371,8 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
         """The attributes of a cell that are none of its regions and parameters."""
         for node in nodes:
             if self._kept(node, region):
-                primitive = self._primitive(node)
+                draws = node.op in ("dropout", "uniform")
+                primitive = self._drawing(node) if draws else self._primitive(node)
                 self.code(f"self.{_attribute(node)} = ops.{primitive}.recompute(False)")
 
     def _kept(self, node: Node, region: Region | None) -> TypeGuard[Statement]:
@@ -388,9 +385,12 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
             super().write_statement(statement, region)
             return
         site = Site("statement", self.path, region, statement.label, statement.op)
-        arguments = ", ".join(self.spelled(statement).arguments.values())
+        call = self.spelled(statement)
+        given = [*call.arguments.values()] or [str(call.options["shape"])]
+        mask = "[0]" if statement.op == "dropout" else ""  # the primitive gives its mask, too
         targets = ", ".join(statement.targets)
-        self.code(f"{targets} = self.{_attribute(statement)}({arguments})", site)
+        called = f"self.{_attribute(statement)}({', '.join(given)}){mask}"
+        self.code(f"{targets} = {called}", site)
 
     def _reads(self, nodes: Iterable[Node], gives: Tree, region: Region | None) -> set[str]:
         """The names that a cell's own lines read from outside the cell."""
@@ -553,6 +553,18 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
             shape = next(a.shape for a in self.case.arrays if a.name == weight.name)
             options |= {"channels": shape[0], "kernel": shape[2:]}
         return PRIMITIVES[statement.op].format(**options)
+
+    def _drawing(self, statement: Statement) -> str:
+        """The constructor of the primitive that draws for a statement, with two seeds of its own: the
+        case's, and another for each statement. A primitive with none draws other numbers in each run."""
+        options = self.spelled(statement).options
+        number = 1 + [other for _, other in self.case.statements()].index(statement)
+        seeds = f"{options['seed'] or 0}, {number}"
+        if statement.op == "dropout":
+            return f"Dropout({1 - options['p']}, {seeds})"
+        if (options["low"], options["high"]) != (0, 1):
+            raise AdapterError("UniformReal draws numbers from 0 to 1")
+        return f"UniformReal({seeds})"
 
 
 def _attribute(statement: Statement) -> str:

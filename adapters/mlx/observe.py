@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
 import mlx.core as mx
 import numpy as np
 
-from conformance.drivers.modules import load_file
 from conformance.language.operations import RANDOM
 from conformance.model.observation import Array, Draw, Execution, Leaf, Phase, Run
 from conformance.model.program import Program
 from conformance.observe.worker.observer import Observer as Base
 from conformance.observe.worker.trace import Trace
 
-graphs: Any = load_file(Path(__file__).parent / "graphs.py", "conformance_adapter_mlx_graphs")
+from . import graphs
 
 
 class Building(Trace):

@@ -9,18 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
-from conformance.drivers.adapter import Variant, load_file
+from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import BACKWARD, FORWARD, Call, Writer, function
 from conformance.emit.emitter import Spelling as Base
 from conformance.language.operations import OF_CALLABLES
 from conformance.model.case import Again, Array, Case, Generator, Loss, Region, Statement, walk
 
-operations: Any = load_file(
-    Path(__file__).parent / "operations.py", "conformance_adapter_mlx_operations"
-)
+from . import operations
 
 #: Procedures that differentiate the sum of all gradients once more, and once more again.
 HIGHER = {"second_order": "total_of", "third_order": "second_total_of"}

@@ -8,7 +8,6 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -19,16 +18,14 @@ from paddle.base import core, framework
 from paddle.distributed.fleet.utils import recompute
 from paddle.jit.dy2static import program_translator
 
-from conformance.drivers.modules import load_file
 from conformance.model.observation import Array, Leaf, Observation, Run
 from conformance.model.program import Program, Site
 from conformance.observe.worker.observer import Meter
 from conformance.observe.worker.observer import Observer as Base
 from conformance.observe.worker.trace import Trace, executions
 
-_here = Path(__file__).parent
-graphs: Any = load_file(_here / "graphs.py", "conformance_adapter_paddle_graphs")
-sot: Any = load_file(_here / "sot.py", "conformance_adapter_paddle_sot")
+from . import graphs, sot
+
 #: Variants that Python runs once, to make a graph.
 COMPILED, STATIC = "to-static-ast", "pir-pass"
 #: The variant that makes graphs of what it can, and leaves the rest to Python.

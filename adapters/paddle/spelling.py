@@ -7,18 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
 
-from conformance.drivers.adapter import Variant, load_file
+from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import BACKWARD, FORWARD, Call, Writer, function
 from conformance.emit.emitter import Spelling as Base
 from conformance.model.case import Again, Array, Case, Loss, Region
 
-_here = Path(__file__).parent
-sequential: Any = load_file(_here / "sequential.py", "conformance_adapter_paddle_sequential")
-layers: Any = load_file(_here / "layers.py", "conformance_adapter_paddle_layers")
-static: Any = load_file(_here / "static.py", "conformance_adapter_paddle_static")
+from . import layers, sequential, static
+
 #: Whether outermost regions are reentrant, and whether regions inside others are.
 REENTRANT = {
     "reentrant": (True, True),

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
 import numpy as np
 
-from conformance.drivers.modules import load_file
 from conformance.model.observation import Array, Leaf
 from conformance.model.program import Program
 from conformance.observe.worker.observer import Observer as Base
 from conformance.observe.worker.trace import Trace
+from conformance.oracle import tape
 
-#: Under the name by which programs import it.
-tape: Any = load_file(Path(__file__).parent / "tape.py", "tape")
+# Programs import it by the name that their copy has beside them.
+sys.modules["tape"] = tape
 
 
 class Observer(Base):
@@ -35,14 +35,13 @@ class Observer(Base):
     def leaf(self, value: object) -> Leaf | None:
         if not isinstance(value, tape.Tensor):
             return None
-        return Leaf(np.array(value.data), value.dtype)  # type: ignore[attr-defined]
+        return Leaf(np.array(value.data), value.dtype)
 
     def unobserved(self, program: Program) -> Mapping[str, str]:
         return {"peak memory": "NumPy frees arrays as soon as it can, and keeps no account"}
 
     def generator(self) -> Array | None:
-        found: Array = tape.uniform((4,)).data
-        return found
+        return tape.uniform((4,)).data
 
     def held(self) -> int | None:
         """What the process holds says nothing: NumPy's small arrays come and go."""
@@ -56,15 +55,15 @@ class Observer(Base):
     ) -> int | None:
         """Bytes, at the dtypes that tensors stand for, that the graph behind the loss keeps when
         the first backward pass starts, beyond the tensors that `run` holds itself."""
-        found: list[int] = []
+        nbytes: list[int] = []
 
         def on_phase(label: str, frame: FrameType) -> None:
-            if label == "backward" and not found:
+            if label == "backward" and not nbytes:
                 values = list(frame.f_locals.values())
                 held = {id(tape.memory_of(t)) for t in tape.tensors_in(values)}
                 kept = tape.retained(values)
-                found.append(sum(size for key, (_, size) in kept.items() if key not in held))
+                nbytes.append(sum(size for key, (_, size) in kept.items() if key not in held))
 
         with Trace(program, on_phase=on_phase).active():
             module.run(forward)
-        return found[0] if found else None
+        return nbytes[0] if nbytes else None

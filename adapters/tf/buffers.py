@@ -5,17 +5,13 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import full_type_pb2, types_pb2
 
-from conformance.drivers.modules import load_file
-
-_here = Path(__file__).parent
-following: Any = load_file(_here / "following.py", "conformance_adapter_tf_following")
+from . import following
 
 #: Address and bytes.
 Place = tuple[int, int]

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from conformance.drivers.modules import load_file
-
-_here = Path(__file__).parent
-profiler: Any = load_file(_here / "profiler.py", "conformance_adapter_tf_profiler")
+from . import profiler
 
 #: For an operation of a case, the types of graph nodes of which one does its work, and the
 #: instructions of such a node that do it; what else a node becomes (constants, changes of layout) is

@@ -11,20 +11,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 from unittest import mock
 
 import tensorflow as tf
 
-from conformance.drivers.modules import load_file
 from conformance.model.observation import Phase
 from conformance.model.program import Program, Site
 from conformance.observe.worker.trace import Trace
 
-_here = Path(__file__).parent
-following: Any = load_file(_here / "following.py", "conformance_adapter_tf_following")
+from . import following
 
 #: For each operation of a case the node types of which one does its work in a graph; what else a
 #: statement adds (reads of variables, layout) may run without it.

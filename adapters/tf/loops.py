@@ -14,7 +14,8 @@ class Loops(Spelling):
     def write_nodes(self, nodes: Iterable[Node], region: str) -> None:
         for chain in chains(tuple(nodes)):
             first = chain[0]
-            if len(chain) == 1 or not isinstance(first, Region | Again):
+            one = len(chain) == 1 and not (isinstance(first, Region) and first.round)
+            if one or not isinstance(first, Region | Again):
                 super().write_nodes(chain, region)
                 continue
             if isinstance(first, Region):

@@ -14,28 +14,19 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from conformance.drivers.modules import load_file
 from conformance.model.observation import Array, Draw, Leaf, Observation, Phase, Run
 from conformance.model.program import Program, Site
 from conformance.observe.worker.observer import Counts, told_apart
 from conformance.observe.worker.observer import Observer as Base
 from conformance.observe.worker.trace import Trace, executions
 
-_here = Path(__file__).parent
-buffers: Any = load_file(_here / "buffers.py", "conformance_adapter_tf_buffers")
-compiled: Any = load_file(_here / "compiled.py", "conformance_adapter_tf_compiled")
-draws: Any = load_file(_here / "draws.py", "conformance_adapter_tf_draws")
-following: Any = load_file(_here / "following.py", "conformance_adapter_tf_following")
-hlo: Any = load_file(_here / "hlo.py", "conformance_adapter_tf_hlo")
-lines: Any = load_file(_here / "lines.py", "conformance_adapter_tf_lines")
-profiler: Any = load_file(_here / "profiler.py", "conformance_adapter_tf_profiler")
+from . import buffers, compiled, draws, following, hlo, lines, profiler
 
 _EXECUTIONS = {
     "eager": "op callbacks, operations by program line",

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
 
-from conformance.drivers.adapter import Variant, load_file
+from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import BACKWARD, FORWARD, Writer, function
 from conformance.emit.emitter import Spelling as Base
 from conformance.language.operations import OF_CALLABLES
@@ -23,9 +21,7 @@ from conformance.model.case import (
 )
 from conformance.model.program import Site
 
-_here = Path(__file__).parent
-loops: Any = load_file(_here / "loops.py", "conformance_adapter_tf_loops")
-operations: Any = load_file(_here / "operations.py", "conformance_adapter_tf_operations")
+from . import loops, operations
 
 #: The procedures that take gradients a second time.
 AGAIN = ("second_backward", "per_output", "second_order", "third_order")

@@ -6,19 +6,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from conformance.drivers.modules import load_file
 from conformance.model.observation import Observation, RandomState, Run
 from conformance.model.program import Program
 from conformance.observe.worker.observer import Observer as Base
 from conformance.observe.worker.random_state import RandomStates
 
-graphs: Any = load_file(Path(__file__).parent / "graphs.py", "conformance_adapter_torch_graphs")
+from . import graphs
 
 #: One for the process: what is compiled is noted from the first observer on.
 GRAPHS = graphs.Graphs()

@@ -14,7 +14,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from typing import Literal as OneOf
 from unittest import mock
@@ -23,14 +22,11 @@ import torch
 from torch._dynamo import bytecode_transformation
 from torch._dynamo.backends import common
 
-from conformance.drivers.modules import load_file
 from conformance.language.operations import OPERATIONS, RANDOM
 from conformance.model.observation import Execution, Phase
 from conformance.model.program import Program, Site
 
-storages: Any = load_file(
-    Path(__file__).parent / "storages.py", "conformance_adapter_torch_storages"
-)
+from . import storages
 
 Kind = OneOf["forward", "backward", "inference"]
 COMPILERS: Mapping[str, Kind] = {

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
-from pathlib import Path
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -28,7 +27,6 @@ from torch._dynamo.backends import common, registry
 from torch.fx import GraphModule, Interpreter, Node
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from conformance.drivers.adapter import load_file
 from conformance.model.observation import Execution, Observation, Phase, Run
 from conformance.model.program import Program, Site
 from conformance.observe.worker.observer import Meter
@@ -36,9 +34,7 @@ from conformance.observe.worker.observer import Observer as Base
 from conformance.observe.worker.threads import entering
 from conformance.observe.worker.trace import Trace
 
-_here = Path(__file__).parent
-graphs: Any = load_file(_here / "graphs.py", "conformance_adapter_torch_graphs")
-storages: Any = load_file(_here / "storages.py", "conformance_adapter_torch_storages")
+from . import graphs, storages
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _RUN_NODE = Interpreter.run_node.__code__
@@ -50,6 +46,8 @@ _CAST = torch.ops.aten._to_copy.default
 Statement = tuple[Site, tuple[int, ...]]
 #: The same, and whether a backward graph does its work.
 Place = tuple[Site, tuple[int, ...], bool]
+#: A region, a phase, and the lines of the program that led to the region.
+Way = tuple[str, Phase, tuple[int, ...]]
 
 
 @dataclass(eq=False)
@@ -64,6 +62,9 @@ class Graphs:
     bodies: dict[GraphModule, Node] = field(default_factory=dict)
     #: How often a graph of any kind was called.
     calls: int = 0
+    #: How often forward graphs of regions were called, though a policy may hand out all that is in them.
+    ways: Counter[Way] = field(default_factory=Counter)
+    trace: Trace | None = None
     _places: dict[Node, Statement | None] = field(default_factory=dict)
 
     @contextmanager
@@ -98,6 +99,8 @@ class Graphs:
 
         def run(*arguments: Any) -> Any:
             self.calls += 1
+            if self.trace is not None and not backward:
+                self.ways.update(_ways(module, self.trace))
             return call(*arguments)
 
         return run
@@ -142,8 +145,11 @@ class Graphs:
                 found[regions.get(first, ""), trace.phase] += 1
             return own(interpreter, *arguments, **options)
 
+        self.trace = trace
+        self.ways.clear()
         with mock.patch.object(Interpreter, "run", run):
             yield found
+        self.trace = None
 
     def place(self, program: Program) -> Place | None:
         """Where the operation that is running now comes from; `None` for one of the gradient's."""
@@ -193,6 +199,16 @@ def _lines(node: Node, program: Program) -> list[int]:
     told = (one.meta.get("stack_trace") for one in (node, *node.users))
     frames = _FRAME.findall(next(filter(None, told), ""))
     return [int(number) for file, number in frames if file == program.file]
+
+
+def _ways(module: Any, trace: Trace) -> set[Way]:
+    """The regions that a graph does the work of."""
+    owners = _regions(trace.program)
+    return {
+        (owners.get(line, ""), trace.phase, tuple(lines[:depth]))
+        for lines in (_lines(node, trace.program) for node in module.graph.nodes)
+        for depth, line in enumerate(lines)
+    }
 
 
 def _regions(program: Program) -> Mapping[int, str]:
@@ -248,7 +264,7 @@ class Dispatched(TorchDispatchMode):
         region, as often as a forward graph enters it: as its busiest statement does, on each way that
         leads to it."""
         found: Counter[tuple[Site, Phase]] = Counter()
-        ways: Counter[tuple[str, Phase, tuple[int, ...]]] = Counter()
+        ways: Counter[Way] = Counter(self.known.ways)
         owners = {} if self.trace is None else _regions(self.trace.program)
         phases: tuple[Phase, Phase] = ("forward", "rerun")
         for (site, lines), (_, operations) in self.whole.items():

@@ -6,7 +6,6 @@ import gc
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
-from conformance.drivers.modules import load_file
 from conformance.model.observation import Array, Leaf, Phase
 from conformance.model.program import Program, Site
 from conformance.observe.worker.observer import Counts
@@ -22,9 +20,7 @@ from conformance.observe.worker.observer import Observer as Base
 from conformance.observe.worker.threads import entering
 from conformance.observe.worker.trace import Trace
 
-_here = Path(__file__).parent
-storages: Any = load_file(_here / "storages.py", "conformance_adapter_torch_storages")
-
+from . import storages
 
 #: The variants whose programs `torch.compile` compiles.
 COMPILED = ("compiled-aot-eager", "compiled-inductor", "memory-budget")
@@ -115,9 +111,11 @@ class Observer(Base):
         if variant not in (*COMPILED, *KERNELS):
             return super().__new__(cls)
         # Imported where it is needed: Dynamo takes as long as PyTorch itself.
-        name = "compiled" if variant in COMPILED else "kernels"
-        module = load_file(_here / f"{name}.py", f"conformance_adapter_torch_{name}")
-        kind: type[Observer] = module.observer(cls)
+        if variant in COMPILED:
+            from .compiled import observer
+        else:
+            from .kernels import observer
+        kind: type[Observer] = observer(cls)
         return super().__new__(kind)
 
     def __init__(self, variant: str) -> None:

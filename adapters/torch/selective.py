@@ -42,7 +42,13 @@ OPERATORS: Mapping[str, str] = {
     "abs": "abs.default",
     "maximum": "maximum.default",
     "cumulative_sum": "cumsum.default",
+    # On the CPU dropout draws in place, and what is kept may not be written; a product gives its result.
+    "dropout": "mul.Tensor",
+    "uniform": "rand.default",
+    "uniform_from": "rand.generator",
 }
+#: The same where AOTAutograd traces a region.
+TRACED: Mapping[str, str] = {**OPERATORS, "dropout": "native_dropout.default"}
 #: A list of operators cannot tell one call of an operator from another.
 KEEP_CALLS = """
     def keep_calls(kept):
@@ -69,41 +75,49 @@ class Policies(Base):
 
     def write_helpers(self) -> None:
         super().write_helpers()
-        chosen = [region for region in self.case.regions() if not _is_listed(region)]
+        known = self._operators()
+        chosen = [region for region in self.case.regions() if not _is_listed(region, known)]
         if chosen:
             self.code(KEEP_CALLS)
             self.code("\n")
         for region in chosen:  # in a compiled function they could not be made
-            self.code(f"{function(region.name)}_contexts = {_contexts(region)}")
+            self.code(f"{function(region.name)}_contexts = {_contexts(region, known)}")
         if chosen:
             self.code("\n")
 
     def policy(self, region: Region) -> str:
-        return _contexts(region) if _is_listed(region) else f"{function(region.name)}_contexts"
+        known = self._operators()
+        if _is_listed(region, known):
+            return _contexts(region, known)
+        return f"{function(region.name)}_contexts"
+
+    def _operators(self) -> Mapping[str, str]:
+        traced = self.variant.name in ("compiled-aot-eager", "compiled-inductor", "compiled-inside")
+        return TRACED if traced else OPERATORS
 
     def options(self, region: Region) -> list[str]:
         """The keywords of a region's call."""
         return [*super().options(region), f"context_fn={self.policy(region)}"]  # type: ignore[misc]
 
 
-def _contexts(region: Region) -> str:
-    calls = _calls(region)
+def _contexts(region: Region, known: Mapping[str, str]) -> str:
+    calls = _calls(region, known)
     kept = [(op, n) for op, n, saved in calls if saved]
-    if not _is_listed(region):
+    if not _is_listed(region, known):
         listed = {op: [n for other, n in kept if other == op] for op, _ in kept}
         return "keep_calls({" + ", ".join(f"{op}: {n}" for op, n in listed.items()) + "})"
     return f"partial(create_selective_checkpoint_contexts, [{', '.join(dict(kept))}])"
 
 
-def _is_listed(region: Region) -> bool:
+def _is_listed(region: Region, known: Mapping[str, str]) -> bool:
     """Whether a list of operators says all: no operator is both kept and run again."""
-    calls = _calls(region)
+    calls = _calls(region, known)
     return {op for op, _, saved in calls if saved}.isdisjoint(
         op for op, _, saved in calls if not saved
     )
 
 
-def _calls(region: Region) -> list[tuple[str, int, bool]]:
+def _calls(region: Region, known: Mapping[str, str]) -> list[tuple[str, int, bool]]:
     """The calls of operators in a region that a policy could keep: the operator, the number of its
     call from 0, and whether the region's policy keeps it."""
     found: list[tuple[str, int, bool]] = []
@@ -115,10 +129,10 @@ def _calls(region: Region) -> list[tuple[str, int, bool]]:
         if not isinstance(node, Statement):
             continue
         saved = node in own and region.saves(node)
-        if saved and node.op not in OPERATORS:
+        if saved and node.op not in known:
             raise AdapterError(f"no operator is known that computes {node.op!r}")
-        if node.op in OPERATORS:
-            operator = f"torch.ops.aten.{OPERATORS[node.op]}"
+        if node.op in known:
+            operator = f"torch.ops.aten.{known[node.op]}"
             found.append((operator, seen[operator], saved))
             seen[operator] += 1
     return found

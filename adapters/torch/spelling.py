@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
-from conformance.drivers.adapter import Variant, load_file
+from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import BACKWARD, FORWARD, Call, Writer, function
 from conformance.emit.emitter import Spelling as Base
 from conformance.model.case import Again, Array, Case, Generator, Loss, Region, Statement
 
-HERE = Path(__file__).parent
-compiled: Any = load_file(HERE / "compiling.py", "conformance_adapter_torch_compiling")
-method: Any = load_file(HERE / "method.py", "conformance_adapter_torch_method")
-selective: Any = load_file(HERE / "selective.py", "conformance_adapter_torch_selective")
-sequential: Any = load_file(HERE / "sequential.py", "conformance_adapter_torch_sequential")
-wrapper: Any = load_file(HERE / "wrapper.py", "conformance_adapter_torch_wrapper")
+from . import compiling as compiled
+from . import method, selective, sequential, wrapper
 
 
 def _axis(call: Call) -> str:

@@ -1,4 +1,4 @@
-"""`conformance behaviours`: what each implementation does, behaviour by behaviour."""
+"""`conformance behaviours`: what each implementation does, question by question."""
 
 from __future__ import annotations
 
@@ -6,32 +6,49 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from conformance.cli.compare import ResultsFiles, read_all
 from conformance.cli.options import ReportsFolder
+from conformance.errors import ResultsError
 from conformance.paths import find_places
 
 
 def behaviours(
     files: ResultsFiles = [],  # noqa: B006 (typer copies it)
     reports: ReportsFolder = None,
+    adapter: Annotated[
+        list[str],
+        typer.Option("--adapter", help="Of this adapter alone; repeatable."),
+    ] = [],  # noqa: B006
     output: Annotated[
-        Path | None, typer.Option("--output", help="File to write to [default: standard output]")
+        Path | None,
+        typer.Option("--output", help="Markdown file to write to [default: tables on the screen]"),
     ] = None,
 ) -> None:
-    """Say what each implementation does, behaviour by behaviour, as Markdown.
+    """Say what each implementation does: does dropout keep its mask, how much memory is freed, …
 
     \b
     Examples:
-      conformance behaviours
+      conformance behaviours --adapter torch
       conformance behaviours --output docs/behaviours.md
     """
     # Here, since the other commands need none of the report.
-    from conformance.report.behaviours import render
+    from conformance.report.behaviours import render, tables
 
-    page = render(read_all(files, find_places(reports=reports).reports))
-    if output is None:
-        typer.echo(page, nl=False)
-    else:
-        output.write_text(page, "utf-8")
+    folder = find_places(reports=reports).reports
+    results = read_all(files, folder)
+    if adapter:
+        there = [run.header.adapter for run in results]
+        missing = [name for name in adapter if name not in there]
+        if missing:
+            hint = f"results are here of {', '.join(there)}; conformance run --adapter {missing[0]}"
+            raise ResultsError(f"no results of {', '.join(missing)}", where=folder, hint=hint)
+        results = [run for run in results if run.header.adapter in adapter]
+    if output is not None:
+        output.write_text(render(results), "utf-8")
         typer.echo(f"behaviours: {output}")
+        return
+    console = Console()
+    for table in tables(results, console.width):
+        console.print(table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -15,12 +16,21 @@ from conformance.compare import Comparison, CrossStatus
 from conformance.compare import compare as compare_results
 from conformance.errors import ResultsError
 from conformance.language.load import load_folder
-from conformance.paths import find_places
+from conformance.paths import Places, find_places
 from conformance.results import Results, read
 from conformance.run.shards import PATTERN
 from conformance.words import counted
 
 _MERGE = "put the shards of a run together: conformance merge"
+
+
+class Format(StrEnum):
+    """How a comparison of two variants is written."""
+
+    TEXT = "text"
+    MARKDOWN = "markdown"
+
+
 ResultsFiles = Annotated[
     list[Path],
     typer.Argument(
@@ -30,27 +40,64 @@ ResultsFiles = Annotated[
 
 
 def compare(
-    files: ResultsFiles = [],  # noqa: B006 (typer copies it)
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[RESULTS]... | VARIANT VARIANT",
+            help="Results files, all in the reports' folder where left out; or two variants, such as "
+            "torch/reentrant.",
+        ),
+    ] = [],  # noqa: B006 (typer copies it)
     cases: CasesFolder = None,
     reports: ReportsFolder = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Also list what has been judged per variant already.")
     ] = False,
+    style: Annotated[
+        Format, typer.Option("--format", help="Of a comparison of two variants.")
+    ] = Format.TEXT,
 ) -> None:
     """Compare what frameworks computed, executed and kept: who disagrees with whom.
 
     A disagreement that a check of the variant itself has shown already is not counted again. Exit
     code 1 means that somebody disagrees although each of its own checks passed.
 
+    Of two variants, it says what differs between them, case by case: for those who port code.
+
     \b
     Examples:
       conformance compare
       conformance compare reports/torch.jsonl reports/jax.jsonl
+      conformance compare torch/reentrant torch/non-reentrant
+      conformance compare torch/non-reentrant jax/jit --format markdown > porting.md
     """
     places = find_places(cases, reports=reports)
+    if len(what) == 2 and all(_is_variant(word) for word in what):
+        _print_versus(what[0], what[1], places, style)
+        raise typer.Exit(0)
+    files = [Path(word) for word in what]
     found = compare_results(read_all(files, places.reports), load_folder(places.cases))
     print_comparison(found, everything)
     raise typer.Exit(0 if found.ok else 1)
+
+
+def _is_variant(word: str) -> bool:
+    """Whether a word names a variant, and not a file of results."""
+    return word.count("/") == 1 and not word.endswith(".jsonl") and not Path(word).is_file()
+
+
+def _print_versus(left: str, right: str, places: Places, style: Format) -> None:
+    # Here, since a comparison of results needs none of the report.
+    from conformance.report.versus import lines, markdown, read_programs, versus
+
+    results = read_all([], places.reports)
+    found = versus(left, right, results, load_folder(places.cases))
+    if style is Format.MARKDOWN:
+        text = markdown(found, read_programs(found, results, places.reports))
+    else:
+        text = lines(found)
+    for line in text:
+        typer.echo(line)
 
 
 def read_all(files: Sequence[Path], folder: Path) -> list[Results]:
@@ -86,10 +133,6 @@ def print_comparison(found: Comparison, everything: bool) -> None:
         if verdict.status in shown:
             line = Text(f"{verdict.case} {verdict.check}", style="bold")
             line.append(f"\n  {verdict.status}: {verdict.message}", style="not bold")
-            for disagreement in verdict.disagreements:
-                if disagreement.message in verdict.message:
-                    continue
-                line.append(f"\n    {disagreement.message}", style="not bold")
             console.print(line)
     counts = ", ".join(f"{count} {status}" for status, count in found.counts.items() if count)
     variants = counted(len(found.variants), "variant")

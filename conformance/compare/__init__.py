@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from conformance.compare.executions import compare_executions, region_count
-from conformance.compare.memory import RESOLVABLE, compare_memory, drop_of, drop_range
+from conformance.compare.memory import compare_memory, drop_of, drop_range
 from conformance.compare.model import (
     EXPECTATION,
     Comparison,
@@ -30,7 +30,6 @@ from conformance.results import Result, Results, cases_hash
 __all__ = [
     "EXPECTATION",
     "RANDOM_NOTES",
-    "RESOLVABLE",
     "Comparison",
     "CrossStatus",
     "CrossVerdict",
@@ -59,11 +58,11 @@ def compare(results: Sequence[Results], cases: Sequence[Case] | None) -> Compari
         for result in file.results:
             by_case.setdefault(result.case, {})[result.variant] = result
     verdicts: list[CrossVerdict] = []
-    for id_, found in by_case.items():
+    for id_, results_of in by_case.items():
         case = known.get(id_)
         # Where implementations legitimately differ, each one's own results say how.
-        if len(found) > 1 and not (case and case.differs):
-            verdicts += _case(id_, found, case, disciplines, accuracy)
+        if len(results_of) > 1 and not (case and case.differs):
+            verdicts += _case(id_, results_of, case, disciplines, accuracy)
     variants = tuple(v for file in results for v in file.header.variants)
     return Comparison(variants, tuple(verdicts))
 
@@ -78,8 +77,8 @@ def _case(
     tolerance = TOLERANCES["float32"]
     if case:
         # The least accurate of those compared decides how far apart they may lie.
-        found = [against_others(case, accuracy.get(variant, {})) for variant in results]
-        tolerance = max(found, key=lambda tolerance: tolerance.atol)
+        tolerances = [against_others(case, accuracy.get(variant, {})) for variant in results]
+        tolerance = max(tolerances, key=lambda tolerance: tolerance.atol)
     yield from compare_numbers(id_, results, tolerance, _randomness(case, results))
     yield from compare_executions(id_, results, disciplines)
     yield from compare_memory(id_, results)

@@ -34,12 +34,12 @@ def compare_executions(
                 expected = _allowed(result, region, "rerun")
                 counts = () if expected is None else tuple(sorted(expected.counts))
                 alike.setdefault(counts, {})[variant] = result
-            for counts, found in alike.items():
+            for counts, equal in alike.items():
                 words = f"discipline {discipline}"
                 if len(alike) > 1:
                     words += f", {' or '.join(map(str, counts)) or 'no count'} expected"
                 subject = f"reruns of region {region} ({words})"
-                yield from _compare(case, subject, region, "rerun", found, missing)
+                yield from _compare(case, subject, region, "rerun", equal, missing)
 
 
 def region_count(run: Run, region: str, phase: Phase) -> int | None:

@@ -82,27 +82,28 @@ def settle(
 
     `difference` says in words how a wrong group differs.
     """
-    found: list[Disagreement] = []
+    disagreements: list[Disagreement] = []
     for group in wrong:
         how = {v: judged(results[v], check) for v in group.variants}
         against = main.variants or (EXPECTATION,)
-        found.append(
+        disagreements.append(
             Disagreement(
                 group.variants,
                 against,
                 f"{listed(group.variants)} {verb(group.variants)} with {listed(against)} on "
                 f"{subject}: {difference(group)}",
                 {variant: words for variant, words in how.items() if words},
+                tuple(variant for variant, words in how.items() if not words),
             )
         )
-    if not found:
+    if not disagreements:
         status = CrossStatus.AGREE
         message = f"{sum(len(g.variants) for g in groups)} variants agree on {subject}"
     else:
-        new = any(disagreement.new for disagreement in found)
+        new = any(disagreement.new for disagreement in disagreements)
         status = CrossStatus.DISAGREE if new else CrossStatus.JUDGED
-        message = "; ".join(disagreement.message for disagreement in found)
-    return CrossVerdict(case, check, subject, status, message, groups, tuple(found), absent)
+        message = "; ".join(disagreement.message for disagreement in disagreements)
+    return CrossVerdict(case, check, subject, status, message, groups, tuple(disagreements), absent)
 
 
 def listed(names: tuple[str, ...]) -> str:

@@ -7,52 +7,40 @@ from dataclasses import dataclass
 
 from conformance.compare.grouping import absence, partition, settle
 from conformance.compare.model import EXPECTATION, CrossStatus, CrossVerdict, Group
+from conformance.judge import memory as judged
+from conformance.judge.limits import SLACK, SMALL
 from conformance.model.observation import ExpectedMemory
 from conformance.model.verdict import Status
 from conformance.results import Result
 
 CHECK = "retained memory"
-#: Bytes: an activation smaller than this drowns in what an allocator keeps for itself, where the
-#: observer asks an allocator.
-RESOLVABLE = 64 * 1024
 
 
 @dataclass(frozen=True)
 class Drop:
-    """What recomputing freed, the range that the reference expects, what was kept all the same and how
-    much may be; all in units of the activation."""
+    """What recomputing freed and the range that the reference expects, in units of the activation."""
 
     units: float
     least: float
     most: float
-    kept: float
-    bound: float
-
-    @property
-    def right(self) -> bool:
-        """Whether enough was freed, or no more is kept than may be, give or take half a unit.
-
-        What the plain run keeps is the framework's own affair: one that keeps much has much to free,
-        and one that keeps less than its regions must has nothing.
-        """
-        return self.least - 0.5 <= self.units or self.kept <= self.bound + 0.5
+    right: bool
 
 
 def compare_memory(case: str, results: Mapping[str, Result]) -> Iterator[CrossVerdict]:
-    """The verdict on the drop in retained bytes, where an activation is large enough to be seen."""
+    """The verdict on the drop in retained bytes, where the observers can tell it."""
     absent = {v: why for v, r in results.items() if (why := _absence(r))}
     memories = [
         result.expected.memory for result in results.values() if result.expected is not None
     ]
-    units = {memory.unit for memory in memories if memory is not None}
-    if not units:
+    falls = {memory.drop for memory in memories if memory is not None}
+    if not falls:
         return
     drops = {v: d for v, r in results.items() if v not in absent and (d := drop_of(r))}
     if len(drops) < 2:
-        if max(units) < RESOLVABLE:
+        if max(falls) < SMALL:
             words = (
-                f"the largest activation has {max(units)} bytes; an observer that asks an allocator "
-                f"tells none below {RESOLVABLE}"
+                f"{max(falls)} bytes should fall; an observer that asks an allocator tells none below "
+                f"{SMALL}"
             )
             yield CrossVerdict(case, CHECK, "retained memory", CrossStatus.SKIPPED, words)
         return
@@ -68,16 +56,12 @@ def drop_of(result: Result) -> Drop | None:
     memory = expected.memory
     if plain is None or recomputed is None or memory.unit <= 0:
         return None
-    if memory.unit < min(RESOLVABLE, observation.resolution):
+    seen = judged.retained(memory, plain, recomputed, observation.resolution)
+    if not judged.can_tell(memory, seen):
         return None
     least, most = drop_range(memory)
-    return Drop(
-        (plain - recomputed) / memory.unit,
-        least / memory.unit,
-        most / memory.unit,
-        recomputed / memory.unit,
-        memory.recomputed[1] / memory.unit,
-    )
+    unit = memory.unit
+    return Drop((plain - recomputed) / unit, least / unit, most / unit, judged.right(seen))
 
 
 def drop_range(memory: ExpectedMemory) -> tuple[int, int]:
@@ -93,7 +77,7 @@ def _verdict(
 ) -> CrossVerdict:
     right = tuple(v for v, drop in drops.items() if drop.right)
     wrong = {v: drop for v, drop in drops.items() if not drop.right}
-    others = partition(wrong, lambda a, b: abs(a.units - b.units) <= 0.5)
+    others = partition(wrong, lambda a, b: abs(a.units - b.units) <= SLACK)
     first = next(iter(drops.values()))
     main = Group((EXPECTATION, *right), _range(drops[right[0]] if right else first))
     groups = (main, *(Group(members, _units(drops[members[0]])) for members in others))

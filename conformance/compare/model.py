@@ -42,18 +42,15 @@ class Group:
 class Disagreement:
     """Variants that agree with each other and not with the others.
 
-    `judged` says, for each of them whose own checks failed already, how.
+    `judged` says, for each of them whose own checks failed already, how; `new` are the others, for
+    which this was not known yet.
     """
 
     variants: tuple[str, ...]
     against: tuple[str, ...]
     message: str
-    judged: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def new(self) -> tuple[str, ...]:
-        """The variants for which this was not known yet."""
-        return tuple(variant for variant in self.variants if variant not in self.judged)
+    judged: Mapping[str, str]
+    new: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -84,8 +81,8 @@ class Comparison:
     @property
     def counts(self) -> Mapping[CrossStatus, int]:
         """How many verdicts there are of each status, none left out."""
-        found = Counter(verdict.status for verdict in self.verdicts)
-        return {status: found[status] for status in CrossStatus}
+        counted = Counter(verdict.status for verdict in self.verdicts)
+        return {status: counted[status] for status in CrossStatus}
 
     @property
     def disagreements(self) -> tuple[tuple[CrossVerdict, Disagreement], ...]:

@@ -12,22 +12,21 @@ from numpy.typing import NDArray
 
 from conformance.compare.grouping import absence, majority, partition, settle
 from conformance.compare.model import EXPECTATION, CrossStatus, CrossVerdict, Group
+from conformance.judge import arrays
+from conformance.judge.arrays import apart, quantities, wide
 from conformance.judge.tolerance import bounds
 from conformance.model.case import Tolerance
-from conformance.model.observation import Expected, Leaf, Run, Tree
+from conformance.model.observation import Expected, Run
 from conformance.results import Result
 from conformance.results.parts import (
-    HEAD,
     Furthest,
     Part,
     aligned,
-    apart,
     difference,
     element,
     magnitude,
     positions,
     shape_of,
-    wide,
 )
 
 #: What is known of the random numbers of a case.
@@ -45,7 +44,12 @@ class Missing:
     """No entry where others have one."""
 
 
-Value = Numbers | Missing | None
+@dataclass(frozen=True)
+class Unasked:
+    """A gradient of zeros where the plain run of the same variant has `None`."""
+
+
+Value = Numbers | Missing | Unasked | None
 Subject = tuple[str, str]
 
 
@@ -84,16 +88,20 @@ def _compare(
     if len(results) < 2:
         return
     anchor = {} if expected is None else values_of(expected)
-    found = {v: values_of(r.observation.recomputed) for v, r in results.items() if r.observation}
-    subjects = dict.fromkeys(s for values in (anchor, *found.values()) for s in values)
+    observed = {v: r.observation for v, r in results.items() if r.observation}
+    recomputed = {v: values_of(o.recomputed) for v, o in observed.items()}
+    plain = {v: values_of(o.plain) for v, o in observed.items()}
+    subjects = dict.fromkeys(s for values in (anchor, *recomputed.values()) for s in values)
     for check, subject in subjects:
         key = (check, subject)
         entries: dict[str, Value] = {}
         if key in anchor:
             entries[EXPECTATION] = anchor[key]
-        entries |= {v: values.get(key, Missing()) for v, values in found.items()}
-        if key in anchor and anchor[key] is None:
-            entries = {name: _nothing_flows(value) for name, value in entries.items()}
+        for v, values in recomputed.items():
+            value = values.get(key, Missing())
+            if check == "gradient":
+                value = spelled(value, plain[v].get(key), anchor.get(key))
+            entries[v] = value
         yield _verdict(case, check, subject, entries, results, tolerance, absent)
 
 
@@ -150,45 +158,19 @@ def _drew_the_same(
 
 def values_of(source: Run | Expected) -> dict[Subject, Value]:
     """Every array of a run or an expectation, by check and by its name in a sentence."""
-    found: dict[Subject, Value] = {}
-    if source.outputs is not None:
-        for path, array in tensors(source.outputs):
-            found["value", f"output{path}"] = array
-    if source.losses:
-        name = "the loss" if len(source.losses) == 1 else "the losses"
-        found["value", name] = np.array(source.losses)
+    values: dict[Subject, Value] = {("value", name): array for name, array in quantities(source)}
     for name, gradient in (source.gradients or {}).items():
-        found["gradient", f"gradient of {name}"] = gradient
+        values["gradient", f"gradient of {name}"] = gradient
     for name, gradient in (source.again or {}).items():
-        found["gradient", f"second gradient of {name}"] = gradient
-    for name, parameter in (source.parameters or {}).items():
-        found["value", f"parameter {name}"] = parameter
-    return found
-
-
-def tensors(tree: Tree, path: str = "") -> Iterator[tuple[str, Numbers]]:
-    """The tensors and numbers of an output tree with their paths (`[0]['aux']`).
-
-    A number and a tensor without dimensions are the same value here; telling them apart is for the
-    check of structure.
-    """
-    if isinstance(tree, Leaf):
-        yield path, tree.array
-    elif isinstance(tree, bool | int | float):
-        yield path, np.asarray(tree)
-    elif isinstance(tree, dict):
-        for key, part in tree.items():
-            yield from tensors(part, f"{path}[{key!r}]")
-    elif isinstance(tree, list | tuple):
-        for index, part in enumerate(tree):
-            yield from tensors(part, f"{path}[{index}]")
+        values["gradient", f"second gradient of {name}"] = gradient
+    return values
 
 
 def close(a: Value, b: Value, tolerance: Tolerance) -> bool:
     """Whether two values agree; symmetric, and NaN agrees with NaN."""
     if a is b:
         return True
-    if a is None or b is None or isinstance(a, Missing) or isinstance(b, Missing):
+    if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
         return type(a) is type(b)
     return shape_of(a) == shape_of(b) and bool(_agreements(a, [b], tolerance)[0])
 
@@ -208,10 +190,10 @@ def agreeing(values: Mapping[str, Value], tolerance: Tolerance) -> tuple[tuple[s
             places[mark].append(name)
             continue
         agrees: set[int] = set()
-        if value is not None and not isinstance(value, Missing):
+        if isinstance(value, np.ndarray):
             alike = [i for i, other in enumerate(distinct) if shape_of(other) == shape_of(value)]
-            found = _agreements(value, [distinct[i] for i in alike], tolerance)
-            agrees = {i for i, near in zip(alike, found, strict=True) if near}
+            nearness = _agreements(value, [distinct[i] for i in alike], tolerance)
+            agrees = {i for i, near in zip(alike, nearness, strict=True) if near}
             distinct.append(value)
             home = next((g for g in groups if g[1] and g[1] <= agrees), None)
             mine = {len(distinct) - 1}
@@ -228,7 +210,7 @@ def agreeing(values: Mapping[str, Value], tolerance: Tolerance) -> tuple[tuple[s
 
 def _fingerprint(value: Value) -> object:
     """What is equal for equal values: nothing can tell them apart then."""
-    if value is None or isinstance(value, Missing):
+    if not isinstance(value, np.ndarray):
         return type(value)
     measured = None
     if isinstance(value, Part):
@@ -240,16 +222,16 @@ def _agreements(
     value: Numbers, others: Sequence[Numbers], tolerance: Tolerance
 ) -> NDArray[np.bool_]:
     """With which of several arrays of its shape a value agrees."""
-    found = np.empty(len(others), np.bool_)
+    agreements = np.empty(len(others), np.bool_)
     lacking = [isinstance(other, Part) and not other.complete for other in others]
     # Apart: those with all elements are held against each other by all of them.
     for lacks in (False, True):
         chosen = [i for i, lacked in enumerate(lacking) if lacked == lacks]
         if chosen:
-            found[chosen] = _near(
+            agreements[chosen] = _near(
                 *aligned(value, *(others[i] for i in chosen)), tolerance=tolerance
             )
-    return found
+    return agreements
 
 
 def _near(value: Numbers, *others: Numbers, tolerance: Tolerance) -> NDArray[np.bool_]:
@@ -263,12 +245,9 @@ def _near(value: Numbers, *others: Numbers, tolerance: Tolerance) -> NDArray[np.
         peaks = np.array([max(magnitude(value), magnitude(other)) for other in others])
         least = np.array([_surely_apart(value, other)[0] for other in others])
         possible = least <= bounds(peaks[:, np.newaxis], tolerance)[:, 0]
-    with np.errstate(invalid="ignore"):
-        near = np.abs(first - second) <= bounds(scale, tolerance, peaks)
-        same = (first == second) | (np.isnan(first) & np.isnan(second))
-    finite = np.isfinite(first) & np.isfinite(second)
-    found: NDArray[np.bool_] = np.all(np.where(finite, near, same), axis=1) & possible
-    return found
+    agreeing = arrays.near(first, second, tolerance, scale, peaks)
+    whole: NDArray[np.bool_] = np.all(agreeing, axis=1) & possible
+    return whole
 
 
 def _surely_apart(a: Numbers, b: Numbers) -> tuple[float, Furthest]:
@@ -292,7 +271,7 @@ def _surely_apart(a: Numbers, b: Numbers) -> tuple[float, Furthest]:
 
 def worst(a: Value, b: Value) -> str:
     """How `a` differs from `b`, in words: the largest difference and where it is."""
-    if a is None or b is None or isinstance(a, Missing) or isinstance(b, Missing):
+    if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
         return f"{_kind(a)} against {_kind(b)}"
     shape = shape_of(a)
     if shape != shape_of(b):
@@ -322,7 +301,7 @@ def _at(place: int, shape: tuple[int, ...]) -> str:
 
 def largest_difference(a: Value, b: Value) -> float | None:
     """The largest absolute difference of two arrays; `None` where there are no two of one shape."""
-    if a is None or b is None or isinstance(a, Missing) or isinstance(b, Missing):
+    if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
         return None
     if shape_of(a) != shape_of(b):
         return None
@@ -330,30 +309,40 @@ def largest_difference(a: Value, b: Value) -> float | None:
 
 
 def summary(value: Value) -> str:
-    """A value in a few words: shape, and the elements where they are few."""
+    """A value in a few words: shape and first elements."""
     if isinstance(value, Missing):
         return "missing"
-    if value is None:
-        return "None"
-    shape = shape_of(value)
-    shown = ", ".join(f"{x:.6g}" for x in value.ravel()[:HEAD])
-    more = ", …" if math.prod(shape) > HEAD else ""
-    return f"shape {shape}: {shown}{more}" if shape else shown
+    if isinstance(value, Unasked):
+        return "zeros, where plain has None"
+    return arrays.summary(value, None if value is None else shape_of(value))
 
 
 def _kind(value: Value) -> str:
-    if isinstance(value, Missing) or value is None:
+    if not isinstance(value, np.ndarray):
         return summary(value)
     return f"an array of shape {shape_of(value)}"
 
 
-def any_flows(value: Numbers) -> bool:
-    """Whether an array has an element that is not zero."""
-    return bool(np.any(value)) or magnitude(value) > 0
+def spelled(gradient: Value, plain: Value, expected: Value) -> Value:
+    """A gradient as it is held against others: `None` and zeros are two spellings of one answer, except
+    zeros where the plain run of the same variant has `None`.
+
+    `expected` decides how the answer is spelled: with zeros where it has zeros. `Missing` is a spelling
+    of `None`.
+    """
+    if not _is_nothing(gradient):
+        return gradient
+    seen, control, wanted = (
+        value if isinstance(value, np.ndarray) else None for value in (gradient, plain, expected)
+    )
+    if arrays.is_unasked(seen, control):
+        return Unasked()
+    if seen is None and wanted is not None:
+        return wanted if _is_nothing(wanted) else gradient
+    return None if wanted is None else seen
 
 
-def _nothing_flows(value: Value) -> Value:
-    """Where no gradient is expected, `None`, nothing and zeros are spellings of one answer."""
-    if isinstance(value, Missing) or (value is not None and not any_flows(value)):
-        return None
-    return value
+def _is_nothing(value: Value) -> bool:
+    if not isinstance(value, np.ndarray):
+        return True
+    return arrays.is_nothing(value) and magnitude(value) == 0

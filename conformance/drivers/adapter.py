@@ -19,7 +19,7 @@ from typing import Literal as OneOf
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from conformance.drivers.modules import load_file as load_file
+from conformance.drivers.modules import load_module, searched
 from conformance.errors import AdapterError, ConformanceError, nearest
 from conformance.language import plain_yaml
 from conformance.language.capabilities import CAPABILITIES
@@ -28,6 +28,8 @@ from conformance.language.operations import OPERATIONS
 Discipline = OneOf["whole", "early-stop", "minimal"]
 Style = OneOf["call", "transform", "module"]
 M = TypeVar("M", bound=BaseModel)
+#: The folder of the package `conformance`.
+_PACKAGE = Path(__file__).resolve().parents[1]
 DISCIPLINES: Mapping[str, str] = {
     "whole": "the whole region runs again; a nested region once more per level",
     "early-stop": "the region runs again until the last value that backward needs is back",
@@ -146,8 +148,17 @@ class AdapterModel(_Strict):
     name: str
     title: str
     packages: list[str] = Field(description="Distributions whose versions a run records.")
+    builds_on: list[str] = Field(
+        default=[],
+        description="Adapters that modules of this one import from (`from ..torch import storages`); "
+        "each lies beside it, or is shipped.",
+    )
     environment: dict[str, str] = Field(default={}, description="Set before the first import.")
-    beside: list[str] = Field(default=[], description="Files put next to every emitted program.")
+    beside: list[str] = Field(
+        default=[],
+        description="Files of the folder put next to every emitted program, and modules of the suite by "
+        "their names (`conformance.oracle.tape`, which becomes `tape.py`).",
+    )
     time_limit: float = Field(default=120.0, description="Seconds for one case on one variant.")
     memory_limit: float = Field(default=12.0, description="GiB that the worker may allocate.")
     variants: dict[str, VariantModel]
@@ -216,6 +227,18 @@ class Adapter:
         return self.deviations or self.folder / "known.yaml"
 
     @property
+    def beside(self) -> Mapping[str, Path]:
+        """The files that are put next to every program, by the names that they have there."""
+        files: list[Path] = []
+        for name in self.model.beside:
+            package, *parts = name.split(".")
+            ours = package == _PACKAGE.name
+            files.append(
+                _PACKAGE.joinpath(*parts).with_suffix(".py") if ours else self.folder / name
+            )
+        return {file.name: file for file in files}
+
+    @property
     def variants(self) -> tuple[Variant, ...]:
         return tuple(self.variant(name) for name in self.model.variants)
 
@@ -230,8 +253,8 @@ class Adapter:
         return Variant(self.name, name, self.model.variants[name], self.implementation)
 
     def load(self, module: str) -> ModuleType:
-        """The adapter's module of that name, loaded from its file. Raises `AdapterError`."""
-        return load_file(self.folder / f"{module}.py", f"conformance_adapter_{self.name}_{module}")
+        """The adapter's module of that name, out of its package. Raises `AdapterError`."""
+        return load_module(self.folder, module)
 
 
 def read_adapter(folder: Path) -> Adapter:
@@ -242,6 +265,11 @@ def read_adapter(folder: Path) -> Adapter:
             "no adapter.yaml here", where=folder, hint="is this an adapter's folder?"
         )
     model = read_model(file, AdapterModel, AdapterError)
+    for name in model.builds_on:
+        if not any(
+            (place / name / "adapter.yaml").is_file() for place in searched(folder.resolve())
+        ):
+            raise AdapterError(f"builds_on: there is no adapter {name!r} beside it", where=file)
     several = [
         *model.variants.items(),
         *(v for d in model.implementations.values() for v in d.items()),

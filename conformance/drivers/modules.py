@@ -1,4 +1,4 @@
-"""Python files as modules, found by path.
+"""Python files as modules: an adapter's folder as a package, and single files by their path.
 
 Apart from `conformance.drivers.adapter`, which reads more and imports more: workers start often, and
 need only this.
@@ -6,13 +6,49 @@ need only this.
 
 from __future__ import annotations
 
+import hashlib
+import importlib
 import importlib.util
 import sys
-from importlib.machinery import SourceFileLoader
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import FileFinder, ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 
-from conformance.errors import AdapterError
+from conformance.errors import AdapterError, ConformanceError
+from conformance.paths import find_places
+
+
+def load_module(folder: Path, name: str) -> ModuleType:
+    """The file `<name>.py` of the adapter in `folder`, as a module of a package; loaded once a process.
+
+    The folder is a package, whatever lies around it: its files import each other (`from . import x`,
+    `from .x import y`), and what they build on of another adapter (`from ..torch import storages`).
+    No framework is imported but by the file itself. Raises `AdapterError` where there is no such file,
+    and whatever the file raises.
+    """
+    folder = folder.resolve()
+    if "." in folder.name:
+        raise AdapterError(
+            f"the name of an adapter's folder has no dot, as a Python package's: {folder.name!r}",
+            where=folder,
+        )
+    if not (folder / f"{name}.py").is_file():
+        raise AdapterError(f"no such file: {name}.py", where=folder)
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+    around = "conformance_adapters_" + hashlib.sha256(str(folder.parent).encode()).hexdigest()[:8]
+    _Finder.around[around] = searched(folder)
+    return importlib.import_module(f"{around}.{folder.name}.{name}")
+
+
+def searched(folder: Path) -> tuple[Path, ...]:
+    """The folders that an adapter which another one builds on may lie in: beside it, or shipped."""
+    try:
+        return folder.parent, find_places().adapters
+    except ConformanceError:  # an installation without adapters of its own
+        return (folder.parent,)
 
 
 def load_file(path: Path, name: str) -> ModuleType:
@@ -36,6 +72,27 @@ def load_file(path: Path, name: str) -> ModuleType:
         del sys.modules[name]
         raise
     return module
+
+
+class _Finder(MetaPathFinder):
+    """Finds adapters, as packages in one that stands for the folder around them, and their files."""
+
+    #: For each package around adapters, the folders that these lie in.
+    around: dict[str, Sequence[Path]] = {}  # noqa: RUF012 (one for the process)
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Where a module of an adapter lies; `None` for anything else."""
+        folders = self.around.get(fullname.partition(".")[0])
+        if folders is None:
+            return None
+        if path is None:
+            spec = ModuleSpec(fullname, None, is_package=True)
+            spec.submodule_search_locations = [str(folder) for folder in folders]
+            return spec
+        found = (FileFinder(place, (_Source, [".py"])).find_spec(fullname) for place in path)
+        return next((spec for spec in found if spec is not None), None)
 
 
 class _Source(SourceFileLoader):

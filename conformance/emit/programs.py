@@ -106,7 +106,7 @@ def write_programs(
     one file.
     """
     taken = {} if taken is None else taken
-    beside = {name: (adapter.folder / name).read_bytes() for name in adapter.model.beside}
+    beside = {name: file.read_bytes() for name, file in adapter.beside.items()}
     written: dict[Key, Program | EmitFailure] = {}
     made = texts(adapter, pairs)
     for case, variant in pairs:

@@ -7,27 +7,18 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from conformance.judge.limits import GROWTH
 from conformance.model.case import Case, Tolerance
-
-#: How much an error of one operation may grow on its way through a program and its gradient.
-GROWTH = 10.0
-
-
-def bound(expected: NDArray[np.float64], tolerance: Tolerance) -> NDArray[np.float64]:
-    """Element by element, the greatest distance from `expected` that is tolerated.
-
-    `atol` is meant for arrays of magnitude 1: it grows with the largest element, because a small
-    element of an array with large ones is what their sum has left over.
-    """
-    return bounds(np.reshape(expected, (1, -1)), tolerance).reshape(np.shape(expected))
 
 
 def bounds(
     rows: NDArray[np.float64], tolerance: Tolerance, peaks: float | NDArray[np.float64] = 0.0
 ) -> NDArray[np.float64]:
-    """What `bound` says of several arrays of one size, each a row.
+    """Element by element, the greatest distance from some arrays that is tolerated; each is a row.
 
-    `peaks` are the magnitudes of their largest elements, where those may not be among the rows'.
+    `atol` is meant for arrays of magnitude 1: it grows with the largest element, because a small
+    element of an array with large ones is what their sum has left over. `peaks` are the magnitudes of
+    the largest elements, where those may not be among the rows'.
     """
     sizes = np.abs(rows)
     largest = np.max(sizes, axis=1, initial=1.0, where=np.isfinite(sizes))
@@ -42,6 +33,6 @@ def against_others(case: Case, accuracy: Mapping[str, float]) -> Tolerance:
     absolute error; a case that uses one is held to what that error can grow to.
     """
     used = {statement.op for _, statement in case.statements()}
-    error = max((found for op, found in accuracy.items() if op in used), default=0.0)
+    error = max((greatest for op, greatest in accuracy.items() if op in used), default=0.0)
     atol = max(case.tolerance.atol, GROWTH * error)
     return Tolerance(case.tolerance.rtol, atol)

@@ -70,7 +70,7 @@ CAPABILITIES: Mapping[str, str] = {
     "segment": "one segment of a sequence of layers can be recomputed",
     "sequential": "a sequence of layers is divided into segments by the framework itself",
     "several-operations": "a region is more than one operation and what it gives",
-    "single-call": "a region is called by itself, not again and again on what its last call gave",
+    "single-call": "a region is called by itself, not round after round on what its last call gave",
     "solve": "systems of linear equations",
     "third-order": "gradients of gradients of gradients",
     "train": "several training steps",
@@ -114,7 +114,7 @@ def required_by(case: Case) -> frozenset[str]:
     computed = {n for node in walk(case.program) for n in _made(node)}
     bodies = [case.program, *(region.body for region in case.regions())]
     alone = [chain[0] for body in bodies for chain in chains(body) if len(chain) == 1]
-    if any(_calls(node) for node in alone):
+    if any(_calls(node) and not _round(node) for node in alone):
         found.add("single-call")
     for node in walk(case.program):
         if isinstance(node, Again):
@@ -185,6 +185,10 @@ def _single(region: Region) -> bool:
 
 def _calls(node: Node) -> bool:
     return isinstance(node, Again) or (isinstance(node, Region) and node.called)
+
+
+def _round(node: Node) -> bool:
+    return isinstance(node, Region) and node.round
 
 
 def _made(node: Node) -> tuple[str, ...]:

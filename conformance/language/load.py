@@ -714,6 +714,7 @@ class _Builder:
             mapped=model.mapped,
             returned=self._whole(model, name, gives, path, known, words),
             written=frozenset({"preserve_rng", "merge_adjacent"} & model.model_fields_set),
+            round=isinstance(model, RegionModel) and model.round,
         )
         if region.signature == "undeclared" and set(leaves(kwargs)) & set(_read(body)):
             raise CaseError(
@@ -723,6 +724,11 @@ class _Builder:
         if region.mapped and (kwargs or not all(isinstance(tree, Ref) for tree in takes)):
             raise CaseError(
                 "a mapped region takes tensors, each by its name", where=self.at(*path, "mapped")
+            )
+        one = len(takes) == 1 and isinstance(takes[0], Ref) and isinstance(gives, Ref)
+        if region.round and (kwargs or not one):
+            raise CaseError(
+                "the round of a loop takes one tensor and gives one", where=self.at(*path, "round")
             )
         made = {n for node in body for n in node_makes(node)}
         both = made & set(region.captured())

@@ -184,6 +184,11 @@ class RegionModel(BlockModel):
 
     recompute: RegionName = Field(description="The region's name.")
     returned: Returned = ""
+    round: bool = Field(
+        default=False,
+        description="Where a variant writes calls as a loop, the one call of this region is a loop of "
+        "one round.",
+    )
 
 
 class DefineModel(BlockModel):

@@ -170,7 +170,8 @@ class Region:
     the region's function declares its arguments. A `mapped` region is called through a map over the
     first axis of all that it takes. `returned` is the name of what the call returned, its containers
     as they came; empty where nobody asks for it. `written` are the options that the case has a call
-    hand over although they have the value that is the default anyway.
+    hand over although they have the value that is the default anyway. A call of a `round` region is a
+    loop of one round where calls are written as loops.
     """
 
     name: str
@@ -190,6 +191,7 @@ class Region:
     mapped: bool = False
     returned: str = ""
     written: frozenset[str] = frozenset()
+    round: bool = False
 
     def saves(self, statement: Statement) -> bool:
         """Whether the policy keeps the results of a statement of the body."""
@@ -394,7 +396,7 @@ class Case:
 
 def chains(nodes: tuple[Node, ...]) -> tuple[tuple[Node, ...], ...]:
     """The nodes of a list in order: calls of one region that follow each other, each on the one tensor
-    that the call before it gave, together; every other node by itself."""
+    that the call before it gave and of the same name, together; every other node by itself."""
     found: list[tuple[Node, ...]] = []
     for node in nodes:
         before = found[-1][-1] if found else None
@@ -414,7 +416,7 @@ def _hands_on(before: Node | None, node: Again) -> bool:
     name = before.name if isinstance(before, Region) else before.region
     single = isinstance(before.gives, Ref) and len(before.takes) == 1 and not before.kwargs
     same = name == node.region and node.takes == (before.gives,) and not node.kwargs
-    return single and same and isinstance(node.gives, Ref)
+    return single and same and node.gives == before.gives  # else what lies between may be read, too
 
 
 def walk(nodes: tuple[Node, ...]) -> Iterator[Node]:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 from typing import Literal as OneOf
 
 import numpy as np
+from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 Array = NDArray[np.generic]
@@ -32,8 +34,7 @@ Tree = (
 )
 
 
-@dataclass(frozen=True)
-class Execution:
+class Execution(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """How often something ran in a phase.
 
     `statement` is the label of a statement, or empty for the region as a whole; `region` is empty
@@ -43,7 +44,7 @@ class Execution:
     region: str
     statement: str
     phase: Phase
-    count: int
+    count: Annotated[int, Meta(ge=0)]
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,7 @@ class ErrorSeen:
     phase: OneOf["forward", "backward", "unknown"]
 
 
-@dataclass(frozen=True)
-class RandomState:
+class RandomState(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """What is kept of random state between forward and backward: its bytes, and the copies, where the
     states of several generators that are kept together are one."""
 

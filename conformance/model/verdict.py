@@ -1,9 +1,15 @@
-"""Verdicts: the words of a judgement, as values."""
+"""Verdicts: the words of a judgement, as values.
+
+Values of msgspec, so that results files hold them as they are; a field that has its default is left out.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
+
+from conformance.model.facts import Fact
 
 
 class Status(StrEnum):
@@ -32,9 +38,9 @@ class Level(StrEnum):
     REPORT = "report"
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """The judgement of one check: `message` reads as a sentence, the rest is its evidence."""
+class Verdict(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The judgement of one check: `message` reads as a sentence, `facts` are what it is made from,
+    `expected` and `observed` are both sides in words, `method` is how it was seen."""
 
     check: str
     status: Status
@@ -43,10 +49,10 @@ class Verdict:
     expected: str = ""
     observed: str = ""
     method: str = ""
+    facts: tuple[Fact, ...] = ()
 
 
-@dataclass(frozen=True)
-class KnownNote:
+class KnownNote(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Why a check's deviation was expected: a person's reason, and an upstream URL or ""."""
 
     check: str

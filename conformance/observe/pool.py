@@ -153,10 +153,9 @@ class _Worker:
 
         Raises `BrokenAdapterError` where the framework cannot be imported or does not warm up.
         """
-        arguments = (str(self.adapter.folder), self.adapter.name, list(variants))
-        outcome = self._call(
-            entry.describe, (*arguments, list(self.adapter.model.packages)), IMPORT_LIMIT
-        )
+        packages = list(self.adapter.model.packages)
+        arguments = (str(self.adapter.folder), list(variants), packages)
+        outcome = self._call(entry.describe, arguments, IMPORT_LIMIT)
         match outcome:
             case Crashed(how, log):
                 problem, detail = f"its worker process died of {how}", log

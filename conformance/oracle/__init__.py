@@ -1,4 +1,15 @@
-"""What is expected of a case: values, gradients, executions, bytes.
+"""What is expected of a case, by a NumPy implementation: values, gradients, executions and bytes.
 
-Imports `language` and what that imports.
+| module | what it computes |
+|---|---|
+| `tape` | tensors, operations, gradients and regions; programs get a copy of it |
+| `interpreter`, `dataflow` | a case run once: its values, and what made and read each tensor |
+| `assumptions` | what an implementation may choose to save for backward |
+| `disciplines`, `minimal` | reruns in one backward pass |
+| `executions` | the allowed counts of a whole procedure |
+| `ledger`, `memory`, `peaks` | bytes kept and held |
+| `expected` | all of it for one case: `expect`, `misfit`, `check_printed` |
+| `shapes` | refuses a case whose tensors do not fit its operations |
+
+Imports `language` and what that imports. `tape` imports NumPy alone.
 """

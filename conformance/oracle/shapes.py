@@ -8,26 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-from conformance.drivers.adapter import Adapter, find_adapter
 from conformance.errors import CaseError, ConformanceError
 from conformance.language.operations import OPERATIONS
 from conformance.model.case import Case
+from conformance.oracle.expected import misfit
 from conformance.paths import find_places
 
 
-def reference_of(folder: Path) -> Adapter:
-    """The reference of a folder of adapters, or the suite's own where that has none."""
-    own = (folder / "reference" / "adapter.yaml").is_file()
-    return find_adapter("reference", folder if own else find_places().adapters)
-
-
-def check_shapes(cases: Iterable[Case], adapters: Path) -> None:
+def check_shapes(cases: Iterable[Case]) -> None:
     """Raise `CaseError` at the first statement whose arguments do not fit it, in any of the cases."""
-    reference: Any = reference_of(adapters).load("expected")
     for case in cases:
-        found = reference.misfit(case)
+        found = misfit(case)
         if found is None:
             continue
         statement, shapes, reason = found

@@ -11,7 +11,7 @@ from pathlib import Path
 from conformance.compare import Comparison
 from conformance.model.case import Case
 from conformance.report import markdown, page
-from conformance.report.data import Report, build, schema
+from conformance.report.data import Report, build, schema, to_json
 from conformance.results import Results
 
 __all__ = ["Report", "build", "schema", "write_report"]
@@ -24,15 +24,20 @@ def write_report(
     folder: Path,
     programs: Path,
 ) -> Path:
-    """Write `index.html`, `report.md` and `report.json` into a folder.
+    """Write `index.html` with its `details`, `report.md` and `report.json` into a folder.
 
     `programs` is the folder that the results' paths of programs are relative to (the reports'
     folder). Returns the path of the page.
     """
     report = build(results, cases, comparison)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "report.json").write_text(report.model_dump_json(indent=1) + "\n", "utf-8")
+    (folder / "report.json").write_text(to_json(report), "utf-8")
     (folder / "report.md").write_text(markdown.render(report), "utf-8")
-    index = folder / "index.html"
-    index.write_text(page.render(report, results, cases, folder, programs), "utf-8")
-    return index
+    files = page.render(report, results, cases, folder, programs)
+    details = folder / page.DETAILS
+    details.mkdir(exist_ok=True)
+    for old in set(details.glob("*.js")) - {folder / name for name in files}:
+        old.unlink()
+    for name, text in files.items():
+        (folder / name).write_text(text, "utf-8")
+    return folder / "index.html"

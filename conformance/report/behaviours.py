@@ -1,375 +1,117 @@
-"""A page of behaviours: what implementations legitimately do differently, and what they get wrong.
-
-Each behaviour is a question, and one or several cases with the check that answers it. The answers
-come from results alone: for every case the variants are listed under what was seen there.
-"""
+"""What each implementation does, question by question: a page in Markdown, and tables for a terminal."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import TypeVar
 
-from conformance.model.verdict import Status, Verdict
+from rich import box
+from rich.table import Table
+
 from conformance.report.markdown import escape
-from conformance.results import Result, Results
+from conformance.report.outcomes import MEANING, SIGN, Outcome
+from conformance.report.overview import Framework, Mode, described, frameworks
+from conformance.report.questions import QUESTIONS, Answer
+from conformance.results import Results
+
+T = TypeVar("T")
+#: Columns beside the questions; more do not fit beside each other.
+_PAGE = 8
+#: Letters in a terminal that the questions take, and that a variant takes.
+_QUESTION, _VARIANT = 28, 19
+_STYLES = {
+    Outcome.RIGHT: "green",
+    Outcome.WARNS: "green",
+    Outcome.COSTS: "yellow",
+    Outcome.INERT: "magenta",
+    Outcome.RAISES: "yellow",
+    Outcome.WRONG: "bold red",
+    Outcome.BROKEN: "reverse",
+}
 
 
-@dataclass(frozen=True)
-class Behaviour:
-    """A question, and the cases (ids, or ids without axes) and check that answer it."""
-
-    title: str
-    question: str
-    cases: tuple[str, ...]
-    check: str
-
-
-def _about(title: str, question: str, check: str, *cases: str) -> Behaviour:
-    return Behaviour(title, question, cases, check)
-
-
-BEHAVIOURS: tuple[Behaviour, ...] = (
-    _about(
-        "The last operation of a region",
-        "No gradient inside the region needs the result of its last operation. Does it run again?",
-        "executions",
-        "basics/last-operation",
-        "regions/single-operation",
-    ),
-    _about(
-        "What a rerun costs in nested regions",
-        "How often does an inner region run again: once, or once more for each region around it?",
-        "executions",
-        "regions/nested",
-        "nested/depth-4-operation-first",
-        "nested/depth-4-region-first",
-    ),
-    _about(
-        "Outputs that nobody uses",
-        "Does what leads to an unused output alone run again?",
-        "executions",
-        "structure/unused-output",
-    ),
-    _about(
-        "Adjacent regions that are merged",
-        "Is the value between two regions kept, or both regions run again as one?",
-        "executions",
-        "regions/adjacent-merged",
-    ),
-    _about(
-        "Regions none of whose arguments asks for a gradient",
-        "Do the parameters inside get their gradients, where the region's inputs are frozen or absent?",
-        "gradient",
-        "captures/frozen-input",
-        "captures/frozen-input-nested",
-        "structure/no-arguments",
-    ),
-    _about(
-        "Captured tensors",
-        "Does what a region reads by closure get its gradient?",
-        "gradient",
-        "captures/captured-parameter",
-        "captures/captured-intermediate",
-        "captures/captured-intermediate-nested",
-    ),
-    _about(
-        "Tensors inside containers",
-        "Do gradients reach tensors in nested tuples and dicts, taken or given?",
-        "gradient",
-        "structure/nested-arguments",
-        "structure/nested-tuple-output",
-        "structure/dict-output",
-        "structure/none-output",
-    ),
-    _about(
-        "Containers as they came",
-        "Does what a region returns come back in the containers that it returned?",
-        "structure",
-        "structure/returned-tuple",
-        "structure/returned-alone",
-        "structure/returned-dict",
-        "structure/returned-dict-captures-nothing",
-    ),
-    _about(
-        "Outputs that no gradient can reach",
-        "Does an output that the region has detached tell so?",
-        "structure",
-        "structure/detached-output-told",
-    ),
-    _about(
-        "None, and a gradient of zeros",
-        "Does what nothing depends on keep None for a gradient, where it has None without recompute?",
-        "gradient",
-        "captures/parameter-unused",
-        "regions/adjacent-stopped",
-    ),
-    _about(
-        "Arguments by name, and any number of them",
-        "Which signatures may the function of a region have?",
-        "gradient",
-        "structure/keyword-argument",
-        "structure/arguments-by-name-alone",
-        "structure/variadic-arguments",
-        "structure/variadic-keywords",
-    ),
-    _about(
-        "The framework's own random numbers",
-        "Does the rerun draw what the forward drew?",
-        "gradient",
-        "randomness/dropout-preserved",
-        "nested/dropout",
-        "randomness/reseeded-between",
-    ),
-    _about(
-        "Random numbers from elsewhere",
-        "Does the rerun draw what the forward drew from a generator of the program's own?",
-        "gradient",
-        "randomness/explicit-generator",
-        "randomness/numpy-generator",
-        "randomness/numpy-global",
-        "randomness/python-random",
-    ),
-    _about(
-        "Random state that need not be preserved",
-        "Where preservation is switched off, what does the rerun draw?",
-        "randomness",
-        "randomness/dropout-not-preserved",
-    ),
-    _about(
-        "Running statistics",
-        "Does the rerun update the statistics of batch normalisation a second time?",
-        "state",
-        "state/batch-norm",
-        "state/batch-norm-nested",
-        "models/resnet-bottleneck",
-    ),
-    _about(
-        "Side effects of the body",
-        "How often does what the body does outside of the graph happen?",
-        "state",
-        "effects/note",
-        "effects/note-nested",
-        "effects/accumulate",
-    ),
-    _about(
-        "Hooks on gradients",
-        "Is a hook on a parameter's gradient called once for each backward pass?",
-        "hooks",
-        "hooks/parameter",
-        "hooks/shared-parameter",
-        "hooks/nested",
-    ),
-    _about(
-        "A backward pass of another thread",
-        "Does the rerun find what it needs where another thread has started backward?",
-        "gradient",
-        "procedures/another-thread",
-        "procedures/another-thread-nested",
-        "procedures/another-thread-dropout",
-    ),
-    _about(
-        "A second backward pass",
-        "Can gradients be taken twice over one retained graph, with a rerun each time?",
-        "gradient",
-        "procedures/second-backward",
-        "procedures/per-output",
-        "procedures/second-backward-policy",
-    ),
-    _about(
-        "Gradients of gradients",
-        "Are gradients of higher order right through a region?",
-        "gradient",
-        "procedures/second-order",
-        "procedures/third-order",
-        "nested/second-order",
-    ),
-    _about(
-        "Transforms of functions",
-        "Do function transforms (gradient, vectorising map) go through a region?",
-        "gradient",
-        "procedures/functional",
-        "mapped/block",
-    ),
-    _about(
-        "A rerun that does something else",
-        "Is it noticed that the region does not do again what it did?",
-        "gradient",
-        "changes/unnoticed-values",
-        "changes/unnoticed-operations",
-    ),
-    _about(
-        "A rerun that does something else, where noticing is promised",
-        "Is it an error that the region does not do again what it did?",
-        "error",
-        "changes/noticed",
-        "changes/more-operations",
-    ),
-    _about(
-        "Tensors that are written over",
-        "What do gradients become where a tensor that the rerun needs has been changed?",
-        "gradient",
-        "in-place/inside",
-        "in-place/argument",
-        "in-place/captured",
-        "in-place/after",
-        "in-place/saved",
-        "procedures/updated-between",
-    ),
-    _about(
-        "Policies",
-        "Is what a policy keeps not run again, and all else run again?",
-        "executions",
-        "policies/save-matmul",
-        "policies/save-name",
-        "policies/save-everything",
-    ),
-    _about(
-        "Custom gradients",
-        "Is a gradient that was written by hand used after the rerun?",
-        "gradient",
-        "custom/gradient",
-        "custom/saved-read-twice",
-    ),
-    _about(
-        "Low precision by autocast",
-        "Is the rerun cast as the forward was?",
-        "gradient",
-        "autocast/block",
-        "autocast/nested",
-    ),
-    _about(
-        "Errors in a region",
-        "Does an error reach the caller, and does a good run work afterwards?",
-        "error",
-        "errors/raised-in-region",
-        "errors/raised-in-rerun",
-        "errors/not-a-block",
-    ),
-    _about(
-        "Memory of one large region",
-        "How much of a chain that is one region is kept until backward?",
-        "retained memory",
-        "memory/chain-whole",
-        "memory/chain-segments",
-    ),
-    _about(
-        "Memory from step to step",
-        "Is anything left over after backward?",
-        "release",
-        "release/block",
-        "release/nested",
-    ),
-)
-_STATISTICS = re.compile(r"\((\d+\.\d\d) times as far\)")
-_NOTES = re.compile(r"noted is \(\) \[(\d+)\], but \(\) \[(\d+)\] without recompute")
-#: Of a message that lists numbers, what says the same of every variant.
-_NUMBERS = re.compile(r" in \d+ of \d+ elements, most at \[[\d, ]*\]: \S+, but should be \S+")
-#: Where the programs of a run lay.
-_FOLDERS = re.compile(r"(?:/[^/\s\"']+)+/(?=programs/)")
-LONGEST = 160
+def _batched(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    return (items[i : i + size] for i in range(0, len(items), size))
 
 
 def render(results: Sequence[Results]) -> str:
     """The page, in Markdown, made from the results of one or several adapters."""
-    return "\n".join(_lines(results)) + "\n"
+    return "\n".join(_lines(frameworks(results))) + "\n"
 
 
-def _lines(results: Sequence[Results]) -> Iterator[str]:
+def _lines(found: Sequence[Framework]) -> Iterator[str]:
     yield "# Behaviours"
     yield ""
-    yield "What each implementation does, behaviour by behaviour, as it was seen in the runs below."
-    yield "Made from their results by `conformance behaviours`, never by hand. A *known* deviation is"
-    yield "wrong, and was known before; a *report* is of what is left to the implementation."
+    yield "What each implementation does, question by question, as it was seen in runs of the versions"
+    yield "named below. Made by `conformance behaviours`, never by hand. An answer is the gravest among"
+    yield "the cases of its question, whether or not the deviation was known."
     yield ""
-    for run in results:
-        versions = ", ".join(f"{k} {v}" for k, v in run.header.versions.items() if k != "platform")
-        yield f"- {escape(run.header.adapter)}: {escape(versions)}"
+    for outcome in (o for o in MEANING if o not in (Outcome.BROKEN, Outcome.UNSEEN)):
+        yield f"- {SIGN[outcome]} {outcome.value}: {MEANING[outcome]}"
     yield ""
-    for behaviour in BEHAVIOURS:
-        yield from _section(behaviour, results)
-
-
-def _section(behaviour: Behaviour, results: Sequence[Results]) -> Iterator[str]:
-    yield f"## {behaviour.title}"
-    yield ""
-    yield behaviour.question
-    yield ""
-    found = [r for run in results for r in run.results if _is_meant(r.case, behaviour.cases)]
-    order = list(dict.fromkeys(result.case for result in found))
-    if not order:
-        yield "No run has one of its cases."
+    ran = [framework for framework in found if framework.modes]
+    if len(ran) > 1:
+        yield "## The first variant of each framework"
         yield ""
-        return
-    yield "| case | what was seen | where |"
+        firsts = [
+            (f"{framework.name}<br>{framework.modes[0].name}", framework.modes[0])
+            for framework in ran
+        ]
+        yield from _table(firsts)
+    for framework in ran:
+        yield f"## {framework.name} {framework.version}".rstrip()
+        yield ""
+        yield from _variants(framework)
+        yield from _table([(mode.name, mode) for mode in framework.modes])
+    yield "## What is asked"
+    yield ""
+    for question in QUESTIONS:
+        cases = ", ".join(f"`{case}`" for case in question.cases)
+        yield f"- **{question.title}**: {question.asks} {cases}"
+
+
+def _variants(framework: Framework) -> Iterator[str]:
+    """How the cases of each variant come out, and the gravest finding in it."""
+    yield "| variant | how its cases come out | gravest finding |"
     yield "|---|---|---|"
-    for case in sorted(order, key=lambda case: _place(case, behaviour.cases)):
-        answers: dict[str, list[str]] = {}
-        silent: list[str] = []
-        for result in found:
-            if result.case == case and _is_silent(result):
-                silent.append(result.variant)
-            elif result.case == case:
-                answers.setdefault(answer(result, behaviour.check), []).append(result.variant)
-        if silent:
-            answers["not offered, or not run"] = silent
-        for text, variants in answers.items():
-            yield f"| {escape(case)} | {text} | {escape(', '.join(variants))} |"
+    for mode in framework.modes:
+        worst = "none"
+        if mode.worst:
+            words = escape(" ".join(mode.worst.words.split()))
+            worst = f"{SIGN[mode.worst.outcome]} {words}"
+            if mode.worst.url.startswith("https://"):
+                worst += f" <{mode.worst.url}>"
+        yield f"| `{mode.name}` | {described(mode.tally)} | {worst} |"
     yield ""
 
 
-def _is_silent(result: Result) -> bool:
-    """Whether the variant does not offer what the case needs, or is not run on it."""
-    return {verdict.status for verdict in result.verdicts} == {Status.UNSUPPORTED}
+def _table(columns: Sequence[tuple[str, Mode]]) -> Iterator[str]:
+    """The answers, as many variants beside each other as fit."""
+    for part in _batched(columns, _PAGE):
+        yield f"| | {' | '.join(heading for heading, _ in part)} |"
+        yield f"|---|{'---|' * len(part)}"
+        for number, question in enumerate(QUESTIONS):
+            cells = " | ".join(mode.answers[number].text for _, mode in part)
+            yield f"| {question.title} | {cells} |"
+        yield ""
 
 
-def _is_meant(case: str, names: Sequence[str]) -> bool:
-    return case in names or case.partition("[")[0] in names
+def tables(results: Sequence[Results], width: int) -> Iterator[Table]:
+    """The answers of all variants as tables for a terminal of `width` letters."""
+    beside = max(1, (width - _QUESTION) // _VARIANT)
+    for framework in frameworks(results):
+        for part in _batched(framework.modes, beside):
+            title = f"{framework.name} {framework.version}".rstrip()
+            table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+            table.add_column("", no_wrap=True)
+            for mode in part:
+                table.add_column(mode.name, overflow="fold")
+            for number, question in enumerate(QUESTIONS):
+                answers = [mode.answers[number] for mode in part]
+                table.add_row(question.title, *map(_styled, answers))
+            yield table
 
 
-def _place(case: str, names: Sequence[str]) -> int:
-    return next(i for i, name in enumerate(names) if name in (case, case.partition("[")[0]))
-
-
-def answer(result: Result, check: str) -> str:
-    """What a result says, in Markdown: the verdict of a check, or how the run ended before it."""
-    ended = next((v for v in result.verdicts if v.check == "error"), None)
-    found = next((v for v in result.verdicts if v.check == check), None)
-    verdict = found or ended
-    if verdict is None:
-        return "no verdict"
-    note = result.note(verdict.check)
-    known = note is not None and verdict.status.deviates
-    mark = "known" if known else str(verdict.status)
-    text = f"*{mark}*: {escape(_reruns(result, verdict) or short(verdict))}"
-    if known and note is not None and note.url.startswith("https://"):
-        text += f" <{note.url}>"
-    return text
-
-
-def _reruns(result: Result, verdict: Verdict) -> str:
-    """How often each statement of a region ran again, where that is as it should be."""
-    seen = None if result.observation is None else result.observation.recomputed.executions
-    if verdict.check != "executions" or verdict.status is not Status.PASS or not seen:
-        return ""
-    counts = [
-        f"{e.statement} {e.count}" for e in seen if e.region and e.statement and e.phase == "rerun"
-    ]
-    return f"runs again: {', '.join(counts)}" if counts else ""
-
-
-def short(verdict: Verdict) -> str:
-    """A message without the numbers that differ from variant to variant."""
-    if verdict.check == "state" and verdict.status in (Status.REPORT, Status.WARN):
-        moved = sorted(set(_STATISTICS.findall(verdict.message)))
-        if moved:
-            return f"state moves {' and '.join(moved)} times as far as without recompute"
-        noted = _NOTES.search(verdict.message)
-        if noted:
-            return f"it happens {noted[1]} times, without recompute {noted[2]} time(s)"
-    text = _FOLDERS.sub("", _NUMBERS.sub("", verdict.message))
-    if verdict.status is Status.UNSUPPORTED:  # it names the variant, which stands beside it
-        text = re.sub(r"^\S+/\S+ ", "", text)
-    if len(text) > LONGEST:
-        text = text[:LONGEST].rsplit(" ", 1)[0] + " …"
-    return text
+def _styled(answer: Answer) -> str:
+    style = _STYLES.get(answer.outcome, "dim")
+    return f"[{style}]{answer.text}[/]"

@@ -7,16 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+import msgspec
+from msgspec import Struct
 
-from conformance.compare import Comparison, CrossStatus
+from conformance.compare import Comparison, CrossStatus, CrossVerdict
 from conformance.model.case import Case
-from conformance.model.verdict import KnownNote, Level, Status, Verdict
+from conformance.model.verdict import KnownNote, Status, Verdict
 from conformance.report.growth import Chart, charts
-from conformance.results import SMOKE, Result, Results
+from conformance.results import SMOKE, Result, Results, codec
 from conformance.words import counted
 
-FORMAT = 2
+FORMAT = 3
 #: A verdict's status, or `known` for a deviation that was known beforehand; the worst first. What
 #: is only recorded judges nothing, so that a pass beside it is what a cell shows.
 Mark = Literal[
@@ -37,44 +38,29 @@ MARKS: Mapping[Mark, str] = {
 UNEXPECTED: frozenset[Mark] = frozenset({"broken", "crashed", "timeout", "fail"})
 
 
-class _View(BaseModel):
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, json_schema_serialization_defaults_required=True
-    )
+class _View(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A value as it stands in `report.json`, with all its fields."""
 
 
-class KnownView(_View):
-    """Why a deviation was expected."""
+class VerdictView(
+    Verdict, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=False
+):
+    """A verdict, how it is marked, and why it was expected, where it was."""
 
-    reason: str
-    url: str
-
-
-class VerdictView(_View):
-    """The judgement of one check."""
-
-    check: str
     mark: Mark
-    status: Status
-    level: Level
-    message: str
-    expected: str
-    observed: str
-    method: str
-    known: KnownView | None
+    known: KnownNote | None
 
 
-class CellView(_View):
+class CellView(_View, frozen=True):
     """One case on one variant; `mark` is the worst of its verdicts."""
 
     mark: Mark
     verdicts: list[VerdictView]
-    program: str = Field(
-        description="Path of the emitted program, relative to the reports' folder."
-    )
+    #: Path of the emitted program, relative to the reports' folder.
+    program: str
 
 
-class CaseView(_View):
+class CaseView(_View, frozen=True):
     """A case and how every variant that it ran on did."""
 
     id: str
@@ -86,7 +72,7 @@ class CaseView(_View):
     cells: dict[str, CellView]
 
 
-class VariantView(_View):
+class VariantView(_View, frozen=True):
     """A variant; `marks` counts its cases by the worst of their verdicts."""
 
     id: str
@@ -95,7 +81,7 @@ class VariantView(_View):
     marks: dict[Mark, int]
 
 
-class AdapterView(_View):
+class AdapterView(_View, frozen=True):
     """An adapter's run."""
 
     name: str
@@ -107,7 +93,8 @@ class AdapterView(_View):
     selection: str
     implementation: str
     results: int
-    statuses: dict[Status, int] = Field(description="Verdicts of each status.")
+    #: Verdicts of each status.
+    statuses: dict[Status, int]
     seconds: dict[str, float]
 
     @property
@@ -118,7 +105,7 @@ class AdapterView(_View):
         return packages[0] if packages else f"NumPy {numpy}" if numpy else ""
 
 
-class DeviationView(_View):
+class DeviationView(_View, frozen=True):
     """A departure from conformance, or a fault of the suite."""
 
     case: str
@@ -126,7 +113,7 @@ class DeviationView(_View):
     verdict: VerdictView
 
 
-class DeviationGroup(_View):
+class DeviationGroup(_View, frozen=True):
     """Variants that deviate from one case in one way."""
 
     case: str
@@ -134,7 +121,7 @@ class DeviationGroup(_View):
     verdict: VerdictView
 
 
-class UnsupportedView(_View):
+class UnsupportedView(_View, frozen=True):
     """Cases that a variant does not support, all for one reason."""
 
     variant: str
@@ -143,55 +130,26 @@ class UnsupportedView(_View):
     cases: list[str]
 
 
-class GroupView(_View):
-    """Variants that agree; `expectation` may stand among them."""
-
-    members: list[str]
-    value: str
-
-
-class DisagreementView(_View):
-    """Variants that disagree with others; `judged` says whose own checks failed already."""
-
-    variants: list[str]
-    against: list[str]
-    message: str
-    judged: dict[str, str]
-    new: list[str]
-
-
-class CrossView(_View):
-    """One thing that variants were compared on."""
-
-    case: str
-    check: str
-    subject: str
-    status: CrossStatus
-    message: str
-    groups: list[GroupView]
-    disagreements: list[DisagreementView]
-    absent: dict[str, str]
-
-
-class ComparisonView(_View):
+class ComparisonView(_View, frozen=True):
     """The comparison across variants and frameworks."""
 
     ok: bool
     counts: dict[CrossStatus, int]
-    verdicts: list[CrossView]
+    verdicts: tuple[CrossVerdict, ...]
 
 
-class Report(_View):
+class Report(_View, frozen=True):
     """The whole report. `ok` says that nothing unexpected was found."""
 
-    format: int = FORMAT
+    format: int
     ok: bool
     cases_hash: str
     adapters: list[AdapterView]
     cases: list[CaseView]
     deviations: list[DeviationView]
     unsupported: list[UnsupportedView]
-    growth: list[Chart] = Field(description="What grows with depth, and the law beside it.")
+    #: What grows with depth, and the law beside it.
+    growth: list[Chart]
     comparison: ComparisonView
 
     @property
@@ -218,7 +176,10 @@ class Report(_View):
             return ""
         smoke = all(adapter.selection.startswith(SMOKE) for adapter in parts)
         what = "A smoke selection" if smoke else "A part"
-        said = "; ".join(f"{adapter.name} ({adapter.selection})" for adapter in parts)
+        selections: dict[str, list[str]] = {}
+        for adapter in parts:
+            selections.setdefault(adapter.selection, []).append(adapter.name)
+        said = "; ".join(f"{', '.join(names)} ({which})" for which, names in selections.items())
         return f"{what}, not the whole suite: {said}."
 
     @property
@@ -229,43 +190,38 @@ class Report(_View):
 
 def grouped(deviations: Iterable[DeviationView]) -> list[DeviationGroup]:
     """Deviations of which only the variant differs, put together; the worst first."""
-    found: dict[tuple[str, str, str, str, str, str], DeviationGroup] = {}
+    groups: dict[tuple[str, ...], DeviationGroup] = {}
     for deviation in deviations:
-        verdict, known = deviation.verdict, deviation.verdict.known or KnownView(reason="", url="")
-        key = (
-            deviation.case,
-            verdict.check,
-            verdict.mark,
-            verdict.message,
-            known.reason,
-            known.url,
-        )
-        if key in found:
-            found[key].variants.append(deviation.variant)
+        verdict = deviation.verdict
+        known = verdict.known or KnownNote(verdict.check, "", "")
+        words = (verdict.check, verdict.mark, verdict.message, known.reason, known.url)
+        key = (deviation.case, *words)
+        if key in groups:
+            groups[key].variants.append(deviation.variant)
         else:
-            found[key] = DeviationGroup(
+            groups[key] = DeviationGroup(
                 case=deviation.case, variants=[deviation.variant], verdict=verdict
             )
-    return list(found.values())
+    return list(groups.values())
 
 
 def schema() -> dict[str, Any]:
     """The JSON Schema (2020-12) of `report.json`."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **Report.model_json_schema(mode="serialization"),
+        **msgspec.json.schema(Report),
     }
 
 
 def build(results: Sequence[Results], cases: Sequence[Case], comparison: Comparison) -> Report:
     """The report on these results; cases that ran on no variant are left out."""
     by_id = {case.id: case for case in cases}
-    found: dict[str, dict[str, Result]] = {}
+    by_case: dict[str, dict[str, Result]] = {}
     for file in results:
         for result in file.results:
-            found.setdefault(result.case, {})[result.variant] = result
-    order = [*(i for i in by_id if i in found), *(i for i in found if i not in by_id)]
-    listed = [case_view(id_, by_id.get(id_), found[id_]) for id_ in order]
+            by_case.setdefault(result.case, {})[result.variant] = result
+    order = [*(i for i in by_id if i in by_case), *(i for i in by_case if i not in by_id)]
+    listed = [case_view(id_, by_id.get(id_), by_case[id_]) for id_ in order]
     deviations = [
         DeviationView(case=case.id, variant=variant, verdict=verdict)
         for case in listed
@@ -276,13 +232,14 @@ def build(results: Sequence[Results], cases: Sequence[Case], comparison: Compari
     deviations.sort(key=lambda deviation: tuple(MARKS).index(deviation.verdict.mark))
     unexpected = any(deviation.verdict.mark in UNEXPECTED for deviation in deviations)
     return Report(
+        format=FORMAT,
         ok=not unexpected and comparison.ok,
         cases_hash=results[0].header.cases if results else "",
         adapters=[adapter_view(file, listed) for file in results],
         cases=listed,
         deviations=deviations,
         unsupported=_unsupported(listed),
-        growth=charts(cases, found),
+        growth=charts(cases, by_case),
         comparison=comparison_view(comparison),
     )
 
@@ -324,17 +281,8 @@ def _cell(result: Result) -> CellView:
 
 def _verdict(verdict: Verdict, note: KnownNote | None) -> VerdictView:
     mark = mark_of(verdict, note)
-    return VerdictView(
-        check=verdict.check,
-        mark=mark,
-        status=verdict.status,
-        level=verdict.level,
-        message=verdict.message,
-        expected=verdict.expected,
-        observed=verdict.observed,
-        method=verdict.method,
-        known=KnownView(reason=note.reason, url=note.url) if note and mark == "known" else None,
-    )
+    known = note if mark == "known" else None
+    return VerdictView(**msgspec.structs.asdict(verdict), mark=mark, known=known)
 
 
 def adapter_view(file: Results, cases: Sequence[CaseView]) -> AdapterView:
@@ -342,13 +290,13 @@ def adapter_view(file: Results, cases: Sequence[CaseView]) -> AdapterView:
     header = file.header
     variants = []
     for id_ in header.variants:
-        found = Counter(case.cells[id_].mark for case in cases if id_ in case.cells)
+        marks = Counter(case.cells[id_].mark for case in cases if id_ in case.cells)
         variants.append(
             VariantView(
                 id=id_,
                 name=id_.partition("/")[2] or id_,
                 discipline=header.disciplines.get(id_, ""),
-                marks={mark: found[mark] for mark in MARKS if found[mark]},
+                marks={mark: marks[mark] for mark in MARKS if marks[mark]},
             )
         )
     return AdapterView(
@@ -367,44 +315,26 @@ def adapter_view(file: Results, cases: Sequence[CaseView]) -> AdapterView:
 
 
 def _unsupported(cases: Sequence[CaseView]) -> list[UnsupportedView]:
-    found: dict[tuple[str, str, str], list[str]] = {}
+    cases_by_reason: dict[tuple[str, str, str], list[str]] = {}
     for case in cases:
         for variant, cell in case.cells.items():
             for verdict in cell.verdicts:
                 if verdict.status is Status.UNSUPPORTED:
                     key = (variant, verdict.message, verdict.expected)
-                    found.setdefault(key, []).append(case.id)
+                    cases_by_reason.setdefault(key, []).append(case.id)
     return [
         UnsupportedView(variant=variant, message=message, capabilities=capabilities, cases=ids)
-        for (variant, message, capabilities), ids in sorted(found.items())
+        for (variant, message, capabilities), ids in sorted(cases_by_reason.items())
     ]
 
 
 def comparison_view(comparison: Comparison) -> ComparisonView:
-    """A comparison as JSON values."""
+    """A comparison with what is counted in it."""
     return ComparisonView(
-        ok=comparison.ok,
-        counts=dict(comparison.counts),
-        verdicts=[
-            CrossView(
-                case=v.case,
-                check=v.check,
-                subject=v.subject,
-                status=v.status,
-                message=v.message,
-                groups=[GroupView(members=list(g.members), value=g.value) for g in v.groups],
-                disagreements=[
-                    DisagreementView(
-                        variants=list(d.variants),
-                        against=list(d.against),
-                        message=d.message,
-                        judged=dict(d.judged),
-                        new=list(d.new),
-                    )
-                    for d in v.disagreements
-                ],
-                absent=dict(v.absent),
-            )
-            for v in comparison.verdicts
-        ],
+        ok=comparison.ok, counts=dict(comparison.counts), verdicts=comparison.verdicts
     )
+
+
+def to_json(report: Report) -> str:
+    """The text of `report.json`."""
+    return codec.to_json(report).decode() + "\n"

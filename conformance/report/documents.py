@@ -5,21 +5,27 @@ The claims come from a list (`conformance.report.claims`), the verdicts from res
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import quote
 
+from conformance.judge.checks.state import NOTES
 from conformance.model.case import Case
+from conformance.model.facts import Calls, Difference, Fact, State, Unoffered
 from conformance.model.verdict import Status, Verdict
-from conformance.report.behaviours import LONGEST, short
 from conformance.report.claims import Answer, Claim, Document, cases_of
 from conformance.report.markdown import escape
+from conformance.report.outcomes import unoffered
 from conformance.results import Result, Results
 from conformance.words import counted
 
+#: Where the programs of a run lay.
+_FOLDERS = re.compile(r"(?:/[^/\s\"']+)+/(?=programs/)")
+LONGEST = 160
+
 #: Results by case and variant.
 Ran = Mapping[tuple[str, str], Result]
-_NOT_RUN = "is not run on this case: "
 
 
 def render(documents: Sequence[Document], cases: Sequence[Case], results: Sequence[Results]) -> str:
@@ -124,20 +130,51 @@ def verdict_words(result: Result | None, check: str) -> str:
     verdict = verdict or _verdict(result, "error")
     if verdict is None or verdict.status is Status.PASS:
         return "*no verdict*"
-    message = short(verdict)
-    if verdict.status is Status.UNSUPPORTED and message.startswith(_NOT_RUN):
-        return f"*not run*: {escape(message.removeprefix(_NOT_RUN))}"
+    reason = unoffered(verdict)
+    if reason is not None and reason.how == "not run":
+        return f"*not run*: {escape(_cut(reason.why))}"
     note = result.note(verdict.check) if verdict.status.deviates else None
-    known = f" known: {escape(_cut(note.reason))}" if note else f": {escape(message)}"
+    known = f" known: {escape(_cut(note.reason))}" if note else f": {escape(short(verdict))}"
     ended = "" if verdict.check == check or not verdict.status.deviates else "ended in an error, "
     return f"{ended}*{verdict.status}*{known}"
 
 
 def _verdict(result: Result, check: str) -> Verdict | None:
     """The verdict of a check: of several, the first that deviates."""
-    found = [verdict for verdict in result.verdicts if verdict.check == check]
-    return next((v for v in found if v.status.deviates), found[0] if found else None)
+    given = [verdict for verdict in result.verdicts if verdict.check == check]
+    return next((v for v in given if v.status.deviates), given[0] if given else None)
 
 
 def _cut(text: str) -> str:
     return textwrap.shorten(text, LONGEST, placeholder=" …")
+
+
+def short(verdict: Verdict) -> str:
+    """What a verdict says, without the numbers that differ from variant to variant."""
+    text = _FOLDERS.sub("", _of_state(verdict.facts) or _of_fact(verdict.facts) or verdict.message)
+    if len(text) > LONGEST:
+        text = text[:LONGEST].rsplit(" ", 1)[0] + " …"
+    return text
+
+
+def _of_state(facts: Sequence[Fact]) -> str:
+    """How far state has moved, or how often an effect has happened."""
+    times = {float(f.times) for f in facts if isinstance(f, State) and f.times is not None}
+    if times:
+        moved = " and ".join(sorted({f"{number:.2f}" for number in times}))
+        return f"state moves {moved} times as far as without recompute"
+    for fact in facts:
+        if isinstance(fact, Calls) and fact.name == NOTES:
+            observed = f"it happens {fact.observed} times"
+            return f"{observed}, without recompute {fact.expected} time(s)"
+    return ""
+
+
+def _of_fact(facts: Sequence[Fact]) -> str:
+    """What is said in the same words of many variants."""
+    for fact in facts:
+        if isinstance(fact, Difference):
+            return fact.words(numbers=False)
+        if isinstance(fact, Unoffered):  # the variant stands beside it
+            return fact.words
+    return ""

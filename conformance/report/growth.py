@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from msgspec import Struct
 
 from conformance.language.laws import LAWS, QUANTITIES, Quantity
 from conformance.model.case import Case, Law
@@ -25,13 +25,7 @@ ALIKE = 0.02
 _STATES = "; measured with the random state that regions keep"
 
 
-class _View(BaseModel):
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, json_schema_serialization_defaults_required=True
-    )
-
-
-class Curve(_View):
+class Curve(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Points that some variants measured, or (without variants) that the law gives."""
 
     path: Path
@@ -39,7 +33,7 @@ class Curve(_View):
     points: list[tuple[float, float]]
 
 
-class Chart(_View):
+class Chart(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One quantity of one law over its cases."""
 
     law: str
@@ -60,12 +54,12 @@ def charts(cases: Sequence[Case], results: Mapping[str, Mapping[str, Result]]) -
 
     `results` are by case id and variant id.
     """
-    found: dict[tuple[str, tuple[tuple[str, int], ...]], list[tuple[Law, Case]]] = {}
+    by_law: dict[tuple[str, tuple[tuple[str, int], ...]], list[tuple[Law, Case]]] = {}
     for case in cases:
         if case.law is not None and case.id in results:
             key = (case.law.name, tuple(sorted(case.law.constants.items())))
-            found.setdefault(key, []).append((case.law, case))
-    return [chart for points in found.values() for chart in _charts(points, results)]
+            by_law.setdefault(key, []).append((case.law, case))
+    return [chart for points in by_law.values() for chart in _charts(points, results)]
 
 
 def _charts(

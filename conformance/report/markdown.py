@@ -19,7 +19,9 @@ from conformance.words import counted
 
 #: What may stand in a URL without ending a link or a table's cell.
 _IN_URL = ":/?#@!$&'()*+,;=%~-._"
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~&@$-])")
+#: What means something wherever it stands, an underscore that is at a word's edge, and what does so at
+#: the beginning of a line.
+_SPECIAL = re.compile(r"([\\`*{}\[\]<>|~&@$]|(?<![^\W_])_|_(?![^\W_])|^[#+-]|^\d+(?=[.)]))")
 
 
 def render(report: Report) -> str:

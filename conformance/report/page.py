@@ -1,9 +1,15 @@
-"""`index.html`: one file with everything in it, to be opened from disk."""
+"""`index.html`: a small page, and what it opens in files beside it, all to be read from disk.
+
+A browser reads no file beside a page from disk, but for scripts. So what is opened is in scripts, each a
+call with a name and packed HTML, under `details/`.
+"""
 
 from __future__ import annotations
 
 import base64
+import json
 import os
+import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,20 +19,23 @@ from urllib.parse import quote, urlsplit
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from conformance.compare import CrossVerdict
 from conformance.language.capabilities import required_by
 from conformance.language.load import TOLERANCES
 from conformance.model.case import Case
-from conformance.report import sources, tables
+from conformance.report import overview, sources, tables
 from conformance.report.data import (
     MARKS,
     CaseView,
-    CrossView,
     DeviationGroup,
     Mark,
     Report,
     grouped,
 )
 from conformance.report.growth import Frame
+from conformance.report.outcomes import MEANING, SIGN, Outcome
+from conformance.report.questions import QUESTIONS
+from conformance.report.versus import side_of
 from conformance.results import Result, Results
 from conformance.words import counted
 
@@ -46,8 +55,8 @@ SHORT: Mapping[Mark, str] = {
 _LONGEST = 4000
 #: Characters over the limit that are not worth a cut.
 _SLACK = 80
-#: The most characters of cases that a page holds as they are; a browser waits long for tens of millions.
-_MOST_UNPACKED = 8_000_000
+#: The folder beside the page with what it opens.
+DETAILS = "details"
 
 
 @dataclass(frozen=True)
@@ -74,7 +83,7 @@ class Shown:
     executions: tables.Table
     statements: tables.Table
     memory: tuple[tables.MemoryRow, ...]
-    cross: tuple[CrossView, ...]
+    cross: tuple[CrossVerdict, ...]
     programs: Mapping[str, tuple[ShownProgram, ...]]
 
 
@@ -84,44 +93,105 @@ def render(
     cases: Sequence[Case],
     folder: Path,
     programs: Path,
-) -> str:
-    """The page as HTML. Links to programs are relative to `folder`, where the page will lie.
+) -> dict[str, str]:
+    """The page and its details, by path: `index.html`, `details/matrix.js`, …
 
-    What stands in the cases is packed where it would make a page of more than some megabytes.
+    Links to programs are relative to `folder`, where the page will lie.
     """
     by_id = {case.id: case for case in cases}
     found: dict[str, dict[str, Result]] = {}
     for file in results:
         for result in file.results:
             found.setdefault(result.case, {})[result.variant] = result
-    cross: dict[str, list[CrossView]] = {}
+    cross: dict[str, list[CrossVerdict]] = {}
     for verdict in report.comparison.verdicts:
         cross.setdefault(verdict.case, []).append(verdict)
-    shown = [
-        _shown(v, by_id.get(v.id), found[v.id], cross.get(v.id, ()), folder, programs)
-        for v in report.cases
-    ]
     templates = environment()
-    body = templates.get_template("body.html.j2")
-    bodies: list[str] = []
-    packed, size = False, 0
-    for number, item in enumerate(shown, 1):
-        text = Markup(body.render(item=item, number=number, short=SHORT))
-        size += len(text)
-        if size > _MOST_UNPACKED and not packed:
-            packed, bodies = True, [pack(text) for text in bodies]
-        bodies.append(pack(text) if packed else text)
-    return templates.get_template("index.html.j2").render(
-        report=report,
-        cases=shown,
-        packed=packed,
-        bodies=bodies,
-        deviations=by_reason(grouped(report.deviations)),
-        marks=MARKS,
-        short=SHORT,
+    frameworks = overview.frameworks(results)
+    shared: dict[str, object] = {
+        "report": report,
+        "marks": MARKS,
+        "short": SHORT,
+        "frameworks": frameworks,
+        "questions": QUESTIONS,
+        "meaning": MEANING,
+        "sign": SIGN,
+    }
+    details: dict[str, str] = {}
+
+    def detail(name: str, template: str, **more: object) -> None:
+        text = templates.get_template(template).render(**shared, **more)
+        details[f"{DETAILS}/{file_name(name)}.js"] = script_call(name, text)
+
+    body = "body.html.j2"
+    for number, view in enumerate(report.cases, 1):
+        links = cross.get(view.id, ())
+        item = _shown(view, by_id.get(view.id), found[view.id], links, folder, programs)
+        detail(view.id, body, item=item, number=number)
+    for framework in frameworks:
+        detail(f"behaviours/{framework.name}", "behaviours.html.j2", framework=framework)
+    for variant, outcomes in sides(results).items():
+        text = json.dumps(outcomes, ensure_ascii=True)
+        name = f"outcomes/{variant}"
+        details[f"{DETAILS}/{file_name(name)}.js"] = script_call(name, text)
+    worst = overview.worst(frameworks)
+    if worst:
+        detail("findings", "findings.html.j2", findings=overview.all_findings(frameworks))
+    detail("matrix", "matrix.html.j2", families=_families(report.cases))
+    detail("deviations", "deviations.html.j2", deviations=by_reason(grouped(report.deviations)))
+    detail("unsupported", "unsupported.html.j2")
+    detail("comparison", "comparison.html.j2")
+    if report.growth:
+        detail("growth", "growth.html.j2")
+    detail("runs", "runs.html.j2")
+    index = templates.get_template("index.html.j2").render(
+        **shared,
+        worst=worst,
+        titles={view.id: view.title or view.id for view in report.cases},
+        families=_families(report.cases),
+        outcomes=overview.outcomes_of_cases(results),
         style=Markup((_TEMPLATES / "style.css").read_text("utf-8")),
         script=Markup((_TEMPLATES / "page.js").read_text("utf-8")),
     )
+    return {"index.html": index, **details}
+
+
+def script_call(name: str, text: str) -> str:
+    """The script that hands a text to `page.js`."""
+    return f"part({json.dumps(name)}, {json.dumps(pack(text))});\n"
+
+
+def sides(results: Sequence[Results]) -> dict[str, dict[str, tuple[int, str, str, str, str]]]:
+    """By variant and case: the outcome's rank, its name, sign and words, and what was observed."""
+    found: dict[str, dict[str, tuple[int, str, str, str, str]]] = {}
+    for run in results:
+        for result in run.results:
+            one = side_of(result)
+            if one.outcome is not Outcome.NOT_RUN:
+                found.setdefault(result.variant, {})[result.case] = (
+                    tuple(Outcome).index(one.outcome),
+                    one.outcome.name.lower(),
+                    SIGN[one.outcome],
+                    one.outcome.value,
+                    line(one.message),
+                )
+    return found
+
+
+def file_name(name: str) -> str:
+    """The file of a detail: its name, with what may not stand in a path or an address left out.
+
+    A hash keeps names apart that then are the same.
+    """
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:80]
+    return f"{plain}-{zlib.crc32(name.encode('utf-8', 'surrogatepass')):08x}"
+
+
+def _families(cases: Sequence[CaseView]) -> list[tuple[str, list[CaseView]]]:
+    families: dict[str, list[CaseView]] = {}
+    for case in cases:
+        families.setdefault(case.family, []).append(case)
+    return list(families.items())
 
 
 def pack(text: str) -> str:
@@ -154,6 +224,9 @@ def environment() -> Environment:
     found.filters["counted"] = counted
     found.filters["shorten"] = shorten
     found.filters["line"] = line
+    found.filters["file_name"] = file_name
+    found.filters["sentence"] = sentence
+    found.filters["lower_first"] = lambda text: text[:1].lower() + text[1:]
     found.filters["fragment"] = lambda text: quote(text, safe="/@")
     return found
 
@@ -186,11 +259,17 @@ def line(text: str, longest: int = 240) -> str:
     return joined if len(joined) <= longest else f"{joined[: longest - 1]}…"
 
 
+def sentence(text: str, longest: int = 260) -> str:
+    """The first sentence of a text, on one line of bounded length."""
+    first = re.match(r"\s*(.{25,}?[.!?])(?=\s+[A-Z])", " ".join(text.split()))
+    return line(first[1] if first else text, longest)
+
+
 def _shown(
     view: CaseView,
     case: Case | None,
     results: Mapping[str, Result],
-    cross: Sequence[CrossView],
+    cross: Sequence[CrossVerdict],
     folder: Path,
     programs: Path,
 ) -> Shown:

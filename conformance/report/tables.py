@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from conformance.compare import drop_of, drop_range, region_count
 from conformance.compare.numeric import (
     Missing,
+    Subject,
     Value,
-    any_flows,
     close,
     largest_difference,
+    spelled,
     summary,
     values_of,
 )
@@ -75,11 +78,11 @@ def values(results: Mapping[str, Result], tolerance: Tolerance) -> Table:
     plain = {v: _values(r.observation.plain) for v, r in seen.items() if r.observation}
     expected = {v: _values(r.expected) if r.expected else {} for v, r in seen.items()}
     subjects = dict.fromkeys(
-        s for found in (*expected.values(), *recomputed.values()) for s in found
+        s for arrays in (*expected.values(), *recomputed.values()) for s in arrays
     )
     rows = []
     for subject in subjects:
-        wanted = {v: found[subject] for v, found in expected.items() if subject in found}
+        wanted = {v: arrays[subject] for v, arrays in expected.items() if subject in arrays}
         words = dict.fromkeys(summary(value) for value in _different(wanted.values()))
         # Variants that have the same arrays share them.
         made: dict[tuple[int, ...], Cell] = {}
@@ -89,10 +92,13 @@ def values(results: Mapping[str, Result], tolerance: Tolerance) -> Table:
             against = wanted.get(v, _MISSING)
             key = (id(three[0]), id(three[1]), id(against))
             if key not in made:
-                made[key] = _value_cell(*three, against, tolerance, of_its_own=len(words) > 1)
+                own = len(words) > 1
+                kind, _ = subject
+                made[key] = _value_cell(kind, *three, against, tolerance, of_its_own=own)
             cells.append(made[key])
-        own = "differs with the numbers drawn" if words else "what the plain run gives"
-        rows.append(Row(subject, next(iter(words)) if len(words) == 1 else own, tuple(cells)))
+        various = "differs with the numbers drawn" if words else "what the plain run gives"
+        name = next(iter(words)) if len(words) == 1 else various
+        rows.append(Row(subject[1], name, tuple(cells)))
     return Table(tuple(seen), tuple(rows))
 
 
@@ -155,13 +161,19 @@ def _ran(result: Result) -> bool:
     return observation is not None and observation.recomputed.error is None
 
 
-def _values(source: Run | Expected) -> dict[str, Value]:
-    found = {subject: value for (_, subject), value in values_of(source).items()}
-    return found | {f"state {name}": array for name, array in (source.state or {}).items()}
+def _values(source: Run | Expected) -> dict[Subject, Value]:
+    state = {("state", f"state {name}"): array for name, array in (source.state or {}).items()}
+    return values_of(source) | state
 
 
 def _value_cell(
-    observed: Value, plain: Value, expected: Value, tolerance: Tolerance, *, of_its_own: bool
+    check: str,
+    observed: Value,
+    plain: Value,
+    expected: Value,
+    tolerance: Tolerance,
+    *,
+    of_its_own: bool,
 ) -> Cell:
     known = not isinstance(expected, Missing)
     against = expected if known else plain
@@ -176,21 +188,17 @@ def _value_cell(
         more += f"\nlargest difference from plain: {from_plain:.1e}"
     if apart is not None:
         text = "0" if apart == 0 else f"{apart:.1e}"
-    elif observed is None or isinstance(observed, Missing):
+    elif not isinstance(observed, np.ndarray):
         text = summary(observed)
     else:
-        text = "shape" if against is not None and not isinstance(against, Missing) else "≠ None"
-    # Where nothing flows, zeros are as good an answer as none.
-    nothing = against is None and not _flows(observed)
-    return Cell(text, more, not nothing and not close(observed, against, tolerance))
+        text = "shape" if isinstance(against, np.ndarray) else "≠ None"
+    if check == "gradient":
+        observed = spelled(observed, plain, against)
+    return Cell(text, more, not close(observed, against, tolerance))
 
 
-def _distance(found: Furthest | None) -> float | None:
-    return None if found is None else found.distance
-
-
-def _flows(value: Value) -> bool:
-    return value is not None and not isinstance(value, Missing) and any_flows(value)
+def _distance(furthest: Furthest | None) -> float | None:
+    return None if furthest is None else furthest.distance
 
 
 def _allowed(result: Result, region: str, statement: str, phase: Phase) -> Allowed | None:

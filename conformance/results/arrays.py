@@ -34,10 +34,10 @@ _RUN_AGAIN = "both files are written by one run: run the adapter again"
 
 def digest(*parts: bytes) -> str:
     """The name of what these bytes say: 16 hexadecimal digits."""
-    found = hashlib.blake2b(digest_size=8)
+    hashed = hashlib.blake2b(digest_size=8)
     for part in parts:
-        found.update(part)
-    return found.hexdigest()
+        hashed.update(part)
+    return hashed.hexdigest()
 
 
 def beside(path: Path) -> Path:
@@ -83,7 +83,7 @@ class ArrayFile:
     def read(cls, path: Path, bound: str) -> ArrayFile:
         """The file, if it is the one whose names hash to `bound`; raises `ResultsError`."""
         try:
-            found = load(path.read_bytes())
+            arrays = load(path.read_bytes())
         except OSError as error:
             raise ResultsError(
                 f"the arrays of these results cannot be read: {error.strerror}",
@@ -97,20 +97,20 @@ class ArrayFile:
                 where=path,
                 hint=_RUN_AGAIN,
             ) from error
-        if joint_digest(found) != bound:
+        if joint_digest(arrays) != bound:
             raise ResultsError(
                 "these are the arrays of another run than the results beside them",
                 where=path,
                 hint=_RUN_AGAIN,
             )
-        return cls(path, found)
+        return cls(path, arrays)
 
     def get(self, name: str) -> Array:
         """The array of a name in a line, read-only. Raises `ResultsError`, without a place."""
-        found = self._checked.get(name)
-        if found is None:
-            found = self._checked[name] = self._get(name)
-        return found
+        array = self._checked.get(name)
+        if array is None:
+            array = self._checked[name] = self._get(name)
+        return array
 
     def _get(self, name: str) -> Array:
         key, _, dtype = name.partition(":")

@@ -14,6 +14,7 @@ import numpy as np
 from msgspec import UNSET
 
 from conformance.errors import ResultsError
+from conformance.model.facts import Number, number
 from conformance.model.observation import (
     Allowed,
     Array,
@@ -23,11 +24,10 @@ from conformance.model.observation import (
     ExpectedMemory,
     Leaf,
     Observation,
-    RandomState,
     Run,
     Tree,
 )
-from conformance.model.verdict import KnownNote, Verdict
+from conformance.model.verdict import Verdict
 from conformance.results import lines as m
 from conformance.results.arrays import digest, stored
 from conformance.results.model import Footer, Header, Result
@@ -38,7 +38,7 @@ _ENCODER = msgspec.json.Encoder()
 #: The fields of what is written field by field.
 _FIELDS: Mapping[type[Any], tuple[str, ...]] = {
     cls: tuple(field.name for field in fields(cls))
-    for cls in (Header, Footer, Verdict, KnownNote, ErrorSeen, ExpectedMemory)
+    for cls in (Header, Footer, ErrorSeen, ExpectedMemory)
 }
 _NO_RUN = Run()
 _ABOUT_ARRAYS = frozenset({"value", "gradient", "structure", "randomness"})
@@ -74,8 +74,8 @@ def encode(result: Result) -> Encoded:
     line = m.ResultLine(
         case=result.case,
         variant=result.variant,
-        verdicts=[_as(m.VerdictLine, v) for v in result.verdicts],
-        known=[_as(m.KnownLine, note) for note in result.known],
+        verdicts=list(result.verdicts),
+        known=list(result.known),
         program=result.program,
         expected=said[0] if said else None,
         recomputed=recomputed,
@@ -144,17 +144,17 @@ class _Names:
         self, array: Array, plain: Array | None = None, expected: Array | None = None
     ) -> m.ArrayLine:
         """How a line speaks of an array; `plain` and `expected` stand in its place there."""
-        found = kept(np.asanyarray(array), plain, expected, all_of_it=self.all_of_it)
-        name, elements = stored(found)
+        kept_of_it = kept(np.asanyarray(array), plain, expected, all_of_it=self.all_of_it)
+        name, elements = stored(kept_of_it)
         self.arrays[name.partition(":")[0]] = elements
-        if not isinstance(found, Part):
+        if not isinstance(kept_of_it, Part):
             return name
         return m.PartLine(
             name,
-            list(found.whole),
-            found.peak,
-            _furthest_line(found.from_plain),
-            _furthest_line(found.from_expected),
+            list(kept_of_it.whole),
+            kept_of_it.peak,
+            _furthest_line(kept_of_it.from_plain),
+            _furthest_line(kept_of_it.from_expected),
         )
 
     def maybe(
@@ -180,7 +180,7 @@ class _Names:
         if isinstance(tree, int):
             return int(tree)
         if isinstance(tree, float):
-            return m.FloatLine(_number(tree))
+            return m.FloatLine(number(tree))
         if isinstance(tree, dict):
             a, b = (other if isinstance(other, dict) else {} for other in (plain, expected))
             return m.DictLine({str(k): self.tree(v, a.get(k), b.get(k)) for k, v in tree.items()})
@@ -195,16 +195,10 @@ class _Names:
         raise ResultsError(f"an output of type {type(tree).__name__} cannot be stored")
 
 
-def _number(value: float) -> m.Float:
-    if math.isfinite(value):
-        return float(value)
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
-def _furthest_line(found: Furthest | None) -> m.FurthestLine | None:
-    if found is None:
+def _furthest_line(furthest: Furthest | None) -> m.FurthestLine | None:
+    if furthest is None:
         return None
-    return m.FurthestLine(_number(found.distance), found.place, found.pair)
+    return m.FurthestLine(number(furthest.distance), furthest.place, furthest.pair)
 
 
 def _run_line(
@@ -216,25 +210,21 @@ def _run_line(
 
     return m.RunLine(
         outputs=names.tree(run.outputs, plain.outputs, expected.outputs if expected else None),
-        losses=[_number(loss) for loss in run.losses],
+        losses=[number(loss) for loss in run.losses],
         gradients=arrays("gradients"),
         again=arrays("again"),
         parameters=arrays("parameters"),
         state=arrays("state"),
-        executions=None
-        if run.executions is None
-        else [m.ExecutionLine(e.region, e.statement, e.phase, e.count) for e in run.executions],
+        executions=None if run.executions is None else list(run.executions),
         drew=run.draws is not None or bool(run.generators),
         retained=run.retained,
-        random_state=None
-        if run.random_state is None
-        else (run.random_state.nbytes, run.random_state.copies),
+        random_state=run.random_state,
         peak=run.peak,
         error=None if run.error is None else _as(m.ErrorLine, run.error),
     )
 
 
-def _less(plain: m.RunLine, recomputed: m.RunLine) -> m.PlainLine:
+def _less(plain: m.RunLine, recomputed: m.RunLine) -> Any:
     """The plain run without what is as in the recomputed one."""
     own = {}
     for name in plain.__struct_fields__:
@@ -262,13 +252,13 @@ def _as_plain(value: Any) -> Any:
 
 def _expected_line(names: _Names, expected: Expected) -> tuple[str, bytes]:
     def arrays(field: str) -> Any:
-        found = getattr(expected, field)
-        return None if found is None else names.maybe(found, expected=found)
+        given = getattr(expected, field)
+        return None if given is None else names.maybe(given, expected=given)
 
     line = m.ExpectedLine(
         key="",
         outputs=names.tree(expected.outputs, expected=expected.outputs),
-        losses=None if expected.losses is None else [_number(loss) for loss in expected.losses],
+        losses=None if expected.losses is None else [number(loss) for loss in expected.losses],
         gradients=arrays("gradients"),
         again=arrays("again"),
         parameters=arrays("parameters"),
@@ -296,7 +286,7 @@ class Decoder:
 
     def __init__(self, array: Callable[[str], Array]) -> None:
         self._stored = array
-        self._executions: dict[tuple[str, str, str, int], Execution] = {}
+        self._executions: dict[Execution, Execution] = {}
         self._texts: dict[str, str] = {}
         self._verdicts: dict[Verdict, Verdict] = {}
         self._expected: dict[str, Expected] = {}
@@ -330,17 +320,12 @@ class Decoder:
         return Result(
             case=self.text(line.case),
             variant=self.text(line.variant),
-            verdicts=tuple(self.verdict(v) for v in line.verdicts),
+            verdicts=tuple(self._verdicts.setdefault(v, v) for v in line.verdicts),
             observation=self.observation(line),
             expected=expected,
             program=line.program,
-            known=tuple(_from(KnownNote, note) for note in line.known),
+            known=tuple(line.known),
         )
-
-    def verdict(self, line: Any) -> Verdict:
-        """The verdict of a line."""
-        found = _from(Verdict, line)
-        return self._verdicts.setdefault(found, found)
 
     def observation(self, line: m.ResultLine) -> Observation | None:
         """Both runs, or `None` where there are none."""
@@ -349,13 +334,13 @@ class Decoder:
             if plain is not None:
                 raise ResultsError("a plain run without a recomputed one")
             return None
-        found = self.run(recomputed)
-        own = {} if plain is None else msgspec.structs.asdict(plain)
+        observed = self.run(recomputed)
+        own: dict[str, Any] = {} if plain is None else msgspec.structs.asdict(plain)
         given = {k: v for k, v in own.items() if v is not UNSET}
         whole = m.RunLine(**(msgspec.structs.asdict(recomputed) | given))
-        control = found if not given else self.run(whole, found, set(given))
+        control = observed if not given else self.run(whole, observed, set(given))
         unobserved = {self.text(k): self.text(v) for k, v in line.unobserved.items()}
-        return Observation(control, found, {}, unobserved, line.seconds, line.resolution)
+        return Observation(control, observed, {}, unobserved, line.seconds, line.resolution)
 
     def run(self, line: m.RunLine, like: Run | None = None, own: Iterable[str] = ()) -> Run:
         """A run; fields that are not its own are those of another."""
@@ -371,16 +356,9 @@ class Decoder:
             executions=like.executions if like and shared else self.executions(line.executions),
             draws=() if line.drew else None,
             retained=line.retained,
-            random_state=None if line.random_state is None else RandomState(*line.random_state),
+            random_state=line.random_state,
             peak=line.peak,
-            error=None
-            if line.error is None
-            else ErrorSeen(
-                line.error.type,
-                tuple(line.error.bases),
-                line.error.message,
-                line.error.phase,
-            ),
+            error=None if line.error is None else _from(ErrorSeen, line.error),
         )
 
     def _field(self, name: str, value: Any) -> Any:
@@ -388,25 +366,17 @@ class Decoder:
             return self.tree(value)
         return self.numbers(value) if name == "losses" else self.maybe(value)
 
-    def executions(self, lines: Iterable[m.ExecutionLine] | None) -> tuple[Execution, ...] | None:
+    def executions(self, lines: Iterable[Execution] | None) -> tuple[Execution, ...] | None:
         """Executions, equal ones as one object."""
         if lines is None:
             return None
-        found = []
-        for e in lines:
-            key = (e.region, e.statement, e.phase, e.count)
-            if key not in self._executions:
-                self._executions[key] = Execution(
-                    self.text(e.region), self.text(e.statement), e.phase, e.count
-                )
-            found.append(self._executions[key])
-        return tuple(found)
+        return tuple(self._executions.setdefault(line, line) for line in lines)
 
     def text(self, text: str) -> str:
         """A text, equal ones as one object."""
         return self._texts.setdefault(text, text)
 
-    def numbers(self, numbers: Iterable[m.Float]) -> tuple[float, ...]:
+    def numbers(self, numbers: Iterable[Number]) -> tuple[float, ...]:
         """Floats, with the three that JSON has no word for."""
         return tuple(float(number) for number in numbers)
 
@@ -426,9 +396,9 @@ class Decoder:
             )
         plain, expected = (
             None
-            if found is None
-            else Furthest(float(found.distance), min(found.place, size - 1), found.pair)
-            for found in (line.from_plain, line.from_expected)
+            if furthest is None
+            else Furthest(float(furthest.distance), min(furthest.place, size - 1), furthest.pair)
+            for furthest in (line.from_plain, line.from_expected)
         )
         return made(elements, whole, line.peak, plain, expected)
 

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from conformance.model.observation import ErrorSeen, ExpectedMemory, Phase
+from conformance.model.facts import Number
+from conformance.model.observation import ErrorSeen, Execution, ExpectedMemory, Phase, RandomState
 from conformance.model.verdict import KnownNote, Verdict
 from conformance.results.model import Footer, Header
 
-#: A float64, losslessly: JSON has no word for the last three.
-Float = float | Literal["NaN", "Infinity", "-Infinity"]
 Count = Annotated[int, Meta(ge=0)]
 #: The name of an expectation or of an array: 16 hexadecimal digits of the hash of what it holds.
 Key = Annotated[str, Meta(pattern="^[0-9a-f]{16}$")]
@@ -59,8 +58,6 @@ def _struct(cls: type[Any], tag: str | None = None, *more: tuple[str, Any]) -> t
 HeaderLine = _struct(Header, "header", ("arrays", Key))
 #: The last line: without it, the run did not finish.
 FooterLine = _struct(Footer, "footer")
-VerdictLine = _struct(Verdict)
-KnownLine = _struct(KnownNote)
 ErrorLine = _struct(ErrorSeen)
 MemoryLine = _struct(ExpectedMemory)
 
@@ -72,7 +69,7 @@ class FurthestLine(_Row):
     """The largest absolute difference from another array, and its place in C order; the two elements
     in words where it is not finite."""
 
-    distance: Float
+    distance: Number
     place: Count
     pair: tuple[str, str]
 
@@ -119,7 +116,7 @@ class DictLine(_Row, tag="dict"):
 class FloatLine(_Row, tag="float"):
     """A Python float of an output tree; tagged, because JSON does not keep 1.0 and 1 apart."""
 
-    value: Float
+    value: Number
 
 
 TreeLine = bool | int | str | FloatLine | TensorLine | TupleLine | ListLine | DictLine | None
@@ -128,15 +125,6 @@ MaybeArrays = dict[str, ArrayLine | None]
 
 
 # -- results ---------------------------------------------------------------------------------------
-
-
-class ExecutionLine(_Row):
-    """How often something ran in a phase; `statement` is empty for the region as a whole."""
-
-    region: str
-    statement: str
-    phase: Phase
-    count: Count
 
 
 class AllowedLine(_Row):
@@ -153,34 +141,28 @@ class RunLine(_Line):
     """The recomputed run. `drew` says that it drew random numbers; null is what was not seen."""
 
     outputs: TreeLine = None
-    losses: list[Float] = []
+    losses: list[Number] = []
     gradients: MaybeArrays = {}
     again: MaybeArrays = {}
     parameters: Arrays = {}
     state: Arrays = {}
-    executions: list[ExecutionLine] | None = None
+    executions: list[Execution] | None = None
     drew: bool = False
     retained: int | None = None
-    random_state: tuple[int, int] | None = None
+    random_state: RandomState | None = None
     peak: int | None = None
     error: ErrorLine | None = None  # type: ignore[valid-type]
 
 
-class PlainLine(_Line):
-    """The plain run: what is left out is as in the recomputed run."""
-
-    outputs: TreeLine | UnsetType = UNSET
-    losses: list[Float] | UnsetType = UNSET
-    gradients: MaybeArrays | UnsetType = UNSET
-    again: MaybeArrays | UnsetType = UNSET
-    parameters: Arrays | UnsetType = UNSET
-    state: Arrays | UnsetType = UNSET
-    executions: list[ExecutionLine] | UnsetType | None = UNSET
-    drew: bool | UnsetType = UNSET
-    retained: int | UnsetType | None = UNSET
-    random_state: tuple[int, int] | UnsetType | None = UNSET
-    peak: int | UnsetType | None = UNSET
-    error: ErrorLine | UnsetType | None = UNSET  # type: ignore[valid-type]
+#: The plain run: what is left out is as in the recomputed run.
+PlainLine = msgspec.defstruct(
+    "PlainLine",
+    [
+        (name, hint | UnsetType, UNSET)
+        for name, hint in typing.get_type_hints(RunLine, include_extras=True).items()
+    ],
+    bases=(_Line,),
+)
 
 
 class ExpectedLine(_Line, tag="expected"):
@@ -189,7 +171,7 @@ class ExpectedLine(_Line, tag="expected"):
 
     key: Key
     outputs: TreeLine = None
-    losses: list[Float] | None = None
+    losses: list[Number] | None = None
     gradients: MaybeArrays | None = None
     again: MaybeArrays | None = None
     parameters: Arrays | None = None
@@ -204,12 +186,12 @@ class ResultLine(_Line, tag="result"):
 
     case: str
     variant: str
-    verdicts: list[VerdictLine]  # type: ignore[valid-type]
-    known: list[KnownLine] = []  # type: ignore[valid-type]
+    verdicts: list[Verdict]
+    known: list[KnownNote] = []
     program: str = ""
     expected: Key | None = None
     recomputed: RunLine | None = None
-    plain: PlainLine | None = None
+    plain: PlainLine | None = None  # type: ignore[valid-type]
     unobserved: dict[str, str] = {}
     seconds: float = 0.0
     resolution: int = 0
@@ -221,9 +203,9 @@ Line = HeaderLine | ExpectedLine | ResultLine | FooterLine
 def schema() -> dict[str, Any]:
     """The JSON Schema (2020-12) of one line of a results file."""
     # By way of JSON, so that it is what is printed: a default may be a tuple.
-    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(msgspec.json.schema(Line)))
+    printed: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(msgspec.json.schema(Line)))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A line of a results file of recompute-conformance",
-        **found,
+        **printed,
     }

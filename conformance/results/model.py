@@ -11,7 +11,7 @@ from conformance.model.observation import Expected, Observation
 from conformance.model.verdict import KnownNote, Status, Verdict
 
 #: The number of the file format; a reader refuses any other.
-FORMAT = 3
+FORMAT = 4
 #: How the selection of a run begins that ran the smoke selection.
 SMOKE = "--smoke"
 #: Into what a run's wall time is split.
@@ -91,5 +91,5 @@ class Results:
 def make_footer(results: Iterable[Result], seconds: Mapping[str, float]) -> Footer:
     """The footer that belongs under these results."""
     listed = list(results)
-    found = Counter(verdict.status for result in listed for verdict in result.verdicts)
-    return Footer(len(listed), {s: found[s] for s in Status if found[s]}, dict(seconds))
+    counted = Counter(verdict.status for result in listed for verdict in result.verdicts)
+    return Footer(len(listed), {s: counted[s] for s in Status if counted[s]}, dict(seconds))

@@ -17,14 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from conformance.judge.arrays import HEAD, apart, wide
 from conformance.model.observation import Array
 
 #: Elements up to which an array is kept whole.
 LARGE = 4096
-#: Elements, roughly, that are kept of a larger one.
+#: Elements, roughly, that are kept of a larger one; a summary's are always among them.
 KEPT = 1024
-#: Elements at the beginning that are kept of every array: a summary shows them.
-HEAD = 4
 
 
 @dataclass(frozen=True)
@@ -109,10 +108,10 @@ def aligned(*arrays: Array) -> list[Array]:
     others do without them."""
     if not any(isinstance(array, Part) for array in arrays):
         return list(arrays)
-    found = [kept(array, all_of_it=True) for array in arrays]
-    parts = [array for array in found if isinstance(array, Part)]
+    large = [kept(array, all_of_it=True) for array in arrays]
+    parts = [array for array in large if isinstance(array, Part)]
     if all(part.complete for part in parts):
-        return found
+        return large
     return [part.thinned() for part in parts]
 
 
@@ -132,30 +131,6 @@ def shape_of(array: Array) -> tuple[int, ...]:
     return array.whole if isinstance(array, Part) else array.shape
 
 
-def wide(array: Array) -> NDArray[np.inexact[Any]]:
-    """An array in double precision."""
-    plain: NDArray[np.generic] = array.view(np.ndarray)
-    found: NDArray[np.inexact[Any]] = plain.astype(
-        np.complex128 if array.dtype.kind == "c" else np.float64
-    )
-    return found
-
-
-def apart(first: Array, second: Array) -> NDArray[np.float64]:
-    """Absolute differences of two arrays of one shape, element by element.
-
-    They are 0 where both are the same infinity or NaN, infinite where only one is.
-    """
-    a, b = wide(first), wide(second)
-    with np.errstate(invalid="ignore"):
-        found = np.abs(a - b)
-    same = (a == b) | (np.isnan(a) & np.isnan(b))
-    result: NDArray[np.float64] = np.where(
-        same, 0.0, np.where(np.isnan(found), np.inf, found)
-    ).astype(np.float64)
-    return result
-
-
 def magnitude(array: Array) -> float:
     """The greatest magnitude among the finite elements; 0 where there are none."""
     if isinstance(array, Part):
@@ -173,10 +148,10 @@ def furthest(a: Array, b: Array | None) -> Furthest | None:
     """Where an array lies furthest from another; `None` where that has not its shape."""
     if b is None or isinstance(b, Part) or a.shape != b.shape:
         return None
-    found = apart(a, b).reshape(-1)
-    place = int(np.argmax(found))
-    if np.isfinite(found[place]):
-        return Furthest(float(found[place]), place)
+    distances = apart(a, b).reshape(-1)
+    place = int(np.argmax(distances))
+    if np.isfinite(distances[place]):
+        return Furthest(float(distances[place]), place)
     return Furthest(math.inf, place, (element(a, place), element(b, place)))
 
 

@@ -12,21 +12,21 @@ from conformance.results.model import Result
 
 def notes(entries: Sequence[Entry], result: Result) -> tuple[KnownNote, ...]:
     """The notes on a result's known deviations, one per check."""
-    found: dict[str, KnownNote] = {}
+    by_check: dict[str, KnownNote] = {}
     for verdict in result.verdicts:
         entry = explaining(entries, result.case, result.variant, verdict)
         if entry is not None:
-            found.setdefault(verdict.check, entry.note)
-    return tuple(found.values())
+            by_check.setdefault(verdict.check, entry.note)
+    return tuple(by_check.values())
 
 
 def triaged(entries: Sequence[Entry], result: Result) -> tuple[Triaged, ...]:
     """Every verdict of a result, triaged."""
-    found: list[Triaged] = []
+    all_triaged: list[Triaged] = []
     for check in dict.fromkeys(verdict.check for verdict in result.verdicts):
         verdicts = [v for v in result.verdicts if v.check == check]
-        found += triage(entries, result.case, result.variant, verdicts)
-    return tuple(found)
+        all_triaged += triage(entries, result.case, result.variant, verdicts)
+    return tuple(all_triaged)
 
 
 def covered(entries: Sequence[Entry], result: Result) -> tuple[int, ...]:
@@ -57,14 +57,13 @@ def additions(entries: Sequence[Entry], results: Iterable[Result]) -> list[dict[
     Equal deviations of a case on several variants make one entry. Warnings are left out: they need
     no entry. The reason is a person's to fill in.
     """
-    found: dict[tuple[str, str, str], list[str]] = {}
+    new: dict[tuple[str, str, str], list[str]] = {}
     for result in results:
         for item in triaged(entries, result):
             verdict = item.verdict
-            new = item.triage is Triage.UNEXPECTED and verdict.status.deviates
-            if new:
+            if item.triage is Triage.UNEXPECTED and verdict.status.deviates:
                 key = (result.case, verdict.check, f"{verdict.status}: {verdict.message}")
-                found.setdefault(key, []).append(result.variant.split("/", 1)[-1])
+                new.setdefault(key, []).append(result.variant.split("/", 1)[-1])
     return [
         {
             "case": case,
@@ -73,5 +72,5 @@ def additions(entries: Sequence[Entry], results: Iterable[Result]) -> list[dict[
             "observed": observed,
             "reason": "",
         }
-        for (case, check, observed), variants in found.items()
+        for (case, check, observed), variants in new.items()
     ]

@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from threadpoolctl import ThreadpoolController
 
 from conformance.drivers.adapter import Adapter, Variant
@@ -23,11 +24,12 @@ from conformance.judge.checks import applicable, judge
 from conformance.judge.known import Entry
 from conformance.language.capabilities import CAPABILITIES, required_by
 from conformance.model.case import Case
+from conformance.model.facts import Fact, Unoffered
 from conformance.model.observation import Draw, Expected, Observation
 from conformance.model.program import Program
 from conformance.model.verdict import Level, Status, Verdict
 from conformance.observe.pool import Broken, Crashed, Finished, Pool, TimedOut
-from conformance.oracle.shapes import reference_of
+from conformance.oracle import expected as oracle
 from conformance.paths import Places
 from conformance.results import STAGES, Result
 from conformance.results.triage import notes
@@ -49,13 +51,11 @@ def lacking(case: Case, variant: Variant) -> Verdict | None:
     lacked = sorted(required_by(case) & set(variant.model.lacks))
     only = variant.model.only
     if not lacked and only is not None and only.leaves_out(case.id):
-        message = f"{variant.id} is not run on this case: {only.why}"
-        return _ended(Status.UNSUPPORTED, message)
+        return _unoffered(variant, Unoffered("not run", only.why))
     if not lacked:
         return None
     reasons = "; ".join(f"{word} ({variant.model.lacks[word]})" for word in lacked)
-    meanings = "; ".join(f"{word}: {CAPABILITIES[word]}" for word in lacked)
-    return _ended(Status.UNSUPPORTED, f"{variant.id} lacks {reasons}", expected=meanings)
+    return _unoffered(variant, Unoffered("lacks", reasons, tuple(lacked)))
 
 
 def refused(case: Case, variant: Variant, observation: Observation) -> Verdict | None:
@@ -66,13 +66,15 @@ def refused(case: Case, variant: Variant, observation: Observation) -> Verdict |
     for word in sorted(required_by(case) & set(variant.model.refuses)):
         refusal = variant.model.refuses[word]
         if refusal.raises in (error.type, *error.bases) and refusal.match in error.message:
-            return _ended(
-                Status.UNSUPPORTED,
-                f"{variant.id} refuses {word}: {error.type}: {error.message}",
-                expected=f"{word}: {CAPABILITIES[word]}",
-                observed=f"{error.type} in {error.phase}",
-            )
+            fact = Unoffered("refuses", f"{word}: {error.type}: {error.message}", (word,))
+            return _unoffered(variant, fact, f"{error.type} in {error.phase}")
     return None
+
+
+def _unoffered(variant: Variant, fact: Unoffered, observed: str = "") -> Verdict:
+    meanings = "; ".join(f"{word}: {CAPABILITIES[word]}" for word in fact.capabilities)
+    message = f"{variant.id} {fact.words}"
+    return _ended(Status.UNSUPPORTED, message, expected=meanings, observed=observed, facts=(fact,))
 
 
 def stopped(outcome: Crashed | TimedOut | Broken) -> Verdict:
@@ -119,7 +121,7 @@ def _recorded(case: Case, verdict: Verdict) -> Verdict:
         return verdict
     if verdict.check in NUMBERS:
         return verdict
-    return replace(verdict, status=Status.REPORT, level=Level.REPORT)
+    return msgspec.structs.replace(verdict, status=Status.REPORT, level=Level.REPORT)
 
 
 def complete(case: Case, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
@@ -145,9 +147,15 @@ def complete(case: Case, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
 
 
 def _ended(
-    status: Status, message: str, *, expected: str = "", observed: str = "", check: str = ERROR
+    status: Status,
+    message: str,
+    *,
+    expected: str = "",
+    observed: str = "",
+    check: str = ERROR,
+    facts: tuple[Fact, ...] = (),
 ) -> Verdict:
-    return Verdict(check, status, Level.MUST, message, expected, observed)
+    return Verdict(check, status, Level.MUST, message, expected, observed, facts=facts)
 
 
 @dataclass
@@ -193,10 +201,10 @@ class Runner:
         """Import the framework, and somebody's own recompute, and warm up. Returns versions; raises
         `BrokenAdapterError`."""
         with self.watch.stage("import"):
-            found = self.pool.describe([variant.name for variant in variants])
+            described = self.pool.describe([variant.name for variant in variants])
             if self.adapter.implementation is not None and variants:
                 self.pool.parameters(variants[0].name, self.adapter.implementation.function)
-        return found
+        return described
 
     def emit(self, pairs: Sequence[tuple[Case, Variant]]) -> None:
         """Write the programs of these cases and variants, those that a variant can express."""
@@ -248,11 +256,6 @@ class Runner:
         self.pool.close()
 
     @cached_property
-    def _reference(self) -> Any:
-        """What says what is expected: the reference of the folder of adapters, or the suite's own."""
-        return reference_of(self.places.adapters).load("expected")
-
-    @cached_property
     def _threads(self) -> Any:
         """The libraries that have threads, looked up once."""
         return ThreadpoolController()
@@ -261,22 +264,19 @@ class Runner:
         """The verdict on a case that quotes numbers which the reference does not come to."""
         if not case.printed_gradients and not case.printed_executions:
             return None
-        reference = self._reference
-        found: list[str] = reference.check_printed(case, reference.expect(case, "whole"))
-        if not found:
+        contradictions = oracle.check_printed(case, oracle.expect(case, "whole"))
+        if not contradictions:
             return None
         return _ended(
-            Status.BROKEN, f"the case quotes what the reference contradicts: {'; '.join(found)}"
+            Status.BROKEN,
+            f"the case quotes what the reference contradicts: {'; '.join(contradictions)}",
         )
 
     def _expected(self, case: Case, variant: Variant, draws: Sequence[Draw] | None) -> Expected:
         model = variant.model
         # The arrays are small: threads of BLAS would only wait for each other, and for the worker.
         with self._threads.limit(limits=1, user_api="blas"):
-            found: Expected = self._reference.expect(
-                case, model.discipline, saves=model.saves, draws=draws
-            )
-        return found
+            return oracle.expect(case, model.discipline, residuals=model.saves, draws=draws)
 
     def _result(
         self,

@@ -82,7 +82,7 @@ def select(
             raise AdapterError(f"no variant {wanted!r} in {', '.join(names)}", hint=hint)
     cases = load_folder(places.cases)
     if not is_own(places.cases):
-        check_shapes(cases, places.adapters)
+        check_shapes(cases)
     chosen = tuple(
         Chosen(
             adapter,

@@ -72,7 +72,7 @@ def judge(
     if case.error is None and observation.recomputed.error is not None:
         return first
     rest = [CHECKS[name] for name in applicable(case) if name != error.CHECK.name]
-    return (*first, *(found for check in rest for found in check.verdicts(evidence)))
+    return (*first, *(verdict for check in rest for verdict in check.verdicts(evidence)))
 
 
 def _without_control(evidence: Evidence) -> tuple[Verdict, ...]:
@@ -85,14 +85,14 @@ def _without_control(evidence: Evidence) -> tuple[Verdict, ...]:
         judged = {executions.CHECK.name}
         judged |= {value.CHECK.name} if expected.outputs is not None else set()
         judged |= {gradient.CHECK.name} if expected.gradients is not None else set()
-    found: list[Verdict] = []
+    verdicts: list[Verdict] = []
     for name in applicable(evidence.case):
         if name in judged:
-            found += CHECKS[name].verdicts(evidence)
+            verdicts += CHECKS[name].verdicts(evidence)
         elif name != error.CHECK.name:
             message = f"the plain program raised {plain.type}: there is nothing to compare with"
-            found.append(CHECKS[name].verdict(Status.UNSUPPORTED, message))
-    return tuple(found)
+            verdicts.append(CHECKS[name].verdict(Status.UNSUPPORTED, message))
+    return tuple(verdicts)
 
 
 __all__ = ["CHECKS", "Check", "Evidence", "applicable", "judge"]

@@ -10,10 +10,11 @@ promised.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from conformance.judge.checks.evidence import Check, Evidence
 from conformance.model.case import Case
+from conformance.model.facts import Raised
 from conformance.model.verdict import Level, Status, Verdict
 
 
@@ -46,6 +47,7 @@ def _raised(evidence: Evidence) -> Verdict:
             f"raised {seen.type} in {seen.phase}, but should run to its end: {seen.message}",
             "no error",
             seen.type,
+            facts=(Raised(seen.type, seen.phase),),
         )
     if seen is None:
         return CHECK.verdict(
@@ -53,6 +55,7 @@ def _raised(evidence: Evidence) -> Verdict:
             f"raised nothing, but should raise {promised.type}",
             promised.type,
             "no error",
+            facts=(Raised("", promised=promised.type),),
         )
     if promised.type not in seen.bases:
         return CHECK.verdict(
@@ -60,6 +63,7 @@ def _raised(evidence: Evidence) -> Verdict:
             f"raised {seen.type}, but should raise {promised.type}: {seen.message}",
             promised.type,
             seen.type,
+            facts=(Raised(seen.type, seen.phase, promised.type),),
         )
     return CHECK.verdict(Status.PASS, f"raised {seen.type} as promised")
 

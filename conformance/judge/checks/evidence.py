@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from conformance.drivers.adapter import Variant
 from conformance.judge.tolerance import against_others
 from conformance.model.case import Case, Tolerance
+from conformance.model.facts import Fact
 from conformance.model.observation import Expected, Observation, Run
 from conformance.model.verdict import Level, Status, Verdict
 
@@ -58,15 +61,21 @@ class Check:
         reason = evidence.observation.unobserved.get(self.name)
         if reason is not None:
             return (self.verdict(Status.UNSUPPORTED, f"cannot be observed here: {reason}"),)
-        found = self.judge(evidence)
+        given = self.judge(evidence)
         method = evidence.observation.methods.get(self.name, "")
-        listed = found if isinstance(found, tuple) else (found,)
+        listed = given if isinstance(given, tuple) else (given,)
         return tuple(replace(one, method=one.method or method) for one in listed)
 
     def verdict(
-        self, status: Status, message: str, expected: str = "", observed: str = "", method: str = ""
+        self,
+        status: Status,
+        message: str,
+        expected: str = "",
+        observed: str = "",
+        method: str = "",
+        facts: tuple[Fact, ...] = (),
     ) -> Verdict:
         """A verdict of this check; a failure of a `should` check is a warning."""
         if status is Status.FAIL and self.level is Level.SHOULD:
             status = Status.WARN
-        return Verdict(self.name, status, self.level, message, expected, observed, method)
+        return Verdict(self.name, status, self.level, message, expected, observed, method, facts)

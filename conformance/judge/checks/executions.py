@@ -7,10 +7,11 @@ is `inert`: recompute did nothing. Operations are judged where the observer can 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from conformance.judge.checks.evidence import Check, Evidence
 from conformance.model.case import Case
+from conformance.model.facts import Count, Inert
 from conformance.model.observation import Allowed, Phase, Run
 from conformance.model.verdict import Level, Status, Verdict
 
@@ -23,11 +24,11 @@ def _applies(case: Case) -> bool:
 
 def counts(run: Run) -> dict[Key, int]:
     """Executions by region, statement and phase."""
-    found: dict[Key, int] = {}
+    total: dict[Key, int] = {}
     for e in run.executions or ():
         key: Key = (e.region, e.statement, e.phase)
-        found[key] = found.get(key, 0) + e.count
-    return found
+        total[key] = total.get(key, 0) + e.count
+    return total
 
 
 def _name(key: Key) -> str:
@@ -42,38 +43,62 @@ def _judge(evidence: Evidence) -> Verdict:
     unasked = [key for key, count in control.items() if key[2] == "rerun" and count]
     if unasked and not evidence.variant.model.says("cheap"):
         return CHECK.verdict(Status.BROKEN, f"{_name(unasked[0])} ran again in the plain run")
-    wrong: list[tuple[Key, int, Allowed]] = []
-    for key, allowed in _told_apart(evidence, [*seen, *control]).items():
-        count = seen.get(key, 0)
-        if count not in allowed:
-            wrong.append((key, count, allowed))
+    wrong = tuple(
+        Count(*key, seen.get(key, 0), allowed.counts, allowed.reason)
+        for key, allowed in _told_apart(evidence, [*seen, *control]).items()
+        if seen.get(key, 0) not in allowed
+    )
+    if wrong:
+        inert = _inert(evidence, seen, control)
+        return _never(inert) if inert else _wrong(wrong)
     table = ", ".join(f"{_name(k)} {k[2]} {n}" for k, n in seen.items() if n and k[0] and not k[1])
-    if not wrong:
-        plain = ", ".join(_name(k) for k in unasked if k[1])
-        told = f"; again in the plain run, as the compiler chose: {plain}" if plain else ""
-        return CHECK.verdict(
-            Status.PASS, f"as under {evidence.variant.model.discipline}: {table}{told}"
-        )
-    region = {k: a for k, a in evidence.expected.executions.items() if k[0] and k[2] == "rerun"}
-    rerun = any(n > control.get(k, 0) for k, n in seen.items() if k[2] == "rerun")
-    if not rerun and any(0 not in a for a in region.values()):
-        first = next(k for k, a in region.items() if 0 not in a)
-        return CHECK.verdict(
-            Status.FAIL,
-            f"inert: nothing ran again in backward, but {_name(first)} should have",
-            f"rerun {region[first]}",
-            "rerun 0",
-        )
-    key, count, allowed = wrong[0]
-    verb = "ran in forward" if key[2] == "forward" else "ran again"
-    reason = f" ({allowed.reason})" if allowed.reason else ""
+    plain = ", ".join(_name(k) for k in unasked if k[1])
+    told = f"; again in the plain run, as the compiler chose: {plain}" if plain else ""
+    message = f"as under {evidence.variant.model.discipline}: {table}{told}"
+    return CHECK.verdict(Status.PASS, message)
+
+
+def _inert(evidence: Evidence, seen: dict[Key, int], control: dict[Key, int]) -> Inert | None:
+    """The first region that should have run again, where nothing did."""
+    if any(n > control.get(k, 0) for k, n in seen.items() if k[2] == "rerun"):
+        return None
+    for (region, statement, phase), allowed in evidence.expected.executions.items():
+        if region and phase == "rerun" and 0 not in allowed:
+            return Inert(region, statement, allowed.counts)
+    return None
+
+
+def _never(inert: Inert) -> Verdict:
+    name = _name((inert.region, inert.statement, "rerun"))
+    return CHECK.verdict(
+        Status.FAIL,
+        f"inert: nothing ran again in backward, but {name} should have",
+        f"rerun {Allowed(inert.allowed)}",
+        "rerun 0",
+        facts=(inert,),
+    )
+
+
+def _wrong(wrong: tuple[Count, ...]) -> Verdict:
+    def listed(numbers: Callable[[Count], object]) -> str:
+        return "; ".join(f"{_name(_key(c))} {c.phase} {numbers(c)}" for c in wrong[:8])
+
+    first = wrong[0]
+    verb = "ran in forward" if first.phase == "forward" else "ran again"
+    reason = f" ({first.reason})" if first.reason else ""
     more = f"; {len(wrong) - 1} more counts differ" if len(wrong) > 1 else ""
     return CHECK.verdict(
         Status.FAIL,
-        f"{_name(key)} {verb} {count} times, but should {allowed} times{reason}{more}",
-        "; ".join(f"{_name(k)} {k[2]} {a}" for k, _, a in wrong[:8]),
-        "; ".join(f"{_name(k)} {k[2]} {n}" for k, n, _ in wrong[:8]),
+        f"{_name(_key(first))} {verb} {first.observed} times, but should {Allowed(first.allowed)} "
+        f"times{reason}{more}",
+        listed(lambda count: Allowed(count.allowed)),
+        listed(lambda count: count.observed),
+        facts=wrong,
     )
+
+
+def _key(count: Count) -> Key:
+    return count.region, count.statement, count.phase
 
 
 def _told_apart(evidence: Evidence, seen: Sequence[Key]) -> dict[Key, Allowed]:

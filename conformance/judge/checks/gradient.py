@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
+from msgspec.structs import replace
 
+from conformance.judge.arrays import Against, difference, is_nothing, is_unasked, summary
 from conformance.judge.checks.evidence import Check, Evidence
-from conformance.judge.checks.numbers import difference, summary
 from conformance.judge.checks.value import agreed, drew_alike
 from conformance.language.operations import RANDOM
 from conformance.model.case import Case
+from conformance.model.facts import Difference
 from conformance.model.observation import Array
 from conformance.model.verdict import Level, Status, Verdict
 
@@ -28,11 +29,20 @@ def _applies(case: Case) -> bool:
 
 
 def _judge(evidence: Evidence) -> Verdict:
-    verdict = _both(evidence)
-    if verdict.status is Status.FAIL and _may_draw_again(evidence.case):
-        told = f"random state is not preserved here, and {verdict.message}"
-        return CHECK.verdict(Status.REPORT, told, verdict.expected, verdict.observed)
-    return verdict
+    """The gradients of the first backward, then those of the second or of the second order."""
+    first = _compare(
+        evidence,
+        "gradient",
+        evidence.plain.gradients,
+        evidence.recomputed.gradients,
+        evidence.expected.gradients,
+    )
+    again = _AGAIN.get(evidence.case.procedure.kind)
+    if first.status is not Status.PASS or again is None:
+        return first
+    runs = evidence.plain.again, evidence.recomputed.again
+    second = _compare(evidence, again, *runs, evidence.expected.again)
+    return second if second.status is not Status.PASS else first
 
 
 def _may_draw_again(case: Case) -> bool:
@@ -50,74 +60,99 @@ _AGAIN = {
 }
 
 
-def _both(evidence: Evidence) -> Verdict:
-    """The gradients of the first backward, and those of the second or of the second order."""
-    first = _compare(
-        evidence,
-        "gradient",
-        evidence.plain.gradients,
-        evidence.recomputed.gradients,
-        evidence.expected.gradients,
-    )
-    kind = evidence.case.procedure.kind
-    if first.status is not Status.PASS or kind not in _AGAIN:
-        return first
-    what = _AGAIN[kind]
-    again = evidence.recomputed.again
-    second = _compare(evidence, what, evidence.plain.again, again, evidence.expected.again)
-    return second if second.status is not Status.PASS else first
-
-
 def _compare(
     evidence: Evidence,
-    what: str,
+    of: str,
     plain: _Gradients,
     recomputed: _Gradients,
     reference: _Gradients | None,
 ) -> Verdict:
-    tolerance, wide = evidence.case.tolerance, evidence.against_reference
-    alike, controlled = drew_alike(evidence), not evidence.refused_plain
     for name in evidence.case.wrt:
-        control, found = plain.get(name), recomputed.get(name)
+        control, observed = plain.get(name), recomputed.get(name)
         right = None if reference is None else reference.get(name)
-        title = f"{what} with respect to {name}"
-        if control is None and right is not None and np.any(right) and controlled:
-            return CHECK.verdict(Status.BROKEN, f"{title} is None in the plain run")
-        if control is not None and right is not None and alike:
-            off = difference(control, right, wide)
-            if off:
-                return CHECK.verdict(Status.BROKEN, f"{title} of the plain run {off} (reference)")
-        wanted = right if right is not None else control
-        if found is None:
-            if wanted is None or not np.any(wanted):
-                continue
-            return CHECK.verdict(
-                Status.FAIL,
-                f"{title} is None, but should be an array of shape {wanted.shape}",
-                summary(wanted),
-                "None",
-            )
-        if control is not None and alike:
-            model = evidence.variant.model
-            exact = model.exact and model.exact_gradients
-            off = difference(found, control, None if exact else tolerance)
-            if off:
-                return CHECK.verdict(
-                    Status.FAIL, f"{title} {off} (plain run)", summary(control), summary(found)
-                )
-        if right is not None:
-            off = difference(found, right, wide)
-            if off:
-                return CHECK.verdict(
-                    Status.FAIL, f"{title} {off} (reference)", summary(right), summary(found)
-                )
-        if control is None and (controlled or right is None):
-            told = "is not zero" if np.any(found) else "is zeros, not None"
-            return CHECK.verdict(
-                Status.FAIL, f"{title} {told}, but nothing depends on it", "None", summary(found)
-            )
+        fault = (
+            _of_plain(evidence, of, name, control, right)
+            or _is_there(evidence, of, name, observed, control, right)
+            or _differs(evidence, of, name, observed, control, right)
+        )
+        if fault:
+            return _fault(evidence, fault, observed, control, right)
     what = f"{len(evidence.case.wrt)} gradients"
+    alike = drew_alike(evidence)
     return agreed(CHECK, what, alike=alike, reference=bool(reference))
+
+
+def _of_plain(
+    evidence: Evidence, of: str, name: str, control: Array | None, right: Array | None
+) -> Difference | None:
+    """How the plain run's gradient differs from the reference: then nothing else is judged."""
+    if control is None:
+        needless = is_nothing(right) or evidence.refused_plain
+        return None if needless else Difference(of, name, "none", "reference", in_plain=True)
+    if right is None or not drew_alike(evidence):
+        return None
+    wide = evidence.against_reference
+    return difference(of, name, control, right, wide, "reference", in_plain=True)
+
+
+def _is_there(
+    evidence: Evidence,
+    of: str,
+    name: str,
+    observed: Array | None,
+    control: Array | None,
+    right: Array | None,
+) -> Difference | None:
+    """Whether there is `None` where an array should be."""
+    wanted = control if right is None else right
+    if observed is not None or wanted is None or is_nothing(wanted):
+        return None
+    against: Against = "plain run" if right is None else "reference"
+    return Difference(of, name, "none", against, expected_shape=wanted.shape)
+
+
+def _differs(
+    evidence: Evidence,
+    of: str,
+    name: str,
+    observed: Array | None,
+    control: Array | None,
+    right: Array | None,
+) -> Difference | None:
+    """How an array differs from the plain run's and from the reference's, and whether it should be."""
+    if observed is None:
+        return None
+    model, case = evidence.variant.model, evidence.case
+    if control is not None and drew_alike(evidence):
+        tolerance = None if model.exact and model.exact_gradients else case.tolerance
+        off = difference(of, name, observed, control, tolerance, "plain run")
+        if off:
+            return off
+    if right is not None:
+        off = difference(of, name, observed, right, evidence.against_reference, "reference")
+        if off:
+            return off
+    controlled = not evidence.refused_plain or right is None
+    if not controlled or not is_unasked(observed, control):
+        return None
+    return Difference(of, name, "zeros" if is_nothing(observed) else "not zero", "plain run")
+
+
+def _fault(
+    evidence: Evidence,
+    fault: Difference,
+    observed: Array | None,
+    control: Array | None,
+    right: Array | None,
+) -> Verdict:
+    if fault.in_plain:
+        return CHECK.verdict(Status.BROKEN, fault.words(), facts=(fault,))
+    status = Status.FAIL
+    if _may_draw_again(evidence.case):
+        fault, status = replace(fault, may_draw=True), Status.REPORT
+    expected = right if fault.against == "reference" else control
+    sides = summary(expected), summary(observed)
+    return CHECK.verdict(status, fault.words(), *sides, facts=(fault,))
 
 
 CHECK = Check(

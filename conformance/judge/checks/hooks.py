@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from conformance.judge.checks.evidence import Check, Evidence
 from conformance.model.case import Case
+from conformance.model.facts import Calls
 from conformance.model.verdict import Level, Status, Verdict
 
 
@@ -18,16 +19,18 @@ def _applies(case: Case) -> bool:
 def _judge(evidence: Evidence) -> Verdict:
     for name in evidence.case.hooks:
         key = f"hook of {name}"
-        control, found = evidence.plain.state.get(key), evidence.recomputed.state.get(key)
+        control, observed = evidence.plain.state.get(key), evidence.recomputed.state.get(key)
         if control is None or not int(control):
             return CHECK.verdict(Status.BROKEN, f"the {key} was not called in the plain run")
-        if found is None or int(found) != int(control):
-            times = "never" if found is None else f"{int(found)} time(s)"
+        calls = Calls(key, None if observed is None else int(observed), int(control))
+        if calls.observed != calls.expected:
+            times = "never" if calls.observed is None else f"{calls.observed} time(s)"
             return CHECK.verdict(
                 Status.FAIL,
-                f"the {key} was called {times}, but {int(control)} time(s) without recompute",
-                str(int(control)),
+                f"the {key} was called {times}, but {calls.expected} time(s) without recompute",
+                str(calls.expected),
                 times,
+                facts=(calls,),
             )
     return CHECK.verdict(Status.PASS, "every hook was called as often as in the plain run")
 

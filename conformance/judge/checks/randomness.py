@@ -14,20 +14,28 @@ asked first: it holds without any seed and without seeing a draw, in one step an
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
+from msgspec.structs import replace
 
+from conformance.judge.arrays import differs, quantities
 from conformance.judge.checks.evidence import Check, Evidence
-from conformance.judge.checks.numbers import difference
-from conformance.judge.checks.value import quantities
+from conformance.judge.limits import ROUNDING
 from conformance.language.operations import RANDOM
 from conformance.model.case import Case
+from conformance.model.facts import Draws
 from conformance.model.observation import Draw, Run
 from conformance.model.verdict import Level, Status, Verdict
 
-#: Sums at float32 are off by some 1e-7. Another mask moves one step's by about a tenth, and those of
-#: many steps partly cancel: of thirty, some come within 2e-3 of what they should be.
-_ROUNDING = 1e-5
+#: What the rerun did, by kind.
+_DID = {
+    "same": "drew what the forward drew",
+    "nothing": "drew nothing again",
+    "like": "is not seen to draw; under one seed gradients are those of the plain run",
+}
+_BY_SUMS, _BY_GRADIENTS = "sums of gradients, against the losses", "gradients under one seed"
+Place = tuple[str, str]
 
 
 def _applies(case: Case) -> bool:
@@ -41,80 +49,91 @@ def _judge(evidence: Evidence) -> Verdict:
         for region, s in evidence.case.statements()
         if region and s.op in RANDOM and regions[region].preserve_rng
     }
+    by_sums = _by_sums(evidence) if evidence.case.totals else None
+    if by_sums is not None:
+        return by_sums
     draws = evidence.recomputed.draws
-    steps = evidence.case.procedure.steps
-    if evidence.case.totals:
-        if not _totals(evidence.case, evidence.plain):
-            return CHECK.verdict(
-                Status.BROKEN, "gradients of the plain run do not sum to what the case says"
-            )
-        if not _totals(evidence.case, evidence.recomputed):
-            return CHECK.verdict(
-                Status.FAIL,
-                "gradients are not those of the numbers that the forward drew: "
-                + _of(steps, "their sum is not what it is whatever is drawn"),
-                "the numbers of the forward",
-                "other numbers",
-                "sums of gradients, against the losses",
-            )
-        if draws is None or not evidence.case.seeded:
-            return CHECK.verdict(
-                Status.PASS,
-                _of(steps, "gradients are those of the numbers that the forward drew"),
-                method="sums of gradients, against the losses",
-            )
-    if draws is not None:
-        fresh, again = _fresh([d for d in draws if d.region])
-        method = ""
-    else:
-        fresh, again = _by_gradients(evidence)
-        method = "gradients under one seed"
-    if fresh and (not asked or (draws is not None and fresh.isdisjoint(asked))):
-        return CHECK.verdict(
-            Status.REPORT, "the rerun drew other numbers, as it may here", method=method
-        )
-    if fresh:
-        where = ", ".join(sorted(f"{label} in region {region}" for region, label in fresh if label))
-        return CHECK.verdict(
-            Status.FAIL,
-            f"the rerun drew other numbers than the forward{': ' + where if where else ''}",
-            "the numbers of the forward",
-            "other numbers",
-            method,
-        )
-    if draws is None and not again:
-        return CHECK.verdict(
-            Status.UNSUPPORTED,
-            "no draw is seen, and under one seed outputs are not those of the plain run: gradients tell "
-            "nothing",
-            method=method,
-        )
     if draws is None:
-        said = "is not seen to draw; under one seed gradients are those of the plain run"
+        drawn, method = _by_gradients(evidence), _BY_GRADIENTS
     else:
-        said = "drew what the forward drew" if again else "drew nothing again"
+        drawn, method = _seen([d for d in draws if d.region]), ""
+    if drawn.kind == "unknown":
+        message = (
+            "no draw is seen, and under one seed outputs are not those of the plain run: gradients "
+            "tell nothing"
+        )
+        return CHECK.verdict(Status.UNSUPPORTED, message, method=method, facts=(drawn,))
+    if drawn.kind == "fresh":
+        may = not asked or (draws is not None and asked.isdisjoint(drawn.where))
+        return _fresh(drawn, method, may=may)
+    return _afterwards(evidence, drawn, method, asked=bool(asked))
+
+
+def _fresh(drawn: Draws, method: str, *, may: bool) -> Verdict:
+    if may:
+        message = "the rerun drew other numbers, as it may here"
+        return CHECK.verdict(Status.REPORT, message, method=method, facts=(drawn,))
+    where = ", ".join(f"{label} in region {region}" for region, label in drawn.where)
+    return CHECK.verdict(
+        Status.FAIL,
+        f"the rerun drew other numbers than the forward{': ' + where if where else ''}",
+        "the numbers of the forward",
+        "other numbers",
+        method,
+        facts=(drawn,),
+    )
+
+
+def _afterwards(evidence: Evidence, drawn: Draws, method: str, *, asked: bool) -> Verdict:
+    """The verdict where the rerun drew nothing else: on what is drawn after it, and in the end."""
+    said = f"the rerun {_DID[drawn.kind]}"
     later = _disturbed(evidence)
     if later and asked:
+        places = (f"{label} in region {region}" if region else label for region, label in later)
         return CHECK.verdict(
             Status.FAIL,
-            f"the rerun {said}, but what is drawn after it is not what the plain run draws: "
-            + ", ".join(later),
+            f"{said}, but what is drawn after it is not what the plain run draws: "
+            + ", ".join(places),
             "the numbers of the plain run",
             "other numbers",
+            facts=(drawn, Draws("later", later)),
         )
     moved = _moved(evidence)
     if moved:
-        status = Status.WARN if asked else Status.REPORT
-        which = "" if moved == ["implicit"] else f" ({', '.join(moved)})"
+        which = "" if moved == ("implicit",) else f" ({', '.join(moved)})"
         return CHECK.verdict(
-            status,
-            f"the rerun {said}, but afterwards the generator{which} is not where the plain run "
-            "leaves it",
+            Status.WARN if asked else Status.REPORT,
+            f"{said}, but afterwards the generator{which} is not where the plain run leaves it",
             method=method,
+            facts=(replace(drawn, generators=moved),),
         )
     if not asked:
-        return CHECK.verdict(Status.REPORT, f"the rerun {said}, though it need not", method=method)
-    return CHECK.verdict(Status.PASS, f"the rerun {said}", method=method)
+        message = f"{said}, though it need not"
+        return CHECK.verdict(Status.REPORT, message, method=method, facts=(drawn,))
+    return CHECK.verdict(Status.PASS, said, method=method, facts=(drawn,))
+
+
+def _by_sums(evidence: Evidence) -> Verdict | None:
+    """The verdict by what sums of gradients must be; `None` where they are, and draws tell more."""
+    if not _totals(evidence.case, evidence.plain):
+        return CHECK.verdict(
+            Status.BROKEN, "gradients of the plain run do not sum to what the case says"
+        )
+    steps = evidence.case.procedure.steps
+    if not _totals(evidence.case, evidence.recomputed):
+        return CHECK.verdict(
+            Status.FAIL,
+            "gradients are not those of the numbers that the forward drew: "
+            + _of(steps, "their sum is not what it is whatever is drawn"),
+            "the numbers of the forward",
+            "other numbers",
+            _BY_SUMS,
+            facts=(Draws("unlike"),),
+        )
+    if evidence.recomputed.draws is None or not evidence.case.seeded:
+        message = _of(steps, "gradients are those of the numbers that the forward drew")
+        return CHECK.verdict(Status.PASS, message, method=_BY_SUMS, facts=(Draws("like"),))
+    return None
 
 
 def _of(steps: int, words: str) -> str:
@@ -133,18 +152,18 @@ def _totals(case: Case, run: Run) -> bool:
             moved = array.fill.numbers[0] - run.parameters[name].astype(np.float64)
             every = float(moved.sum()) / case.procedure.learning_rate
             sums.append((every, factor * math.fsum(run.losses)))
-        if not all(math.isclose(ours, wanted, rel_tol=_ROUNDING) for ours, wanted in sums):
+        if not all(math.isclose(ours, wanted, rel_tol=ROUNDING) for ours, wanted in sums):
             return False
     return True
 
 
-def _moved(evidence: Evidence) -> list[str]:
+def _moved(evidence: Evidence) -> tuple[str, ...]:
     """The generators that the recomputed run leaves elsewhere than the plain run."""
     ours, plain = evidence.recomputed.generators, evidence.plain.generators
-    return [n for n in ours if n in plain and not np.array_equal(ours[n], plain[n])]
+    return tuple(n for n in ours if n in plain and not np.array_equal(ours[n], plain[n]))
 
 
-def _disturbed(evidence: Evidence) -> list[str]:
+def _disturbed(evidence: Evidence) -> tuple[Place, ...]:
     """The statements whose later forward draws are not those of the plain run, though the first of all
     is: some rerun has left the generator elsewhere, and the program went on drawing from there.
 
@@ -153,28 +172,28 @@ def _disturbed(evidence: Evidence) -> list[str]:
     bit.
     """
     if evidence.plain.draws is None or evidence.recomputed.draws is None:
-        return []
+        return ()
     ours = [draw for draw in evidence.recomputed.draws if draw.phase == "forward"]
     plain = [draw for draw in evidence.plain.draws if draw.phase == "forward"]
     pairs = list(zip(ours, plain, strict=False))
     if len(ours) != len(plain) or any(
         (a.region, a.statement) != (b.region, b.statement) for a, b in pairs
     ):
-        return []
+        return ()
     tolerance = evidence.case.tolerance
-    other = [a for a, b in pairs if difference(a.array, b.array, tolerance)]
+    other = [a for a, b in pairs if differs(a.array, b.array, tolerance)]
     if other and other[0] is ours[0]:
-        return []  # under one seed a graph with reruns may draw other numbers from the start
-    return sorted({_place(draw) for draw in other})
+        return ()  # under one seed a graph with reruns may draw other numbers from the start
+    return _by_label({(draw.region, draw.statement) for draw in other})
 
 
-def _place(draw: Draw) -> str:
-    return f"{draw.statement} in region {draw.region}" if draw.region else draw.statement
+def _by_label(places: Iterable[Place]) -> tuple[Place, ...]:
+    return tuple(sorted(places, key=lambda place: (place[1], place[0])))
 
 
-def _fresh(draws: list[Draw]) -> tuple[set[tuple[str, str]], bool]:
-    """The statements whose rerun drew what no forward had drawn, and whether any rerun drew."""
-    forward: dict[tuple[str, str], list[Draw]] = {}
+def _seen(draws: list[Draw]) -> Draws:
+    """What the reruns drew: fresh is what no forward run of the same statement had drawn."""
+    forward: dict[Place, list[Draw]] = {}
     for draw in draws:
         if draw.phase == "forward":
             forward.setdefault((draw.region, draw.statement), []).append(draw)
@@ -187,24 +206,26 @@ def _fresh(draws: list[Draw]) -> tuple[set[tuple[str, str]], bool]:
             for known in forward.get((draw.region, draw.statement), [])
         )
     }
-    return fresh, bool(reruns)
+    if fresh:
+        return Draws("fresh", _by_label(fresh))
+    return Draws("same" if reruns else "nothing")
 
 
-def _by_gradients(evidence: Evidence) -> tuple[set[tuple[str, str]], bool]:
+def _by_gradients(evidence: Evidence) -> Draws:
     """What gradients tell of draws that cannot be seen."""
     tolerance = evidence.case.tolerance
     plain = dict(quantities(evidence.plain))
     if evidence.case.procedure.kind != "train":
         for name, array in quantities(evidence.recomputed):
-            if name not in plain or difference(array, plain[name], tolerance):
-                return set(), False  # other outputs: the value check says so
+            if name not in plain or differs(array, plain[name], tolerance):
+                return Draws("unknown")  # other outputs: the value check says so
     for name, gradient in evidence.recomputed.gradients.items():
         control = evidence.plain.gradients.get(name)
         if gradient is None or control is None:
             continue
-        if difference(gradient, control, tolerance):
-            return {("", "")}, True
-    return set(), True
+        if differs(gradient, control, tolerance):
+            return Draws("fresh")
+    return Draws("like")
 
 
 CHECK = Check(

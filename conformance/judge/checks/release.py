@@ -13,10 +13,16 @@ exception and the frames that it came through refer to each other.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from conformance.judge.checks.evidence import Check, Evidence
+from conformance.judge.limits import STEP, TENSORS
 from conformance.model.case import Case
+from conformance.model.facts import Growth
 from conformance.model.verdict import Level, Status, Verdict
+
+_What = Literal["live tensors", "bytes"]
+_Readings = tuple[int, ...] | None
 
 
 def _applies(case: Case) -> bool:
@@ -38,33 +44,40 @@ def _judge(evidence: Evidence) -> Verdict:
     plain, recomputed = evidence.plain, evidence.recomputed
     unit = evidence.expected.memory.unit if evidence.expected.memory else 0
     seen: list[str] = []
-    grown: list[str] = []
-    left: list[str] = []
-    for what, control, readings, allowed in (
-        ("live tensors", plain.alive, recomputed.alive, 0.5),
-        ("bytes", plain.held, recomputed.held, max(unit / 2, 1.0)),
-    ):
+    growth: list[Growth] = []
+    kinds: tuple[tuple[_What, _Readings, _Readings, float], ...] = (
+        ("live tensors", plain.alive, recomputed.alive, TENSORS),
+        ("bytes", plain.held, recomputed.held, max(unit * STEP, 1.0)),
+    )
+    for what, control, readings, allowed in kinds:
         if control is None or readings is None:
             continue
         ours, theirs = slope(readings), max(0.0, slope(control))
         seen.append(f"{what} {', '.join(map(str, readings))}")
         if ours - theirs >= allowed:
-            grown.append(f"{what} grow by {ours:g} per step, plain by {theirs:g}")
+            growth.append(Growth("grows", what, ours, theirs))
         more = level(readings) - level(control)
         if more >= allowed and ours <= 0 and theirs == 0 and not evidence.case.error:
-            left.append(f"{level(readings)} {what}, plain {level(control)}")
+            growth.append(Growth("left", what, float(level(readings)), float(level(control))))
     if not seen:
         return CHECK.verdict(Status.UNSUPPORTED, "the adapter observed neither bytes nor tensors")
+    grown = tuple(fact for fact in growth if fact.kind == "grows")
     if grown:
-        return CHECK.verdict(
-            Status.FAIL, "; ".join(grown), "no growth beyond plain's", "; ".join(seen)
+        message = "; ".join(
+            f"{f.what} grow by {f.observed:g} per step, plain by {f.plain:g}" for f in grown
         )
-    if left:
+        readings_seen = "; ".join(seen)
+        return CHECK.verdict(
+            Status.FAIL, message, "no growth beyond plain's", readings_seen, facts=grown
+        )
+    if growth:
+        left = "; ".join(f"{f.observed:.0f} {f.what}, plain {f.plain:.0f}" for f in growth)
         return CHECK.verdict(
             Status.FAIL,
-            f"more is left after each step than by the plain program: {'; '.join(left)}",
+            f"more is left after each step than by the plain program: {left}",
             "no more than plain's",
             "; ".join(seen),
+            facts=tuple(growth),
         )
     return CHECK.verdict(
         Status.PASS, "nothing is left over from step to step", observed="; ".join(seen)

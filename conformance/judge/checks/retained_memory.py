@@ -17,8 +17,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from conformance.judge.checks.evidence import Check, Evidence
+from conformance.judge.memory import can_tell, retained, too_little, too_much
 from conformance.model.case import Case
-from conformance.model.observation import RESOLUTION, ExpectedMemory, RandomState
+from conformance.model.facts import Bytes, Fact, States
+from conformance.model.observation import ExpectedMemory, RandomState
 from conformance.model.verdict import Level, Status, Verdict
 
 _NONE = RandomState(0, 0)
@@ -34,61 +36,54 @@ def _judge(evidence: Evidence) -> Verdict | tuple[Verdict, ...]:
     if expected is None or plain is None or recomputed is None:
         return CHECK.verdict(Status.UNSUPPORTED, "the adapter observed no bytes")
     state = evidence.recomputed.random_state or _NONE
-    seen = f"plain {plain} B, recomputed {recomputed} B{_more(state)}"
     resolution = evidence.observation.resolution
-    bound = f"recomputed at most {expected.recomputed[1]} B, at least {expected.drop} B below plain"
-    if expected.states or state.copies:
-        bound += f", and at most {_copies(expected.states)} of the random state"
-    wrong = list(_too_many_states(state, expected.states))
-    judged = not resolution or max(expected.drop, recomputed - plain) >= resolution
-    if judged:
-        wrong = [*_too_much(plain, recomputed, expected), *wrong]
+    seen = retained(expected, plain, recomputed, resolution)
+    states = States(state.copies, state.nbytes, expected.states)
+    told = can_tell(expected, seen)
+    sides = _sides(expected, seen, states)
+    facts: tuple[Fact, ...] = (seen, states) if states.copies else (seen,)
+    wrong = [*(_too_much(seen) if told else ()), *_too_many_states(states)]
     if wrong:
-        return tuple(CHECK.verdict(Status.FAIL, fault, bound, seen) for fault in wrong)
-    if not judged:
-        return CHECK.verdict(
-            Status.REPORT,
-            f"{seen}: bytes are told from {resolution} B on, and {expected.drop} B should fall",
-            observed=seen,
+        return tuple(CHECK.verdict(Status.FAIL, fault, *sides, facts=facts) for fault in wrong)
+    if not told:
+        message = (
+            f"{sides[1]}: bytes are told from {resolution} B on, and {expected.drop} B should fall"
         )
-    unit = expected.unit
-    return CHECK.verdict(
-        Status.PASS,
-        f"{plain / unit:.2f} activations plain, {recomputed / unit:.2f} recomputed{_more(state)}",
-        bound,
-        seen,
-    )
+        return CHECK.verdict(Status.REPORT, message, observed=sides[1], facts=facts)
+    unit = seen.unit
+    message = f"{plain / unit:.2f} activations plain, {recomputed / unit:.2f} recomputed"
+    return CHECK.verdict(Status.PASS, f"{message}{_more(states)}", *sides, facts=facts)
 
 
-def _too_many_states(state: RandomState, allowed: int) -> Iterator[str]:
-    if state.copies > allowed:
+def _sides(expected: ExpectedMemory, seen: Bytes, states: States) -> tuple[str, str]:
+    """What is expected and what was seen, in words."""
+    bound = f"recomputed at most {expected.recomputed[1]} B, at least {expected.drop} B below plain"
+    if states.allowed or states.copies:
+        bound += f", and at most {_copies(states.allowed)} of the random state"
+    return bound, f"plain {seen.plain} B, recomputed {seen.recomputed} B{_more(states)}"
+
+
+def _too_many_states(states: States) -> Iterator[str]:
+    if states.copies > states.allowed:
         yield (
-            f"{_copies(state.copies)} of the random state ({state.nbytes} B) kept, but regions that "
-            f"preserve it need at most {_copies(allowed)}"
+            f"{_copies(states.copies)} of the random state ({states.nbytes} B) kept, but regions that "
+            f"preserve it need at most {_copies(states.allowed)}"
         )
 
 
-def _too_much(plain: int, recomputed: int, expected: ExpectedMemory) -> Iterator[str]:
+def _too_much(seen: Bytes) -> Iterator[str]:
     """That more is kept than may be, or else that too little is freed."""
-    unit = expected.unit
-    tolerance = unit // 4
-    # A few numbers that an operation keeps for itself weigh as much as a small activation.
-    small = expected.drop < RESOLUTION
-    most = expected.recomputed[1] + (max(0, plain - expected.plain[1]) if small else 0)
-    drop = expected.drop - (max(0, expected.plain[0] - plain) if small else 0)
-    if recomputed > most + tolerance:
-        yield (
-            f"{recomputed / unit:.2f} activations are kept, but at most {most / unit:.2f} should be"
-        )
-    elif expected.drop and plain - recomputed < drop - tolerance:
-        yield (
-            f"recompute frees {(plain - recomputed) / unit:.2f} activations, but should free "
-            f"{drop / unit:.2f}"
-        )
+    unit, freed = seen.unit, seen.plain - seen.recomputed
+    if too_much(seen):
+        kept = f"{seen.recomputed / unit:.2f} activations are kept"
+        yield f"{kept}, but at most {seen.most / unit:.2f} should be"
+    elif seen.drop is not None and too_little(seen):
+        least = f"{seen.drop / unit:.2f}"
+        yield f"recompute frees {freed / unit:.2f} activations, but should free {least}"
 
 
-def _more(state: RandomState) -> str:
-    return f" and {state.nbytes} B of random state" if state.nbytes else ""
+def _more(states: States) -> str:
+    return f" and {states.nbytes} B of random state" if states.nbytes else ""
 
 
 def _copies(number: int) -> str:

@@ -10,14 +10,15 @@ judges them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 
 import numpy as np
 
+from conformance.judge.arrays import difference, quantities
 from conformance.judge.checks.evidence import Check, Evidence
-from conformance.judge.checks.numbers import difference, flat
 from conformance.model.case import Case
-from conformance.model.observation import Array, Leaf, Run, Tree
+from conformance.model.facts import Difference
+from conformance.model.observation import Array
 from conformance.model.verdict import Level, Status, Verdict
 
 
@@ -25,35 +26,10 @@ def _applies(case: Case) -> bool:
     return case.seeded
 
 
-def quantities(run: Run) -> Iterator[tuple[str, Array]]:
-    """Everything that a run computed forward: outputs that are numbers, losses, parameters."""
-    yield from tensors(run.outputs)
-    if run.losses:
-        yield "losses", np.array(run.losses)
-    for name, array in run.parameters.items():
-        yield f"parameter {name}", array
-
-
-def tensors(tree: Tree) -> Iterator[tuple[str, Array]]:
-    """The leaves of an output tree that are numbers, as arrays."""
-    for path, leaf in flat(tree):
-        if isinstance(leaf, Leaf):
-            yield path, leaf.array
-        elif isinstance(leaf, bool | int | float):
-            yield path, np.array(leaf)
-
-
 def expected_quantities(evidence: Evidence) -> dict[str, Array]:
     """What the reference says of the same quantities; empty where it cannot say."""
     expected = evidence.expected
-    if expected.outputs is None:
-        return {}
-    found = dict(tensors(expected.outputs))
-    if expected.losses:
-        found["losses"] = np.array(expected.losses)
-    for name, array in (expected.parameters or {}).items():
-        found[f"parameter {name}"] = array
-    return found
+    return {} if expected.outputs is None else dict(quantities(expected))
 
 
 def drew_alike(evidence: Evidence) -> bool:
@@ -80,36 +56,60 @@ def agreed(check: Check, what: str, *, alike: bool, reference: bool) -> Verdict:
 
 
 def _judge(evidence: Evidence) -> Verdict:
-    tolerance, wide = evidence.case.tolerance, evidence.against_reference
     reference = expected_quantities(evidence)
     plain, recomputed = dict(quantities(evidence.plain)), dict(quantities(evidence.recomputed))
-    alike = drew_alike(evidence)
     if evidence.refused_plain:
-        for name in reference:
-            if name not in recomputed:
-                return CHECK.verdict(Status.FAIL, f"{name} is not there")
         plain = recomputed
+    alike = drew_alike(evidence)
+    missing = _missing(evidence, reference, plain, recomputed)
+    if missing:
+        return _fault(missing)
+    for name, array in recomputed.items():
+        controls = plain[name] if alike else None
+        fault = _against(evidence, name, array, controls, reference.get(name))
+        if fault:
+            return _fault(fault)
+    return agreed(CHECK, f"{len(recomputed)} values", alike=alike, reference=bool(reference))
+
+
+def _fault(fault: Difference) -> Verdict:
+    status = Status.BROKEN if fault.in_plain else Status.FAIL
+    return CHECK.verdict(status, fault.words(), facts=(fault,))
+
+
+def _missing(
+    evidence: Evidence,
+    reference: Mapping[str, Array],
+    plain: Mapping[str, Array],
+    recomputed: Mapping[str, Array],
+) -> Difference | None:
+    """What is not there, though the reference or the other run has it."""
     for name in reference:
         if name not in plain:
-            return CHECK.verdict(Status.BROKEN, f"{name} is not there in the plain run")
-    if set(plain) != set(recomputed):
-        lost = sorted(set(plain) ^ set(recomputed))
-        return CHECK.verdict(Status.FAIL, f"{lost[0]} is not there in both runs")
-    for name, array in recomputed.items():
-        if alike and name in reference:
-            off = difference(plain[name], reference[name], wide)
-            if off:
-                return CHECK.verdict(Status.BROKEN, f"{name} of the plain run {off} (reference)")
-        if alike:
-            exact = evidence.variant.model.exact
-            off = difference(array, plain[name], None if exact else tolerance)
-            if off:
-                return CHECK.verdict(Status.FAIL, f"{name} {off} (plain run)")
-        if name in reference:
-            off = difference(array, reference[name], wide)
-            if off:
-                return CHECK.verdict(Status.FAIL, f"{name} {off} (reference)")
-    return agreed(CHECK, f"{len(recomputed)} values", alike=alike, reference=bool(reference))
+            in_plain = not evidence.refused_plain
+            return Difference("value", name, "missing", "reference", in_plain=in_plain)
+    for name in sorted(set(plain) ^ set(recomputed)):
+        return Difference("value", name, "missing", "plain run")
+    return None
+
+
+def _against(
+    evidence: Evidence, name: str, array: Array, plain: Array | None, reference: Array | None
+) -> Difference | None:
+    """How a value differs from the plain run and the reference, as far as they are controls."""
+    wide = evidence.against_reference
+    if plain is not None and reference is not None:
+        off = difference("value", name, plain, reference, wide, "reference", in_plain=True)
+        if off:
+            return off
+    if plain is not None:
+        tolerance = None if evidence.variant.model.exact else evidence.case.tolerance
+        off = difference("value", name, array, plain, tolerance, "plain run")
+        if off:
+            return off
+    if reference is None:
+        return None
+    return difference("value", name, array, reference, wide, "reference")
 
 
 CHECK = Check(

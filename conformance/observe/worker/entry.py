@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from conformance.drivers.modules import load_file
+from conformance.drivers.modules import load_module
 from conformance.model.observation import Observation
 from conformance.model.program import Program
 
@@ -53,11 +53,10 @@ def start(
         sys.stderr = os.fdopen(2, "w", buffering=1)
 
 
-def observer(adapter: str, name: str, variant: str) -> Any:
-    """The adapter's observer for a variant, made and warmed up on first use."""
+def observer(adapter: str, variant: str) -> Any:
+    """The observer of the adapter in a folder for a variant, made and warmed up on first use."""
     if variant not in _observers:
-        module = load_file(Path(adapter) / "observe.py", f"conformance_adapter_{name}_observe")
-        made = module.Observer(variant)
+        made = load_module(Path(adapter), "observe").Observer(variant)
         made.warm_up()
         _observers[variant] = made
     return _observers[variant]
@@ -65,7 +64,7 @@ def observer(adapter: str, name: str, variant: str) -> Any:
 
 def observe(adapter: str, program: Program) -> Observation:
     """Observe one program. `adapter` is the adapter's folder."""
-    made = observer(adapter, program.adapter, program.variant)
+    made = observer(adapter, program.variant)
     # Observing collects often; what imports have left behind is not looked through each time.
     gc.collect()
     gc.freeze()
@@ -90,7 +89,7 @@ def parameters(function: str) -> list[str]:
     return [p.name for p in signature.parameters.values() if p.kind in named]
 
 
-def describe(adapter: str, name: str, variants: list[str], packages: list[str]) -> dict[str, str]:
+def describe(adapter: str, variants: list[str], packages: list[str]) -> dict[str, str]:
     """Versions of the framework's packages and of Python, after a real import and warm-up.
 
     Raises whatever the framework's import raises.
@@ -99,5 +98,5 @@ def describe(adapter: str, name: str, variants: list[str], packages: list[str]) 
     for package in ["numpy", *packages]:
         versions[package] = importlib.metadata.version(package)
     for variant in variants:
-        observer(adapter, name, variant)
+        observer(adapter, variant)
     return versions

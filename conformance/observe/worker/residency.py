@@ -27,7 +27,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from conformance.drivers.modules import load_file
+from conformance.drivers.modules import load_module
 from conformance.model.program import Program
 from conformance.observe.worker.observer import Observer, load_program
 from conformance.observe.worker.trace import Trace
@@ -227,9 +227,7 @@ def main(asked: Path, answer: Path) -> None:
     without_huge_pages()
     requests: list[Asked] = pickle.loads(asked.read_bytes())
     program = requests[0].program
-    file = Path(requests[0].adapter) / "observe.py"
-    module = load_file(file, f"conformance_adapter_{program.adapter}_observe")
-    observer = module.Observer(program.variant)
+    observer = load_module(Path(requests[0].adapter), "observe").Observer(program.variant)
     gc.collect()
     gc.freeze()  # each look at pages collects; what imports have left behind is not looked through
     found = [asdict(measure(request, observer)) for request in requests]

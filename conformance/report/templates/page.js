@@ -2,54 +2,144 @@
   "use strict";
   const $ = (id) => document.getElementById(id);
 
-  // Filters: a row stays if family, status and text all match.
-  const rows = [...document.querySelectorAll("tr.row")];
-  const matrix = document.querySelector(".matrix");
+  // What opens is loaded when it is opened first: a script beside the page calls `part` with its name
+  // and its packed text. From disk a browser reads no other kind of file beside a page.
+  const waiting = new Map();
+  window.part = (name, packed) => waiting.get(name)?.(packed);
+  const inflate = async (packed) => {
+    const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    return new Response(stream).text();
+  };
+  const read = (name, file) =>
+    new Promise((resolve, reject) => {
+      waiting.set(name, (packed) => resolve(inflate(packed)));
+      const script = document.createElement("script");
+      script.src = `details/${file}.js`;
+      script.addEventListener("error", () =>
+        reject(new Error(`details/${file}.js is not beside this page.`)),
+      );
+      document.head.append(script);
+    });
+  const load = (part) => {
+    const body = part.querySelector(":scope > .body");
+    if (!part.loading) {
+      part.loading = read(part.id, part.dataset.file).then(
+        (text) => {
+          body.innerHTML = text;
+          if (part.id === "matrix") filter();
+        },
+        (error) => {
+          body.textContent = error.message;
+          part.loading = null;
+        },
+      );
+    }
+    return part.loading;
+  };
+  document.addEventListener(
+    "toggle",
+    (event) => event.target.open && event.target.dataset.file && load(event.target),
+    true,
+  );
+
+  // Filters: a case stays if family, outcome and text all match; so does its row of the matrix.
+  const cases = [...document.querySelectorAll("details.case")];
   const filter = () => {
     const family = $("family").value;
-    const status = $("status").value;
+    const outcome = $("outcome").value;
     const words = $("text").value.toLowerCase().split(/\s+/).filter(Boolean);
     let shown = 0;
-    for (const row of rows) {
+    for (const item of cases) {
+      const text = `${item.querySelector("summary").textContent} ${item.dataset.text}`.toLowerCase();
       const fits =
-        (!family || row.parentElement.dataset.family === family) &&
-        (!status || row.dataset.marks.split(" ").includes(status)) &&
-        words.every((word) => row.dataset.text.includes(word));
-      row.hidden = !fits;
+        (!family || item.id.startsWith(`${family}/`)) &&
+        (!outcome || item.dataset.outcomes.split(" ").includes(outcome)) &&
+        words.every((word) => text.includes(word));
+      item.hidden = !fits;
       shown += fits ? 1 : 0;
     }
+    const left = new Set(cases.filter((item) => !item.hidden).map((item) => item.id));
+    for (const row of document.querySelectorAll("tr.row")) row.hidden = !left.has(row.dataset.id);
     for (const body of document.querySelectorAll(".matrix tbody")) {
       body.hidden = !body.querySelector("tr.row:not([hidden])");
     }
-    for (const cell of matrix.querySelectorAll("a.mark")) {
-      cell.classList.toggle("dim", Boolean(status) && !cell.classList.contains(status));
+    $("shown").textContent = `${shown} of ${cases.length} cases`;
+    const query = new URLSearchParams({ family, outcome, text: $("text").value });
+    for (const key of [...query.keys()]) if (!query.get(key)) query.delete(key);
+    const address = `${location.pathname}${query.size ? `?${query}` : ""}${location.hash}`;
+    try {
+      history.replaceState(null, "", address);
+    } catch {
+      // A browser may refuse this for a page on disk; the filter works all the same.
     }
-    $("shown").textContent = `${shown} of ${rows.length} cases`;
   };
+  for (const [key, value] of new URLSearchParams(location.search)) {
+    if (["family", "outcome", "text"].includes(key)) $(key).value = value;
+  }
   $("filters").addEventListener("input", filter);
   $("filters").addEventListener("submit", (event) => event.preventDefault());
   filter();
 
-  // The cases of a large page are packed, each by itself; one is unpacked when it is opened first.
-  const inflate = async (packed) => {
-    const bytes = Uint8Array.from(atob(packed.textContent), (letter) => letter.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-    packed.insertAdjacentHTML("beforebegin", await new Response(stream).text());
-    packed.remove();
+  // Two variants: the cases that come out differently, the gravest first.
+  const known = new Map();
+  const outcomesOf = (select) => {
+    const option = select.selectedOptions[0];
+    if (!known.has(option.value)) {
+      known.set(option.value, read(`outcomes/${option.value}`, option.dataset.file).then(JSON.parse));
+    }
+    return known.get(option.value);
   };
-  const unpacking = new Map();
-  const unpack = (part) => {
-    const packed = part.querySelector("script.packed");
-    if (packed && !unpacking.has(part)) unpacking.set(part, inflate(packed));
-    return unpacking.get(part);
+  const cell = ([rank, name, sign, words, message]) => {
+    const found = document.createElement("td");
+    found.className = "words";
+    const badge = document.createElement("span");
+    badge.className = `badge o-${name}`;
+    badge.textContent = `${sign} ${words}`;
+    found.append(badge, message ? ` ${message}` : "");
+    return found;
   };
-  document.addEventListener(
-    "toggle",
-    (event) => event.target.matches("details.case") && unpack(event.target),
-    true,
-  );
+  const differ = async () => {
+    const sides = [$("left"), $("right")];
+    if (sides.some((side) => !side.value)) return;
+    const names = sides.map((side) => side.value);
+    let both;
+    try {
+      both = await Promise.all(sides.map(outcomesOf));
+    } catch (error) {
+      $("differ").textContent = error.message;
+      return;
+    }
+    if (sides.some((side, i) => side.value !== names[i])) return; // another choice was made meanwhile
+    const [left, right] = both;
+    const shared = Object.keys(left).filter((id) => id in right);
+    const rows = shared.filter((id) => left[id][1] !== right[id][1]);
+    const rank = (id) => Math.min(left[id][0], right[id][0]);
+    rows.sort((a, b) => rank(a) - rank(b));
+    $("differ").textContent = `${rows.length} of ${shared.length} cases come out differently`;
+    const table = document.createElement("table");
+    table.className = "grid wide";
+    const head = table.createTHead().insertRow();
+    for (const name of ["case", ...names]) {
+      const th = document.createElement("th");
+      th.textContent = name;
+      head.append(th);
+    }
+    const body = table.createTBody();
+    for (const id of rows) {
+      const row = body.insertRow();
+      const link = document.createElement("a");
+      link.href = `#${encodeURIComponent(id)}`;
+      link.textContent = id;
+      row.insertCell().append(link);
+      row.append(cell(left[id]), cell(right[id]));
+    }
+    $("differences").replaceChildren(table);
+  };
+  $("choose").addEventListener("input", differ);
+  $("choose").addEventListener("submit", (event) => event.preventDefault());
 
-  // A link into a closed case opens it.
+  // A link into something closed opens it, and loads what has to be there first.
   const reveal = async () => {
     let id = location.hash.slice(1);
     try {
@@ -57,11 +147,12 @@
     } catch {
       return;
     }
-    const around = $(id.split("@")[0]);
-    if (around?.matches("details.case")) await unpack(around);
-    const target = id && $(id);
-    if (!target) return;
+    const around = id && ($(id) ?? $(id.split("@")[0]));
+    if (!around) return;
+    if (around.dataset.file) await load(around);
+    const target = $(id) ?? around;
     for (let part = target; part; part = part.parentElement) {
+      part.hidden = false;
       if (part instanceof HTMLDetailsElement) part.open = true;
     }
     target.scrollIntoView();
@@ -73,10 +164,10 @@
   });
   reveal();
 
-  // The matrix' titles as a tooltip that comes at once and shows its lines; keyboard users get it too.
+  // Titles as a tooltip that comes at once and shows its lines; keyboard users get it too.
   const tip = $("tip");
   const show = (event) => {
-    const cell = event.target.closest(".matrix a.mark, .grid [title], .grid [data-tip]");
+    const cell = event.target.closest("main [title], main [data-tip]");
     if (!cell) return;
     if (cell.title) {
       cell.dataset.tip = cell.title;

@@ -1,0 +1,202 @@
+"""The nodes of a graph as MindSpore's compiler writes it: what each does, and which values it reads.
+
+A function that is called again and again and has a loop or a conditional stays a graph of its own,
+which the program's graph calls. It is read as if it stood at each of its calls. What cannot be put
+there, the steps of a loop and the branches of a conditional, stays the node of a call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+#: A value: the node's number and which of its results, or a parameter's name and 0.
+Ref = tuple[int | str, int]
+#: What a node hands on: a value, or a tuple of what is handed on.
+Value = Ref | list["Value"]
+
+CALL = "call"
+WHOLE = -1  # in the place of a result's number: all of them
+COPIED = "duplicated: Bool(1)"
+_ENTRY = re.compile(r"^# IR entry: @(\S+)", re.MULTILINE)
+_GRAPH = re.compile(r"^subgraph @([^\s(]+)\(([^\n]*)\) \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
+_NODE = re.compile(r"^  %(\d+)\(.*?\) = (?:PrimFunc_)?([\w:]+)\((.*)$")
+#: A call of another graph: of a conditional's branches, which a node has chosen, or by its name.
+_CALL = re.compile(r"^  %(\d+)\(.*?\) = (%\d+\[.*?\]|call @\S+?)\((.*)$")
+_RETURN = re.compile(r"^  Return\((.*)$")
+_OPERAND = re.compile(r"%para(\d+)_([^\s,()\[\]]*)|%(\d+)")
+_ATTRIBUTES = re.compile(r"\) (?:primitive_attrs|cnode_attrs|cnode_primal_attrs): \{")
+_INDEX = re.compile(r"I64\((\d+)\)")
+_ID = re.compile(r"recompute_id: I64\((\d+)\)")
+_NAMED = re.compile(r"@([^\s(),\[\]]+)")
+_SCOPE = "# Fullname with scope: (Gradients/"
+#: Nodes that hand their first operand on, and those that hand on all; none of them runs a kernel.
+_FIRST = frozenset({"Load", "Depend", "TensorMove"})
+_ALL = frozenset({"MakeTuple", "MakeList"})
+#: A node that adds to a parameter. What reads its result reads the parameter, as it is then.
+_ADDING = "AssignAdd"
+
+
+@dataclass
+class Node:
+    """A node of a graph: what it does, the values it reads, and whether it belongs to a gradient."""
+
+    operation: str
+    reads: tuple[Ref, ...]
+    recompute_id: str
+    copy: bool
+    gradient: bool = False
+
+
+@dataclass(frozen=True)
+class _Graph:
+    """A graph's text: the numbers of its parameters, its lines, and the graphs that it names."""
+
+    parameters: tuple[str, ...]
+    lines: tuple[str, ...]
+    names: frozenset[str]
+
+
+def read_nodes(text: str) -> dict[int, Node]:
+    """The nodes of the program's graph, by number, in order.
+
+    Raises `RuntimeError` where operations are copied in a graph that is none of the program's.
+    """
+    graphs = {
+        found[1]: _Graph(
+            tuple(number for number, _, _ in _OPERAND.findall(found[2])),
+            tuple(found[3].splitlines()),
+            frozenset(_NAMED.findall(found[3])),
+        )
+        for found in _GRAPH.finditer(text)
+    }
+    entry = _ENTRY.search(text)
+    if entry is None:
+        raise RuntimeError("the compiler has written a graph that does not say where it begins")
+    reader = _Reader(graphs)
+    reader.read(entry[1], [])
+    apart = graphs.keys() - reader.opened
+    if any(COPIED in line for name in apart for line in graphs[name].lines):
+        raise RuntimeError("operations are copied in a graph that is none of the program's")
+    return reader.nodes
+
+
+@dataclass
+class _Reader:
+    """Reads graphs from the program's on, and numbers their nodes."""
+
+    graphs: Mapping[str, _Graph]
+    nodes: dict[int, Node] = field(default_factory=dict)
+    opened: set[str] = field(default_factory=set)
+
+    def read(self, name: str, given: Sequence[Value]) -> Value:
+        """Note the nodes of a graph that is called on values; what it gives."""
+        graph = self.graphs[name]
+        self.opened.add(name)
+        known: dict[str, Value] = {
+            f"para{n}": v for n, v in zip(graph.parameters, given, strict=False)
+        }
+        current: Node | None = None
+        for line in graph.lines:
+            called, plain, ends = _CALL.match(line), _NODE.match(line), _RETURN.match(line)
+            if ends:
+                return next(iter(_operands(ends[1], known)), [])
+            if called:
+                current = None
+                known[called[1]] = self._called(called[2], called[3], known)
+            elif plain:
+                operation, operands = plain[2], list(_operands(plain[3], known))
+                handed = self._handed(operation, operands, plain[3])
+                current = None
+                if handed is None:
+                    handed = added = self._added(operation, operands, line)
+                    current = self.nodes[added[0]]
+                known[plain[1]] = operands[0] if operation == _ADDING else handed
+            elif current is not None and _SCOPE in line:
+                current.gradient = True
+        return []
+
+    def _called(self, callee: str, rest: str, known: Mapping[str, Value]) -> Value:
+        """A call: the nodes of the graph that is called, or one node."""
+        name = callee.removeprefix("call @")
+        operands = list(_operands(rest, known))
+        if name != callee and name in self.graphs and not self._returns_to(name):
+            return self.read(name, operands)
+        number, _ = self._added(CALL, [*_operands(callee, known), *operands], rest)
+        return number, WHOLE
+
+    def _added(self, operation: str, operands: Sequence[Value], line: str) -> tuple[int, int]:
+        """A new node, which runs."""
+        number, identity = len(self.nodes), _ID.search(line)
+        flat = (ref for operand in operands for ref in _flat(operand))
+        reads = tuple((name, max(part, 0)) for name, part in flat)
+        self.nodes[number] = Node(operation, reads, identity[1] if identity else "", COPIED in line)
+        return number, 0
+
+    def _handed(self, operation: str, operands: Sequence[Value], rest: str) -> Value | None:
+        """What a node hands on that runs nothing; `None` for one that runs."""
+        if operation == "UpdateState":
+            return []  # an order of effects, and no value
+        if operation in _FIRST:
+            return operands[0]
+        if operation in _ALL:
+            return list(operands)
+        if operation != "TupleGetItem":
+            return None
+        whole, index = operands[0], _INDEX.search(rest)
+        if isinstance(whole, list):
+            return whole[int(index[1])] if index else whole
+        number, part = whole
+        if isinstance(number, str) or index is None:
+            return whole
+        # Of what a call gives, its value and its gradient are told apart, and no parts of these.
+        inside = self.nodes[number].operation == CALL and part != WHOLE
+        return whole if inside else (number, int(index[1]))
+
+    def _returns_to(self, name: str) -> bool:
+        """Whether a graph calls itself, at whatever depth: a loop does."""
+        seen: set[str] = set()
+        todo = [name]
+        while todo:
+            inner = self.graphs[todo.pop()].names & self.graphs.keys() - seen
+            seen |= inner
+            todo += inner
+        return name in seen
+
+
+def _operands(rest: str, known: Mapping[str, Value]) -> Iterator[Value]:
+    """What is handed to a node, one by one; a constant is an empty tuple."""
+    for part in _parts(_ATTRIBUTES.split(rest)[0]):
+        found = [
+            known.get(f"para{parameter}", (name, 0)) if parameter else known.get(number, [])
+            for parameter, name, number in _OPERAND.findall(part)
+        ]
+        yield found[0] if _OPERAND.fullmatch(part) else found
+
+
+def _parts(text: str) -> Iterator[str]:
+    """The parts of a list, up to the bracket that closes it."""
+    depth, part = 0, ""
+    for letter in text:
+        if letter in "([{":
+            depth += 1
+        elif letter in ")]}":
+            depth -= 1
+        if depth < 0:
+            break
+        if letter == "," and not depth:
+            yield part.strip()
+            part = ""
+        else:
+            part += letter
+    if part.strip():
+        yield part.strip()
+
+
+def _flat(value: Value) -> Iterator[Ref]:
+    if isinstance(value, tuple):
+        yield value
+        return
+    for part in value:
+        yield from _flat(part)

@@ -1,0 +1,178 @@
+"""Comparing arrays: whether two agree, how far they lie apart, and when no gradient is as good as zeros.
+
+The checks, the comparison across variants and the report all ask here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conformance.judge.tolerance import bounds
+from conformance.model.case import Tolerance
+from conformance.model.facts import Difference, number
+from conformance.model.observation import Array, Expected, Leaf, Run, Tree
+
+Against = Literal["plain run", "reference"]
+#: Elements at the beginning of an array that a summary shows.
+HEAD = 4
+
+
+def wide(array: Array) -> NDArray[np.inexact[Any]]:
+    """An array in double precision."""
+    plain: NDArray[np.generic] = array.view(np.ndarray)
+    widened: NDArray[np.inexact[Any]] = plain.astype(
+        np.complex128 if array.dtype.kind == "c" else np.float64
+    )
+    return widened
+
+
+def apart(first: Array, second: Array) -> NDArray[np.float64]:
+    """Absolute differences of two arrays of one shape, element by element.
+
+    They are 0 where both are the same infinity or NaN, infinite where only one is.
+    """
+    a, b = wide(first), wide(second)
+    with np.errstate(invalid="ignore", over="ignore"):
+        distance = np.abs(a - b)
+    distance = np.where(np.isnan(distance), np.inf, distance)
+    result: NDArray[np.float64] = np.where(same(a, b), 0.0, distance).astype(np.float64)
+    return result
+
+
+def same(first: Array, second: Array) -> NDArray[np.bool_]:
+    """Where two arrays of one shape have equal elements; NaN is equal to NaN."""
+    equal: NDArray[np.bool_] = np.asarray(first == second)
+    if first.dtype.kind in "fc" and second.dtype.kind in "fc":
+        equal = equal | (np.isnan(first) & np.isnan(second))
+    return equal
+
+
+def near(
+    first: NDArray[np.inexact[Any]],
+    second: NDArray[np.inexact[Any]],
+    tolerance: Tolerance,
+    like: Array,
+    peaks: float | NDArray[np.float64] = 0.0,
+) -> NDArray[np.bool_]:
+    """Where the elements of two stacks of arrays agree; each array is a row.
+
+    The tolerance is that of magnitudes like those in `like`: of what is expected where one of the two
+    is, of the larger of both where neither is. `peaks` are as in `bounds`.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        tolerated = np.abs(first - second) <= bounds(np.abs(like), tolerance, peaks)
+    finite = np.isfinite(first) & np.isfinite(second)
+    agreeing: NDArray[np.bool_] = np.where(finite, tolerated, same(first, second))
+    return agreeing
+
+
+def agreement(observed: Array, expected: Array, tolerance: Tolerance | None) -> NDArray[np.bool_]:
+    """Where an array agrees with what is expected, of the same shape; `None` asks for equality."""
+    if tolerance is None:
+        return same(observed, expected)
+    rows = [wide(array).reshape(1, -1) for array in (observed, expected)]
+    return near(rows[0], rows[1], tolerance, rows[1]).reshape(expected.shape)
+
+
+def differs(observed: Array, expected: Array, tolerance: Tolerance | None) -> bool:
+    """Whether two arrays differ, in shape or in elements; `None` asks for equality bit for bit."""
+    if observed.shape != expected.shape:
+        return True
+    return not bool(np.all(agreement(observed, expected, tolerance)))
+
+
+def difference(
+    of: str,
+    name: str,
+    observed: Array,
+    expected: Array,
+    tolerance: Tolerance | None,
+    against: Against,
+    *,
+    in_plain: bool = False,
+) -> Difference | None:
+    """How an array differs from what it should be; `None` where it agrees, as in `differs`."""
+    made = partial(Difference, of, name, against=against, in_plain=in_plain)
+    if observed.shape != expected.shape:
+        return made(kind="shape", observed_shape=observed.shape, expected_shape=expected.shape)
+    agree = agreement(observed, expected, tolerance)
+    if bool(np.all(agree)):
+        return None
+    distance = np.where(agree, 0, apart(observed, expected))
+    worst = np.unravel_index(int(np.argmax(distance)), distance.shape)
+    return made(
+        kind="elements",
+        wrong=int(np.size(agree) - np.count_nonzero(agree)),
+        size=int(np.size(agree)),
+        place=tuple(int(i) for i in worst),
+        observed=number(float(observed[worst])),
+        expected=number(float(expected[worst])),
+    )
+
+
+def is_nothing(gradient: Array | None) -> bool:
+    """Whether a gradient says that nothing depends on its tensor: `None`, and an array of zeros.
+
+    Frameworks say it in either way, and a recomputed run may have `None` where the plain run has zeros.
+    """
+    return gradient is None or not np.any(gradient)
+
+
+def is_unasked(gradient: Array | None, plain: Array | None) -> bool:
+    """Whether there is a gradient where the plain run of the same variant has `None`.
+
+    Zeros are a fault there, too: an optimizer decays what has a gradient of zeros, and leaves alone
+    what has none.
+    """
+    return gradient is not None and plain is None
+
+
+def summary(array: Array | None, shape: tuple[int, ...] | None = None) -> str:
+    """An array in a few words: its shape (or the one given) and first elements."""
+    if array is None:
+        return "None"
+    whole = tuple(array.shape) if shape is None else shape
+    first = ", ".join(f"{element:.6g}" for element in wide(array).reshape(-1)[:HEAD])
+    dots = ", …" if array.size > HEAD else ""
+    return f"{whole} [{first}{dots}]"
+
+
+def flat(
+    tree: Tree, path: str = "outputs"
+) -> Iterator[tuple[str, Leaf | str | float | int | None]]:
+    """The leaves of an output tree with their paths: `outputs[1]['gate']`."""
+    if isinstance(tree, list | tuple):
+        for i, part in enumerate(tree):
+            yield from flat(part, f"{path}[{i}]")
+    elif isinstance(tree, Mapping):
+        for key in sorted(tree):
+            yield from flat(tree[key], f"{path}[{key!r}]")
+    else:
+        yield path, tree
+
+
+def tensors(tree: Tree, path: str = "outputs") -> Iterator[tuple[str, Array]]:
+    """The leaves of an output tree that are numbers, as arrays.
+
+    A number and a tensor without dimensions are the same value here; telling them apart is for the
+    check of structure.
+    """
+    for place, leaf in flat(tree, path):
+        if isinstance(leaf, Leaf):
+            yield place, np.asanyarray(leaf.array)
+        elif isinstance(leaf, bool | int | float):
+            yield place, np.asarray(leaf)
+
+
+def quantities(source: Run | Expected) -> Iterator[tuple[str, Array]]:
+    """Everything that was computed forward: outputs that are numbers, losses, parameters."""
+    yield from tensors(source.outputs)
+    if source.losses:
+        yield "losses", np.array(source.losses)
+    for name, array in (source.parameters or {}).items():
+        yield f"parameter {name}", array

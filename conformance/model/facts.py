@@ -1,0 +1,207 @@
+"""What a verdict goes by, as typed fields: messages are made from them, and nobody reads a message.
+
+Imports nothing of ours. Values of msgspec, so that results files hold them as they are.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal as OneOf
+
+from msgspec import Struct
+
+#: A float64, losslessly: JSON has no word for the last three.
+Number = float | OneOf["NaN", "Infinity", "-Infinity"]
+
+
+def number(value: float) -> Number:
+    """A float as JSON can write it."""
+    if math.isfinite(value):
+        return float(value)
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+class _Fact(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="fact"):
+    """Fields that have their default are left out in JSON; `fact` there says which of them it is."""
+
+
+class Count(_Fact, frozen=True, tag="count"):
+    """How often a statement, or a region as a whole (`statement` empty), ran in a phase, and the counts
+    that are right, with the reason where there are several. `region` is empty outside of regions."""
+
+    region: str
+    statement: str
+    phase: OneOf["forward", "rerun"]
+    observed: int
+    allowed: tuple[int, ...]
+    reason: str = ""
+
+
+class Inert(_Fact, frozen=True, tag="inert"):
+    """Nothing ran again, though this region, or this statement of it, had to so often."""
+
+    region: str
+    statement: str
+    allowed: tuple[int, ...]
+
+
+class Bytes(_Fact, frozen=True, tag="bytes"):
+    """Bytes held by the plain and by the recomputed run: between forward and backward, or at the peak.
+
+    `most` is what the recomputed run may hold, `drop` what it must hold less than plain (`None` where
+    nothing is asked), `unit` the largest activation. Fewer than `resolution` bytes cannot be told.
+    """
+
+    plain: int
+    recomputed: int
+    most: int
+    drop: int | None
+    unit: int
+    resolution: int = 0
+
+
+class States(_Fact, frozen=True, tag="states"):
+    """Copies of random state that are held between forward and backward, and their bytes."""
+
+    copies: int
+    nbytes: int
+    allowed: int
+
+
+class Difference(_Fact, frozen=True, tag="difference"):
+    """How an array differs from what it should be.
+
+    `of` says what it is (`value`, `gradient`, …) and `name` whose. `kind`: `none` where there should be
+    an array; `zeros` or `not zero` where there should be `None`; `missing` where only one run has it;
+    `shape`; `elements`, of which `wrong` out of `size` differ, most at `place`. `against` says what
+    it is held against, `in_plain` that it is the plain run that differs, `may_draw` that the rerun may
+    draw other random numbers here.
+    """
+
+    of: str
+    name: str
+    kind: OneOf["none", "zeros", "not zero", "missing", "shape", "elements"]
+    against: OneOf["plain run", "reference"]
+    in_plain: bool = False
+    may_draw: bool = False
+    observed_shape: tuple[int, ...] = ()
+    expected_shape: tuple[int, ...] = ()
+    wrong: int = 0
+    size: int = 0
+    place: tuple[int, ...] = ()
+    observed: Number | None = None
+    expected: Number | None = None
+
+    def words(self, *, numbers: bool = True) -> str:
+        """The difference in a sentence; without `numbers`, it is the same for many variants."""
+        free = "random state is not preserved here, and " if self.may_draw else ""
+        title = self.name if self.of == "value" else f"{self.of} with respect to {self.name}"
+        return f"{free}{title} {self._how(numbers)}"
+
+    def _how(self, numbers: bool) -> str:
+        whose = "of the plain run " if self.in_plain else ""
+        against = f" ({self.against})"
+        match self.kind:
+            case "none" if self.in_plain:
+                return "is None in the plain run"
+            case "none":
+                return f"is None, but should be an array of shape {self.expected_shape}"
+            case "zeros":
+                return "is zeros, not None, but nothing depends on it"
+            case "not zero":
+                return "is not zero, but nothing depends on it"
+            case "missing" if self.in_plain:
+                return "is not there in the plain run"
+            case "missing":
+                return f"is not there{' in both runs' if self.against == 'plain run' else ''}"
+            case "shape":
+                shapes = f"{self.observed_shape}, but should be {self.expected_shape}"
+                return f"{whose}is of shape {shapes}{against}"
+        told = ""
+        if numbers and self.observed is not None and self.expected is not None:
+            place = f" at {list(self.place)}" if self.place else ""
+            told = (
+                f" in {self.wrong} of {self.size} elements, most{place}: {float(self.observed):.7g}, "
+                f"but should be {float(self.expected):.7g}"
+            )
+        return f"{whose}differs{told}{against}"
+
+
+class Draws(_Fact, frozen=True, tag="draws"):
+    """What the rerun drew.
+
+    `kind`: the `same` as the forward; `fresh` numbers; `nothing`. Where no draw is seen: `like` if
+    gradients are those of the forward's numbers, `unlike` if they are not, `unknown` if they do not
+    tell. `later`: what is drawn after the rerun is other than in the plain run. `where` are the
+    statements, as (region, statement); `generators` those that are left elsewhere than by the plain run.
+    """
+
+    kind: OneOf["same", "fresh", "nothing", "like", "unlike", "unknown", "later"]
+    where: tuple[tuple[str, str], ...] = ()
+    generators: tuple[str, ...] = ()
+
+
+class Calls(_Fact, frozen=True, tag="calls"):
+    """How often something was called (a hook, a side effect of the body), and how often without
+    recompute; `None` is never seen."""
+
+    name: str
+    observed: int | None
+    expected: int
+
+
+class State(_Fact, frozen=True, tag="state"):
+    """State that is not what it is without recompute, both in short words; `times` is how many times as
+    far it has moved, where that can be told."""
+
+    name: str
+    observed: str
+    expected: str
+    times: Number | None = None
+
+
+class Growth(_Fact, frozen=True, tag="growth"):
+    """What is left over: `grows` by so much per step, or so much is `left` after each."""
+
+    kind: OneOf["grows", "left"]
+    what: OneOf["live tensors", "bytes"]
+    observed: float
+    plain: float
+
+
+class Raised(_Fact, frozen=True, tag="raised"):
+    """The error that a run ended with, and the one that was promised; empty is none."""
+
+    type: str
+    phase: str = ""
+    promised: str = ""
+
+
+class Unoffered(_Fact, frozen=True, tag="unoffered"):
+    """Why a variant is not put to a case: it `lacks` or `refuses` capabilities, or is `not run`."""
+
+    how: OneOf["lacks", "refuses", "not run"]
+    why: str
+    capabilities: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """The reason in a sentence whose subject is the variant."""
+        verb = "is not run on this case:" if self.how == "not run" else self.how
+        return f"{verb} {self.why}"
+
+
+#: Any of them.
+Fact = (
+    Count
+    | Inert
+    | Bytes
+    | States
+    | Difference
+    | Draws
+    | Calls
+    | State
+    | Growth
+    | Raised
+    | Unoffered
+)

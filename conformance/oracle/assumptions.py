@@ -1,0 +1,149 @@
+"""What an implementation may choose to save for backward, and what follows from it.
+
+A correct implementation has choices: the gradient of `tanh` may read its argument or its result, and a
+framework may compute gradients of parameters that nobody asked for. Each consistent combination of
+choices is an `Assumption`. The oracle counts under every one; what any of them comes to is allowed.
+
+A residual is a tensor of the forward pass that a gradient reads (what PyTorch calls a saved tensor). It
+is named by a word: the name of an operation's argument, `out` for its result, or `mask` for what is no
+tensor of the program (a dropout mask, indices of maxima, statistics of a normalisation).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from conformance.language.operations import OPERATIONS, RANDOM
+from conformance.model.case import Case
+from conformance.oracle.dataflow import Call, Dataflow, Step
+
+#: Operations that no compiler runs again unasked.
+COSTLY = frozenset({"matmul", "linear", "conv2d", "embedding", *RANDOM})
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """One consistent way to compute the gradients of a case.
+
+    `alternatives` has, for an operation whose gradient can be written in several ways, the index into
+    what `OPERATIONS` lists under `needs`. `declared` are the residuals that the variant declares for
+    operations (`saves` in its adapter.yaml, words separated by blanks), which go before.
+    `active` are the tensors through which gradients flow, `differentiated` the steps whose gradients
+    are taken. `mask_alone`: a dropout mask can be made again without the tensor that it masks.
+    `merged_to_end`: a merged region that no other one follows runs to its end. `through`: what stands
+    outside regions and is cheap is made again for the gradients that read it. `mask_kept`: a policy that
+    keeps the results of an operation keeps its mask with them.
+    """
+
+    alternatives: Mapping[str, int]
+    declared: Mapping[str, str]
+    active: frozenset[int]
+    differentiated: frozenset[Step]
+    mask_alone: bool
+    merged_to_end: bool
+    through: bool = False
+    mask_kept: bool = True
+    _residuals: dict[Step, frozenset[str]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    @cached_property
+    def regions(self) -> frozenset[str]:
+        """What the variant declares of regions as a whole: words of `REGION_SAVES`."""
+        return region_words(self.declared)
+
+    def residuals(self, dataflow: Dataflow, step: Step) -> frozenset[str]:
+        """The words for what the gradients of a step read; none where no gradient flows through it."""
+        words = self._residuals.get(step)
+        if words is None:
+            words = self._residuals[step] = self._words(dataflow, step)
+        return words
+
+    def _words(self, dataflow: Dataflow, step: Step) -> frozenset[str]:
+        op = step.statement.op
+        names = dataflow.differentiable(step, self.active)
+        if not names:
+            return frozenset()
+        if op in self.declared:
+            return _split(self.declared[op])
+        words: set[str] = set()
+        for name in names:
+            needs = OPERATIONS[op].needs[name]
+            words |= needs[min(self.alternatives.get(op, 0), len(needs) - 1)]
+        return frozenset(words)
+
+
+def region_words(declared: Mapping[str, str]) -> frozenset[str]:
+    """What a variant declares of regions as a whole: words of `REGION_SAVES`."""
+    return _split(declared.get("region", ""))
+
+
+def _split(words: str) -> frozenset[str]:
+    return frozenset(words.replace(",", " ").split())
+
+
+def assumptions(
+    case: Case, dataflow: Dataflow, declared: Mapping[str, str], *, alternatives: bool
+) -> Iterator[Assumption]:
+    """Every consistent way to compute the gradients of a case.
+
+    Without `alternatives` an operation has only the first of the ways that `OPERATIONS` lists. Either
+    all tensors that ask for a gradient get one, or only those that the case asks for, or gradients of
+    the latter are taken from residuals that are kept for the former.
+    """
+    used = sorted({step.statement.op for step in dataflow.steps()})
+    ways: dict[str, range] = {}
+    for op in used:
+        count = max((len(sets) for sets in OPERATIONS[op].needs.values()), default=1)
+        if alternatives and count > 1 and op not in declared:
+            ways[op] = range(count)
+    asking = [array.name for array in case.arrays if array.gradient]
+    pairs = {(frozenset(asking), frozenset(case.wrt))}
+    pairs |= {(frozenset(names), frozenset(names)) for names in (asking, case.wrt)}
+    masks = (True, False) if alternatives and not RANDOM.isdisjoint(used) else (True,)
+    merged = any(region.merge_adjacent for region in case.regions())
+    ends = () if dataflow.loss is None else (dataflow.loss,)
+    for kept, wanted in sorted(pairs, key=lambda p: (sorted(p[0]), sorted(p[1]))):
+        active = dataflow.active(kept)
+        differentiated = dataflow.differentiated(dataflow.active(wanted), ends)
+        for indices, alone, to_end in itertools.product(
+            itertools.product(*ways.values()), masks, (True, False) if merged else (False,)
+        ):
+            chosen = dict(zip(ways, indices, strict=True))
+            made = Assumption(chosen, declared, active, differentiated, alone, to_end)
+            yield made
+            if "cheap" in made.regions:
+                yield replace(made, through=True)
+            if len(masks) > 1 and any(map(is_kept, dataflow.steps())):
+                yield replace(made, mask_kept=False)
+
+
+def is_kept(step: Step) -> bool:
+    """Whether the policy of the region around a step keeps its results."""
+    return step.call is not None and step.call.region.saves(step.statement)
+
+
+def kept_by_policy(call: Call) -> frozenset[int]:
+    """The tensors made in a call, outside of inner regions, that the policy of its region keeps."""
+    return frozenset(
+        n for step in call.body if isinstance(step, Step) and is_kept(step) for n in step.results
+    )
+
+
+def runs_plainly(call: Call, assumption: Assumption) -> bool:
+    """Whether the variant does not recompute a call: it is the last segment of a sequence."""
+    if "last" not in assumption.regions:
+        return False
+    segment = call.region.segment
+    return segment is not None and segment.last
+
+
+def merged_into(dataflow: Dataflow, call: Call) -> list[Call]:
+    """The calls that take the results of a call with `merge_adjacent`, which are not kept for them."""
+    if not call.region.merge_adjacent:
+        return []
+    made = set(call.gives)
+    return [c for c in dataflow.calls() if c.parent is call.parent and made & set(c.taken)]

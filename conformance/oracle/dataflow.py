@@ -1,0 +1,159 @@
+"""The dataflow of a case: which statement made each tensor, which statements read it, and where.
+
+`Dataflow` is the program unrolled, as one forward pass ran it: each call of a region is a `Call`, each
+execution of a statement a `Step`, and each tensor has a number, its index in `Dataflow.tensors`.
+How often a statement runs again in backward and how many bytes are kept are computed from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from conformance.language.operations import OPERATIONS
+from conformance.model.case import Region, Statement
+from conformance.oracle import tape
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """A tensor of the program: its number of elements, its dtype by name, and the step that made it
+    (`None` for one that the program starts from)."""
+
+    size: int
+    dtype: str
+    producer: Step | None
+
+    @cached_property
+    def nbytes(self) -> int:
+        """Bytes at its own dtype."""
+        return self.size * tape.itemsize(self.dtype)
+
+    @cached_property
+    def floating(self) -> bool:
+        """Whether its dtype is a floating one, so that a gradient can flow through it."""
+        return tape.is_float(self.dtype)
+
+
+@dataclass(eq=False)
+class Call:
+    """One call of a region, `parent` the call that it is inside of.
+
+    By their numbers: `taken` are all tensors in its arguments, `saved_on_entry` those that are
+    positional arguments themselves, not in a container, and `gives` those that it returned. `body` is
+    what ran in it, in order.
+    """
+
+    region: Region
+    parent: Call | None
+    taken: tuple[int, ...]
+    saved_on_entry: tuple[int, ...]
+    gives: tuple[int, ...] = ()
+    body: list[Step | Call] = field(default_factory=list)
+
+    @property
+    def chain(self) -> tuple[Call, ...]:
+        """The calls around it and itself, the outermost first."""
+        return (*(self.parent.chain if self.parent else ()), self)
+
+    def steps(self) -> Iterator[Step]:
+        """Every step in it, those of inner regions included."""
+        return _steps(self.body)
+
+
+@dataclass(eq=False)
+class Step:
+    """One execution of a statement in the forward pass.
+
+    `call` is the innermost call of a region around it, `arguments` are the numbers of its tensors by
+    the operation's argument names, and `results` those of the tensors that it made.
+    """
+
+    statement: Statement
+    call: Call | None
+    arguments: Mapping[str, tuple[int, ...]]
+    results: tuple[int, ...] = ()
+
+    @property
+    def chain(self) -> tuple[Call, ...]:
+        """The calls of regions around it, the outermost first."""
+        return self.call.chain if self.call else ()
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The region's name (empty outside of regions) and the statement's label, as in results."""
+        return (self.call.region.name if self.call else "", self.statement.label)
+
+    def reads(self) -> tuple[int, ...]:
+        """The numbers of all tensors among its arguments."""
+        return tuple(n for numbers in self.arguments.values() for n in numbers)
+
+
+class Dataflow:
+    """One forward pass of a case, unrolled.
+
+    `body` is what ran outside of regions, and the calls of regions, in order. `leaves` are the tensors
+    that the program starts from, by name; `outputs`, `loss` and `second_loss` are the tensors that
+    it returns and those that are differentiated (before they are summed), by number.
+    """
+
+    def __init__(self) -> None:
+        self.body: list[Step | Call] = []
+        self.tensors: list[TensorInfo] = []
+        self.leaves: dict[str, int] = {}
+        self.outputs: tuple[int, ...] = ()
+        self.loss: int | None = None
+        self.second_loss: int | None = None
+
+    def steps(self) -> Iterator[Step]:
+        """Every step, in the order of the forward pass."""
+        return _steps(self.body)
+
+    def calls(self, items: Iterable[Step | Call] | None = None) -> Iterator[Call]:
+        """Every call of a region (in `items`, else in the program), an outer one before its inner
+        ones."""
+        for item in self.body if items is None else items:
+            if isinstance(item, Call):
+                yield item
+                yield from self.calls(item.body)
+
+    def active(self, names: Iterable[str]) -> frozenset[int]:
+        """The tensors that depend differentiably on the named leaves, these included."""
+        active = {self.leaves[name] for name in names}
+        for step in self.steps():
+            if self.differentiable(step, active):
+                active |= {n for n in step.results if self.tensors[n].floating}
+        return frozenset(active)
+
+    def differentiable(self, step: Step, active: set[int] | frozenset[int]) -> list[str]:
+        """The names of a step's arguments that a gradient flows to, given the active tensors."""
+        names: list[str] = []
+        for name in OPERATIONS[step.statement.op].needs:
+            for number in step.arguments.get(name, ()):  # `any` takes twice as long
+                if number in active and self.tensors[number].floating:
+                    names.append(name)
+                    break
+        return names
+
+    def differentiated(self, active: frozenset[int], ends: Iterable[int | None]) -> frozenset[Step]:
+        """The steps whose gradients are taken when `ends` are differentiated with respect to what
+        `active` depends on. `None` among the ends is passed over."""
+        wanted = {n for n in ends if n in active}
+        steps: set[Step] = set()
+        for step in reversed(list(self.steps())):
+            if wanted.isdisjoint(step.results):
+                continue
+            names = self.differentiable(step, active)
+            if names:
+                steps.add(step)
+                wanted |= {n for name in names for n in step.arguments[name] if n in active}
+        return frozenset(steps)
+
+
+def _steps(items: Iterable[Step | Call]) -> Iterator[Step]:
+    for item in items:
+        if isinstance(item, Step):
+            yield item
+        else:
+            yield from _steps(item.body)

@@ -1,0 +1,285 @@
+"""What is expected of a case: values, gradients, executions and bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from conformance.language.operations import RANDOM
+from conformance.model.case import Case, Statement, walk
+from conformance.model.observation import (
+    Allowed,
+    Array,
+    Draw,
+    Expected,
+    ExpectedMemory,
+    Leaf,
+    Phase,
+    Tree,
+)
+from conformance.oracle import tape
+from conformance.oracle.dataflow import Dataflow, Step
+from conformance.oracle.executions import executions
+from conformance.oracle.interpreter import (
+    Interpreter,
+    ProgramValue,
+    RandomSamples,
+    Results,
+    make_inputs,
+    tensor_named,
+)
+from conformance.oracle.memory import expected_memory
+
+#: Operations that are there to raise.
+RAISING = ("raise_if", "raise_in_rerun")
+
+
+def expect(
+    case: Case,
+    discipline: str,
+    *,
+    residuals: Mapping[str, str] = {},
+    draws: Sequence[Draw] | None = None,
+) -> Expected:
+    """What should be seen of a case under a discipline: `whole`, `early-stop` or `minimal`.
+
+    `residuals` is what a variant declares under `saves` in its adapter.yaml: for an operation, what
+    its gradient reads (names of arguments, `out` for its result, `mask`; `early` where they are saved
+    before its end), and for `region`, words of `REGION_SAVES`. An operation that is not declared may
+    do whatever `OPERATIONS` lists for it.
+
+    `draws` are the random numbers that the program drew. Without them the values of a program that
+    draws are unknown, and so are the gradients of one that draws anew in its rerun
+    (`preserve_rng: false`): these are `None`. Arrays are float64 (int64, bool) of the case's shapes,
+    bytes are at the dtypes that the tensors stand for. Raises `ValueError` where the draws do not fit
+    the program.
+    """
+    if case.error is not None:
+        return Expected(None, None, None, None, None, None, {}, None, case.error.type)
+    evaluation = _evaluation(case, draws)
+    values = evaluation.values
+    if draws is None and case.uses(RANDOM):
+        values = replace(values, outputs=None, losses=None, parameters=None, state=None)
+        values = replace(values, gradients=None, again=None)
+    elif _draws_anew(case):
+        values = replace(values, gradients=None, again=None, parameters=None)
+        if case.procedure.kind == "train":
+            values = replace(values, outputs=None, losses=None)
+    counts, memory = evaluation.counts(discipline, residuals)
+    return replace(values, executions=counts, memory=memory)
+
+
+def _draws_anew(case: Case) -> bool:
+    """Whether a region that does not preserve random state draws, itself or in a region inside."""
+    for region in case.regions():
+        ops = {node.op for node in walk(region.body) if isinstance(node, Statement)}
+        if not region.preserve_rng and ops & RANDOM:
+            return True
+    return False
+
+
+Counts = tuple[Mapping[tuple[str, str, Phase], Allowed], ExpectedMemory | None]
+
+
+@dataclass
+class _Evaluation:
+    """A case evaluated: the dataflow of its first forward pass and what its procedure gives (in
+    `values` executions and bytes are missing). Counts are kept by discipline and residuals."""
+
+    case: Case
+    dataflow: Dataflow
+    values: Expected
+    _counts: dict[tuple[str, frozenset[tuple[str, str]]], Counts] = field(default_factory=dict)
+
+    def counts(self, discipline: str, residuals: Mapping[str, str]) -> Counts:
+        """Allowed executions and bytes; no bytes where no gradients are taken."""
+        key = (discipline, frozenset(residuals.items()))
+        if key not in self._counts:
+            memory = None
+            counts = executions(self.case, self.dataflow, discipline, residuals)
+            if self.case.procedure.kind != "inference":
+                memory = expected_memory(self.case, self.dataflow, residuals)
+            self._counts[key] = counts, memory
+        return self._counts[key]
+
+
+#: The last case that was evaluated without draws: the variants of an adapter ask for it one after the
+#: other, and several of them for the same counts.
+_latest: list[_Evaluation] = []
+
+
+def _evaluation(case: Case, draws: Sequence[Draw] | None) -> _Evaluation:
+    with tape.quiet():
+        if draws is not None:
+            return _evaluate(case, RandomSamples(draws))
+        if not _latest or _latest[0].case is not case:
+            _latest[:] = [_evaluate(case, None)]
+        return _latest[0]
+
+
+def _evaluate(case: Case, samples: RandomSamples | None) -> _Evaluation:
+    """Run the procedure of a case on the tape; without samples it draws its own random numbers."""
+    kind = case.procedure.kind
+    values = make_inputs(case)
+    dataflow: Dataflow | None = None
+    outputs: ProgramValue = None
+    losses: list[float] = []
+    gradients: dict[str, Array | None] = {}
+    again: dict[str, Array | None] = {}
+    for _ in range(case.procedure.steps if kind == "train" else 1):
+        run = Interpreter(case, samples)
+        outputs, loss = run.forward(values)
+        dataflow = dataflow or run.dataflow
+        if loss is None:
+            break
+        losses.append(float(loss.data))
+        first, second = _gradients(case, values, loss, run.second_loss)
+        gradients, again = _by_name(case, first), _by_name(case, second)
+        if case.procedure.after == "backward":
+            gradients = {n: None if g is None else 2 * g for n, g in gradients.items()}
+        if kind == "train":
+            _descend(case, values, loss)
+    assert dataflow is not None, "a procedure has one step or more"
+    trained = case.parameters if kind == "train" else ()
+    return _Evaluation(
+        case,
+        dataflow,
+        Expected(
+            outputs=_leaves(outputs),
+            losses=tuple(losses),
+            gradients=gradients,
+            again=again,
+            parameters={p.name: tensor_named(p.name, values).data for p in trained},
+            state={s.name: tensor_named(s.name, values).data for s in case.state},
+            executions={},
+            memory=None,
+            error=None,
+        ),
+    )
+
+
+def _gradients(
+    case: Case, values: Mapping[str, ProgramValue], loss: tape.Tensor, other: tape.Tensor | None
+) -> tuple[list[tape.Tensor | None], list[tape.Tensor | None]]:
+    """The gradients of a loss with respect to `case.wrt`, and those of a second backward pass: of the
+    `other` loss, of the same again, or of the sum of all first gradients."""
+    wrt = [tensor_named(name, values) for name in case.wrt]
+    order = case.procedure.order
+    first = tape.gradient(loss, wrt, create_graph=order > 1)
+    if order > 1:
+        total = tape.total(first)
+        if order > 2:
+            total = tape.total(tape.gradient(total, wrt, create_graph=True))
+        return first, tape.gradient(total, wrt)
+    if case.procedure.kind == "per_output":
+        assert other is not None, "gradients per output have a second loss"
+        return first, tape.gradient(other, wrt)
+    if case.procedure.kind == "second_backward":
+        return first, tape.gradient(loss, wrt)
+    return first, []
+
+
+def _descend(case: Case, values: dict[str, ProgramValue], loss: tape.Tensor) -> None:
+    """A step of SGD on the parameters that ask for a gradient."""
+    trained = [p.name for p in case.parameters if p.gradient]
+    tensors = [tensor_named(name, values) for name in trained]
+    slopes = tape.gradient(loss, tensors)
+    for name, tensor, slope in zip(trained, tensors, slopes, strict=True):
+        values[name] = tape.descend(tensor, slope, case.procedure.learning_rate)
+
+
+def _by_name(case: Case, gradients: list[tape.Tensor | None]) -> dict[str, Array | None]:
+    """Gradients with respect to `case.wrt` by name; nothing where none were taken."""
+    if not gradients:
+        return {}
+    pairs = zip(case.wrt, gradients, strict=True)
+    return {name: None if g is None else np.array(g.data) for name, g in pairs}
+
+
+def _leaves(value: ProgramValue) -> Tree:
+    """An output with its tensors as `Leaf`."""
+    if isinstance(value, tape.Tensor):
+        return Leaf(np.array(value.data), value.dtype)
+    if isinstance(value, tuple):
+        return tuple(_leaves(part) for part in value)
+    if isinstance(value, list):
+        return [_leaves(part) for part in value]
+    if isinstance(value, Mapping):
+        return {key: _leaves(part) for key, part in value.items()}
+    assert not isinstance(value, np.random.Generator), "a generator is no output"
+    return value
+
+
+class Misfit(NamedTuple):
+    """A statement whose arguments do not fit it, their shapes, and what is wrong with them. `None` for
+    the statement where what is differentiated is not one number."""
+
+    statement: Statement | None
+    shapes: list[tuple[int, ...]]
+    reason: str
+
+
+class _MisfitError(Exception):
+    def __init__(self, misfit: Misfit) -> None:
+        super().__init__(misfit.reason)
+        self.misfit = misfit
+
+
+class _Checking(Interpreter):
+    """Evaluates until a statement does not fit, or one raises that is there to raise."""
+
+    def _apply(self, step: Step, arguments: list[ProgramValue]) -> Results:
+        try:
+            return super()._apply(step, arguments)
+        except (ValueError, TypeError, IndexError, MemoryError) as error:
+            if step.statement.op in RAISING:
+                raise
+            shapes = [t.shape for t in tape.tensors_in(arguments)]
+            raise _MisfitError(Misfit(step.statement, shapes, str(error))) from error
+
+
+def misfit(case: Case) -> Misfit | None:
+    """The first statement whose arguments do not fit it. `None` where all fit, and where a statement
+    raises that is there to raise."""
+    run = _Checking(case, None)
+    with tape.quiet(), np.errstate(all="ignore"):
+        try:
+            _, loss = run.forward(make_inputs(case))
+        except _MisfitError as error:
+            return error.misfit
+        except ValueError:
+            return None
+    for scalar in (loss, run.second_loss):
+        if scalar is not None and scalar.data.size != 1:
+            return Misfit(None, [scalar.shape], "")
+    return None
+
+
+def check_printed(case: Case, expected: Expected) -> list[str]:
+    """Where the oracle disagrees with numbers that a document printed: a sentence for each.
+
+    Gradients are compared to a relative tolerance of 1e-6.
+    """
+    messages: list[str] = []
+    for name, printed in case.printed_gradients.items():
+        array = (expected.gradients or {}).get(name)
+        numbers = np.asarray(printed, np.float64)
+        if array is None:
+            messages.append(f"gradient of {name} is printed, but the reference has none")
+        elif array.shape != numbers.shape:
+            messages.append(f"gradient of {name} has shape {array.shape}, printed {numbers.shape}")
+        elif not np.allclose(array.astype(np.float64), numbers, rtol=1e-6, atol=0):
+            messages.append(f"gradient of {name} is {array.tolist()}, printed {numbers.tolist()}")
+    for region, counts in case.printed_executions.items():
+        for phase, count in counts.items():
+            allowed = expected.executions.get((region, "", cast(Phase, phase)))
+            if allowed is None:
+                messages.append(
+                    f"executions of region {region} are printed, but there is no such region"
+                )
+            elif count not in allowed:
+                messages.append(f"region {region} runs {allowed} times in {phase}, printed {count}")
+    return messages

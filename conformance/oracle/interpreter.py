@@ -1,0 +1,288 @@
+"""A case evaluated in NumPy, every region called as a plain function: its values and its dataflow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+
+from conformance.language.operations import OF_CALLABLES, OPERATIONS, RANDOM
+from conformance.model.case import (
+    Again,
+    Argument,
+    Array,
+    Case,
+    Generator,
+    Literal,
+    Loss,
+    Node,
+    Ref,
+    Region,
+    Scalar,
+    Statement,
+    Tree,
+    Value,
+)
+from conformance.model.observation import Draw
+from conformance.oracle import tape
+from conformance.oracle.dataflow import Call, Dataflow, Step, TensorInfo
+from conformance.oracle.tape import Elements, Tensor
+
+#: What a name of a program stands for: a tensor, a generator, a constant, or a container of these.
+ProgramValue = (
+    Tensor
+    | np.random.Generator
+    | Scalar
+    | tuple["ProgramValue", ...]
+    | list["ProgramValue"]
+    | Mapping[str, "ProgramValue"]
+)
+#: What an operation of the tape gives. Whether a tensor asks for a gradient is a bool.
+Results = Tensor | tuple[Tensor, ...] | bool
+
+
+def make_inputs(case: Case) -> dict[str, ProgramValue]:
+    """The values that the program starts from, by name: inputs, parameters and state.
+
+    Tensors hold float64 (int64, bool) rounded to their dtype. Random ones are drawn from one generator,
+    `numpy.random.default_rng(case.seed)`, in this order.
+    """
+    rng = np.random.default_rng(case.seed)
+    values: dict[str, ProgramValue] = {}
+    for value in (*case.inputs, *case.parameters, *case.state):
+        if isinstance(value, Value):
+            values[value.name] = value.value
+        elif isinstance(value, Generator):
+            values[value.name] = tape.generator(value.seed)
+        else:
+            values[value.name] = tape.tensor(_fill(value, rng), value.dtype, value.gradient)
+    return values
+
+
+def _fill(array: Array, rng: np.random.Generator) -> Elements:
+    """The elements of a tensor, of its shape, not yet rounded to its dtype."""
+    kind, numbers, shape = array.fill.kind, array.fill.numbers, array.shape
+    if kind == "full":
+        return np.full(shape, numbers[0])
+    if kind == "values":
+        return np.array(array.fill.values)
+    if kind == "arange":
+        return (numbers[0] + numbers[1] * np.arange(int(np.prod(shape)))).reshape(shape)
+    if kind == "normal":
+        return numbers[0] * rng.standard_normal(shape)
+    if kind == "uniform":
+        return rng.uniform(numbers[0], numbers[1], shape)
+    return rng.integers(int(numbers[0]), int(numbers[1]), shape)
+
+
+class RandomSamples:
+    """The tensors that a framework's random operations gave in its forward pass, for the reference to
+    use in place of its own."""
+
+    def __init__(self, draws: Sequence[Draw]) -> None:
+        self._waiting: dict[tuple[str, str], list[Elements]] = {}
+        for draw in draws:
+            if draw.phase == "forward":
+                self._waiting.setdefault((draw.region, draw.statement), []).append(draw.array)
+
+    def take(self, region: str, label: str, shape: tuple[int, ...]) -> Elements:
+        """The next result of a statement of a region (empty outside of regions).
+
+        Raises `ValueError` where the framework drew fewer, or a tensor of another shape.
+        """
+        waiting = self._waiting.get((region, label), [])
+        place = f"{label!r} of region {region!r}" if region else repr(label)
+        if not waiting:
+            raise ValueError(f"no draw is left for statement {place}")
+        array = np.asarray(waiting.pop(0))
+        if array.shape != shape:
+            raise ValueError(f"the draw of {place} has shape {array.shape}, should be {shape}")
+        return array
+
+
+class Interpreter:
+    """One forward pass of a case on the tape, every region called directly.
+
+    Random operations give the `samples` where there are any, else draw from the tape's generators.
+    After `forward`, `dataflow` is the program unrolled and `second_loss` the scalar that a second
+    backward pass differentiates (`None` where there is none).
+    """
+
+    def __init__(self, case: Case, samples: RandomSamples | None) -> None:
+        self.case, self.samples = case, samples
+        self.regions = {region.name: region for region in case.regions()}
+        self.dataflow = Dataflow()
+        self.second_loss: Tensor | None = None
+        self._number_of: dict[int, int] = {}  # of a tensor, by its id
+        self._tensors: list[Tensor] = []  # held, so that no id is used again
+        self._inputs: Mapping[str, ProgramValue] = {}
+
+    def forward(self, values: Mapping[str, ProgramValue]) -> tuple[ProgramValue, Tensor | None]:
+        """(outputs, loss) of the program on values by name; the loss is a tensor of one element, or
+        `None` where the case has none."""
+        for name, value in values.items():
+            if isinstance(value, Tensor):
+                self.dataflow.leaves[name] = self._add(value, None)
+        names = dict(values)
+        self._inputs = values
+        self._nodes(self.case.program, names, None, self.dataflow.body)
+        outputs = build(self.case.outputs, names)
+        self.dataflow.outputs = tuple(self._number_of[id(t)] for t in tape.tensors_in(outputs))
+        loss, self.dataflow.loss = self._loss(self.case.loss, names)
+        self.second_loss, self.dataflow.second_loss = self._loss(self.case.then, names)
+        return outputs, loss
+
+    def _loss(
+        self, loss: Loss | None, names: Mapping[str, ProgramValue]
+    ) -> tuple[Tensor | None, int | None]:
+        """The scalar that is differentiated, and the number of the tensor that is summed to it."""
+        if loss is None:
+            return None, None
+        tensor = tensor_named(loss.name, names)
+        number = self._number_of[id(tensor)]
+        if loss.reduction == "none":
+            return tensor, number
+        return tape.sum(tensor) if loss.reduction == "sum" else tape.mean(tensor), number
+
+    def _add(self, tensor: Tensor, step: Step | None) -> int:
+        """The number of a new tensor, which `step` made."""
+        self._tensors.append(tensor)
+        self._number_of[id(tensor)] = len(self.dataflow.tensors)
+        self.dataflow.tensors.append(TensorInfo(tensor.data.size, tensor.dtype, step))
+        return len(self.dataflow.tensors) - 1
+
+    def _nodes(
+        self,
+        nodes: Iterable[Node],
+        names: dict[str, ProgramValue],
+        call: Call | None,
+        body: list[Step | Call],
+    ) -> None:
+        for node in nodes:
+            if isinstance(node, Statement):
+                self._statement(node, names, call, body)
+            elif isinstance(node, Again) or node.called:
+                region = node if isinstance(node, Region) else self.regions[node.region]
+                self._call(node, region, names, call, body)
+
+    def _call(
+        self,
+        node: Region | Again,
+        region: Region,
+        names: dict[str, ProgramValue],
+        parent: Call | None,
+        body: list[Step | Call],
+    ) -> None:
+        positional = [build(tree, names) for tree in node.takes]
+        named = {key: build(tree, names) for key, tree in node.kwargs.items()}
+        numbers = self._numbers((positional, named))
+        top = [value for value in positional if isinstance(value, Tensor)]
+        call = Call(region, parent, numbers, self._numbers(top))
+        inner = dict(names)
+        for tree, value in zip(region.takes, positional, strict=True):
+            bind(tree, value, inner)
+        for key, tree in region.kwargs.items():
+            bind(tree, named[key], inner)
+        body.append(call)
+        self._nodes(region.body, inner, call, call.body)
+        result = build(region.gives, inner)
+        call.gives = self._numbers(result)
+        bind(node.gives, result, names)
+        if node.returned:
+            names[node.returned] = result
+
+    def _numbers(self, tree: object) -> tuple[int, ...]:
+        """The numbers of the tensors in nested containers."""
+        return tuple(self._number_of[id(t)] for t in tape.tensors_in(tree))
+
+    def _statement(
+        self,
+        statement: Statement,
+        names: dict[str, ProgramValue],
+        call: Call | None,
+        body: list[Step | Call],
+    ) -> None:
+        operation = OPERATIONS[statement.op]
+        arguments: list[ProgramValue] = []
+        numbers: dict[str, tuple[int, ...]] = {}
+        for name, argument in zip(operation.tensors, statement.arguments, strict=True):
+            if name in ("region?", "generator?"):
+                continue
+            value = _argument(argument, names)
+            arguments.append(value)
+            numbers[name.removesuffix("...").rstrip("?")] = self._numbers(value)
+        step = Step(statement, call, numbers)
+        body.append(step)
+        result = self._apply(step, arguments)
+        results = result if isinstance(result, tuple) else (result,)
+        step.results = tuple(self._add(t, step) for t in results if isinstance(t, Tensor))
+        names.update(zip(statement.targets, results, strict=True))
+
+    def _apply(self, step: Step, arguments: list[ProgramValue]) -> Results:
+        """The results of a statement, of which none is an argument itself."""
+        statement = step.statement
+        if statement.op in OF_CALLABLES:
+            return True
+        if statement.op in RANDOM and self.samples is not None:
+            return self._sampled(step, self.samples, arguments[0] if arguments else None)
+        function: Callable[..., Results] = getattr(tape, statement.op)
+        if statement.op == "uniform_from":
+            arguments = [self._inputs[name] for name in statement.names()]
+        result = function(*arguments, **statement.options)
+        if any(result is argument for argument in arguments):
+            raise AssertionError(f"{statement.op} gave its argument back")
+        return result
+
+    def _sampled(self, step: Step, samples: RandomSamples, x: ProgramValue) -> Tensor:
+        """The result of a random statement, `x` its tensor if it has one, that the framework drew."""
+        op, options = step.statement.op, step.statement.options
+        shape = x.shape if isinstance(x, Tensor) else options.get("shape", ())
+        assert isinstance(shape, tuple)
+        sample = samples.take(*step.key, shape)
+        if not isinstance(x, Tensor):
+            return tape.tensor(sample)
+        if op == "rrelu":
+            return tape.leaky(x, np.where(x.data > 0, 1.0, sample / x.data))
+        p = options.get("p", OPERATIONS["dropout"].options["p"].default)
+        assert isinstance(p, int | float)
+        return tape.masked(x, sample != 0, p)
+
+
+def tensor_named(name: str, names: Mapping[str, ProgramValue]) -> Tensor:
+    """The tensor of that name, which must be one."""
+    value = names[name]
+    assert isinstance(value, Tensor), f"{name} is no tensor"
+    return value
+
+
+def _argument(argument: Argument, names: Mapping[str, ProgramValue]) -> ProgramValue:
+    if isinstance(argument, tuple):
+        return [_argument(part, names) for part in argument]
+    if isinstance(argument, Ref):
+        return names[argument.name]
+    return argument.value
+
+
+def build(tree: Tree, names: Mapping[str, ProgramValue]) -> ProgramValue:
+    """The value of a tree of names, constants and containers: tuples and dicts."""
+    if isinstance(tree, Ref):
+        return names[tree.name]
+    if isinstance(tree, Literal):
+        return tree.value
+    if isinstance(tree, Mapping):
+        return {key: build(part, names) for key, part in tree.items()}
+    return tuple(build(part, names) for part in tree)
+
+
+def bind(tree: Tree, value: ProgramValue, names: dict[str, ProgramValue]) -> None:
+    """Give the names in a tree the parts of a value in the same containers."""
+    if isinstance(tree, Ref):
+        names[tree.name] = value
+    elif isinstance(tree, Mapping):
+        assert isinstance(value, Mapping)
+        for key, part in tree.items():
+            bind(part, value[key], names)
+    elif isinstance(tree, tuple):
+        assert isinstance(value, tuple | list)
+        for part, inner in zip(tree, value, strict=True):
+            bind(part, inner, names)

@@ -1,0 +1,121 @@
+"""What is wrong, in whom, how badly: deviations that share a cause together, the gravest first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from conformance.model.verdict import Status, Verdict
+from conformance.report.outcomes import Outcome, of_result, of_verdict
+from conformance.results import Result, Results
+
+#: Outcomes that are no finding.
+_FINE = frozenset({Outcome.RIGHT, Outcome.UNSEEN, Outcome.NOT_OFFERED, Outcome.NOT_RUN})
+_ORDER = tuple(Outcome)
+_APART = frozenset({Outcome.NOT_OFFERED, Outcome.NOT_RUN})
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A deviation and all that share its cause.
+
+    `words` is the reason that a person has given, or what was observed where none is known; `pairs`
+    are the cases and variants (full ids) that show it, `example` the first of the gravest, and `checks`
+    are those that fail there.
+    """
+
+    adapter: str
+    outcome: Outcome
+    words: str
+    url: str
+    known: bool
+    pairs: tuple[tuple[str, str], ...]
+    example: tuple[str, str]
+    checks: tuple[str, ...]
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """The variants that show it, in order."""
+        return tuple(dict.fromkeys(variant for _, variant in self.pairs))
+
+    @property
+    def cases(self) -> tuple[str, ...]:
+        """The cases that show it, in order."""
+        return tuple(dict.fromkeys(case for case, _ in self.pairs))
+
+
+def findings(results: Sequence[Results]) -> tuple[Finding, ...]:
+    """All findings: the gravest first, of equal ones those that most variants show."""
+    return ranked(finding for run in results for finding in _of_run(run))
+
+
+def ranked(found: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Findings, the gravest first, of equal ones those that most variants show, then most cases."""
+
+    def rank(finding: Finding) -> tuple[int, int, int]:
+        return _ORDER.index(finding.outcome), -len(finding.variants), -len(finding.cases)
+
+    return tuple(sorted(found, key=rank))
+
+
+def _of_run(run: Results) -> Iterable[Finding]:
+    causes: dict[tuple[str, str, bool], list[tuple[Outcome, Result, str]]] = {}
+    for result in run.results:
+        for verdict in result.verdicts:
+            outcome = of_verdict(verdict, result)
+            if outcome not in _FINE and verdict.status is not Status.UNSUPPORTED:
+                causes.setdefault(_cause(verdict, result), []).append(
+                    (outcome, result, verdict.check)
+                )
+    for (words, url, known), shown in causes.items():
+        outcome, worst, _ = min(shown, key=lambda item: _ORDER.index(item[0]))
+        pairs = dict.fromkeys((result.case, result.variant) for _, result, _ in shown)
+        checks = dict.fromkeys(check for o, r, check in shown if (o, r) == (outcome, worst))
+        example = worst.case, worst.variant
+        yield Finding(
+            run.header.adapter, outcome, words, url, known, tuple(pairs), example, tuple(checks)
+        )
+
+
+def _cause(verdict: Verdict, result: Result) -> tuple[str, str, bool]:
+    """The reason of a known deviation and its address; of others what was observed."""
+    note = result.note(verdict.check)
+    if note is not None and verdict.status.deviates:
+        return note.reason, note.url, True
+    if verdict.status is Status.WARN:
+        return f"{verdict.check}: {verdict.message}", "", True  # a SHOULD needs no entry
+    return f"{result.case}, {verdict.check}: {verdict.message}", "", False
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How the cases of a variant, or of several, come out; `unexpected` deviate and were not known."""
+
+    outcomes: Counter[Outcome]
+    unexpected: int
+
+    @property
+    def ran(self) -> int:
+        """Cases that ran."""
+        return sum(n for outcome, n in self.outcomes.items() if outcome not in _APART)
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(self.outcomes + other.outcomes, self.unexpected + other.unexpected)
+
+
+def tallies(run: Results) -> dict[str, Tally]:
+    """The tally of each variant (full id) of a run, in its order."""
+    found = {variant: Tally(Counter(), 0) for variant in run.header.variants}
+    for result in run.results:
+        new = any(_is_unexpected(verdict, result) for verdict in result.verdicts)
+        one = Tally(Counter([of_result(result)]), int(new))
+        found[result.variant] = found.get(result.variant, Tally(Counter(), 0)) + one
+    return found
+
+
+def _is_unexpected(verdict: Verdict, result: Result) -> bool:
+    if verdict.status is Status.BROKEN:
+        return True
+    deviates = verdict.status.deviates and verdict.status is not Status.WARN
+    return deviates and result.note(verdict.check) is None

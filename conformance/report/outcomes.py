@@ -1,0 +1,112 @@
+"""What verdicts mean for those who use a framework: by severity, known before or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from conformance.model.facts import Inert, Unoffered
+from conformance.model.observation import Run
+from conformance.model.verdict import Status, Verdict
+from conformance.results import Result
+
+#: Checks of what recompute is for; all others are of what it must leave as it is.
+_COST = frozenset({"executions", "retained memory", "peak memory", "release"})
+
+
+class Outcome(StrEnum):
+    """How a variant does on a case, the gravest first."""
+
+    BROKEN = "the suite failed"
+    WRONG = "silently wrong"
+    RAISES = "refuses or raises"
+    INERT = "nothing recomputed"
+    COSTS = "more memory or work"
+    WARNS = "differs"
+    RIGHT = "right"
+    UNSEEN = "not observed"
+    NOT_OFFERED = "not offered"
+    NOT_RUN = "not run"
+
+
+#: What each outcome means, for a legend.
+MEANING: dict[Outcome, str] = {
+    Outcome.BROKEN: "the suite or the adapter is at fault, never the framework",
+    Outcome.WRONG: "a gradient, value, state or structure is wrong, and no error says so",
+    Outcome.RAISES: "the program raises, is refused or ends the process, where plain runs",
+    Outcome.INERT: "recompute does nothing: no operation runs again",
+    Outcome.COSTS: "right, but more is kept, left over or run again than recompute needs",
+    Outcome.WARNS: "something differs from the run without recompute that should not, but may",
+    Outcome.RIGHT: "as without recompute, for the memory and the work that recompute promises",
+    Outcome.UNSEEN: "it runs, and what is asked cannot be observed there",
+    Outcome.NOT_OFFERED: "the variant does not offer what the case needs",
+    Outcome.NOT_RUN: "another variant that does the same is run on the case, or it takes too long",
+}
+#: The same as signs, so that no outcome is known by its colour alone.
+SIGN: dict[Outcome, str] = {
+    Outcome.BROKEN: "\N{WARNING SIGN}",
+    Outcome.WRONG: "\N{BALLOT X}",
+    Outcome.RAISES: "!",
+    Outcome.INERT: "\N{WHITE CIRCLE}",
+    Outcome.COSTS: "\N{WHITE UP-POINTING TRIANGLE}",
+    Outcome.WARNS: "\N{ALMOST EQUAL TO}",
+    Outcome.RIGHT: "\N{CHECK MARK}",
+    Outcome.UNSEEN: "?",
+    Outcome.NOT_OFFERED: "\N{EN DASH}",
+    Outcome.NOT_RUN: "\N{MIDDLE DOT}",
+}
+_ORDER = tuple(Outcome)
+
+
+def gravest(outcomes: Iterable[Outcome]) -> Outcome:
+    """The gravest of several, of which those that say nothing count last; else `UNSEEN`."""
+    return min(outcomes, key=_ORDER.index, default=Outcome.UNSEEN)
+
+
+def of_result(result: Result, checks: frozenset[str] = frozenset()) -> Outcome:
+    """How a variant does on a case, as far as `checks` tell (all where none is named).
+
+    That the program does not run to its end counts, whichever checks are named.
+    """
+    if result.observation is None and all(v.status is Status.UNSUPPORTED for v in result.verdicts):
+        reasons = [why for v in result.verdicts if (why := unoffered(v)) is not None]
+        lacks = any(why.how != "not run" for why in reasons)
+        return Outcome.NOT_OFFERED if lacks else Outcome.NOT_RUN
+    outcomes = []
+    for verdict in result.verdicts:
+        outcome = of_verdict(verdict, result)
+        told = not checks or verdict.check in checks
+        ended = verdict.check == "error" and outcome is not Outcome.RIGHT
+        if told or ended:
+            outcomes.append(outcome)
+    return gravest(outcomes)
+
+
+def of_verdict(verdict: Verdict, result: Result) -> Outcome:
+    """What one verdict of a result means."""
+    if verdict.status is Status.BROKEN:
+        return Outcome.BROKEN
+    if verdict.status in (Status.CRASHED, Status.TIMEOUT):
+        return Outcome.RAISES
+    run = recomputed(result)
+    if verdict.status is Status.UNSUPPORTED:
+        refused = verdict.check == "error" and run is not None and run.error is not None
+        return Outcome.RAISES if refused else Outcome.UNSEEN
+    if verdict.status in (Status.PASS, Status.REPORT):
+        return Outcome.RIGHT
+    if verdict.check in _COST:
+        inert = any(isinstance(fact, Inert) for fact in verdict.facts)
+        return Outcome.INERT if inert else Outcome.COSTS
+    if verdict.status is Status.WARN:
+        return Outcome.WARNS
+    return Outcome.WRONG if run is None or run.error is None else Outcome.RAISES
+
+
+def unoffered(verdict: Verdict) -> Unoffered | None:
+    """Why the variant is not put to the case, where that is what the verdict says."""
+    return next((fact for fact in verdict.facts if isinstance(fact, Unoffered)), None)
+
+
+def recomputed(result: Result) -> Run | None:
+    """What was seen of the recomputed run, if anything."""
+    return None if result.observation is None else result.observation.recomputed

@@ -1,0 +1,163 @@
+"""What the first screen says: each framework in a sentence and a bar, the worst findings in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from conformance.report.findings import Finding, Tally, findings, ranked, tallies
+from conformance.report.outcomes import Outcome, of_result
+from conformance.report.questions import Answer, answers
+from conformance.results import Results
+from conformance.words import counted
+
+#: Findings on the first screen, and the most of one framework.
+_SHOWN, _OF_EACH = 10, 3
+#: The outcomes of a bar, in its order.
+BAR: tuple[Outcome, ...] = (
+    Outcome.RIGHT,
+    Outcome.WARNS,
+    Outcome.COSTS,
+    Outcome.INERT,
+    Outcome.RAISES,
+    Outcome.WRONG,
+    Outcome.BROKEN,
+)
+_NO_TALLY = Tally(Counter(), 0)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of a bar; `share` in percent of the cases that ran."""
+
+    outcome: Outcome
+    number: int
+    share: float
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A variant: its tally, its answers to the questions, and the gravest of its findings."""
+
+    id: str
+    tally: Tally
+    answers: tuple[Answer, ...]
+    worst: Finding | None
+
+    @property
+    def name(self) -> str:
+        """Its name without the adapter's."""
+        return self.id.partition("/")[2] or self.id
+
+    @property
+    def bar(self) -> tuple[Segment, ...]:
+        """Its bar."""
+        return bar(self.tally)
+
+
+@dataclass(frozen=True)
+class Framework:
+    """An adapter's run; the first of its modes is the one that users meet first."""
+
+    name: str
+    version: str
+    modes: tuple[Mode, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def tally(self) -> Tally:
+        """All modes together."""
+        return sum((mode.tally for mode in self.modes), _NO_TALLY)
+
+    @property
+    def bar(self) -> tuple[Segment, ...]:
+        """The bar of all modes together."""
+        return bar(self.tally)
+
+    @property
+    def sentence(self) -> str:
+        """What is wrong, in its first mode and in its worst."""
+        if not self.modes or not any(mode.tally.ran for mode in self.modes):
+            return "Nothing ran."
+        first = self.modes[0]
+        said = f"{first.name}: {described(first.tally)}."
+        worst = max(self.modes, key=lambda mode: mode.tally.outcomes[Outcome.WRONG])
+        if worst is not first and worst.tally.outcomes[Outcome.WRONG]:
+            said += f" Most silent errors: {worst.name}, {described(worst.tally)}."
+        return said
+
+
+def described(tally: Tally) -> str:
+    """A tally in words: `right in 210 of 236 cases, silently wrong in 9, raises in 12`."""
+    found = tally.outcomes
+    parts = [f"right in {found[Outcome.RIGHT]} of {counted(tally.ran, 'case')}"]
+    words = {
+        Outcome.WRONG: "silently wrong in",
+        Outcome.RAISES: "refuses or raises in",
+        Outcome.INERT: "recomputes nothing in",
+    }
+    parts += [f"{said} {found[outcome]}" for outcome, said in words.items() if found[outcome]]
+    return ", ".join(parts)
+
+
+def bar(tally: Tally) -> tuple[Segment, ...]:
+    """The segments of a tally's bar; outcomes that no case has are left out."""
+    total = sum(tally.outcomes[outcome] for outcome in BAR)
+    return tuple(
+        Segment(outcome, number, 100 * number / total)
+        for outcome in BAR
+        if (number := tally.outcomes[outcome])
+    )
+
+
+def frameworks(results: Sequence[Results]) -> tuple[Framework, ...]:
+    """Each adapter's run as the first screen shows it."""
+    return tuple(_framework(run) for run in results)
+
+
+def _framework(run: Results) -> Framework:
+    found = findings([run])
+    said = answers([run])
+    modes = []
+    for variant, tally in tallies(run).items():
+        worst = next((f for f in found if variant in f.variants), None)
+        modes.append(Mode(variant, tally, said[variant], worst))
+    packages = [
+        v for k, v in run.header.versions.items() if k not in ("python", "numpy", "platform")
+    ]
+    version = packages[0] if packages else ""
+    return Framework(run.header.adapter, version, tuple(modes), found)
+
+
+def worst(found: Sequence[Framework]) -> tuple[Finding, ...]:
+    """The findings of the first screen, the gravest first; of one framework three at most.
+
+    A finding that shows only where another one of them does is left out: it is most often what that
+    one leads to, such as the gradient of other random numbers.
+    """
+    chosen: list[Finding] = []
+    of: Counter[str] = Counter()
+    for finding in all_findings(found):
+        pairs = set(finding.pairs)
+        shown = any(
+            pairs <= set(other.pairs) for other in chosen if other.adapter == finding.adapter
+        )
+        if not shown and of[finding.adapter] < _OF_EACH:
+            of[finding.adapter] += 1
+            chosen.append(finding)
+    return tuple(chosen[:_SHOWN])
+
+
+def all_findings(found: Iterable[Framework]) -> tuple[Finding, ...]:
+    """The findings of all frameworks, the gravest first."""
+    return ranked(finding for framework in found for finding in framework.findings)
+
+
+def outcomes_of_cases(results: Sequence[Results]) -> dict[str, Counter[Outcome]]:
+    """By case id, how many variants come out how."""
+    found: dict[str, Counter[Outcome]] = {}
+    for run in results:
+        for result in run.results:
+            found.setdefault(result.case, Counter())[of_result(result)] += 1
+    return found

@@ -1,0 +1,369 @@
+"""What users ask of recompute, and how each variant answers: by verdicts and measurements alone.
+
+A question names the cases and the checks that answer it. The answer of a variant is the gravest of those
+cases, which it names: a question is not answered by where it goes well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from conformance.model.observation import Phase, Run
+from conformance.model.verdict import Status, Verdict
+from conformance.report.outcomes import SIGN, Outcome, gravest, of_result, of_verdict
+from conformance.results import Result, Results
+
+_GRADIENTS = frozenset({"gradient", "value"})
+#: A count of executions or a share of bytes; `None` where it was not observed.
+Measure = Callable[[Result], float | None]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question. `asks` says it in full, `cases` (ids, or ids without axes) and `checks` answer it.
+
+    `words` replace those of outcomes. With a `measure`, the answer is the worst number among the cases,
+    which is the greatest, or the least where `least`; `shown` formats it.
+    """
+
+    title: str
+    asks: str
+    cases: tuple[str, ...]
+    checks: frozenset[str] = _GRADIENTS
+    words: Mapping[Outcome, str] = field(default_factory=dict)
+    measure: Measure | None = None
+    least: bool = False
+    shown: str = "{}"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How a variant answers: the outcome, a word or a number, and the case that is the worst.
+
+    `message` is what the check said there, `others` are cases that the variant does not offer.
+    """
+
+    outcome: Outcome
+    word: str
+    case: str = ""
+    message: str = ""
+    others: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The word with its sign."""
+        return f"{SIGN[self.outcome]} {self.word}"
+
+
+WORDS: Mapping[Outcome, str] = {
+    Outcome.BROKEN: "suite failed",
+    Outcome.WRONG: "silently wrong",
+    Outcome.RAISES: "raises",
+    Outcome.INERT: "not recomputed",
+    Outcome.COSTS: "costs more",
+    Outcome.WARNS: "differs",
+    Outcome.RIGHT: "yes",
+    Outcome.UNSEEN: "not observed",
+    Outcome.NOT_OFFERED: "not offered",
+    Outcome.NOT_RUN: "not run",
+}
+
+
+def _executions(run: Run, phase: Phase) -> int:
+    """Executions of the operations in regions; of regions, where operations are not told apart."""
+    seen = [e for e in run.executions or () if e.region and e.phase == phase]
+    return sum(e.count for e in [e for e in seen if e.statement] or seen)
+
+
+def again(result: Result) -> float | None:
+    """How often an operation of a region runs again, on average over those that ran in forward."""
+    run = None if result.observation is None else result.observation.recomputed
+    if run is None or run.executions is None or run.error is not None:
+        return None
+    forward = _executions(run, "forward")
+    return _executions(run, "rerun") / forward if forward else None
+
+
+def freed(result: Result) -> float | None:
+    """The bytes that recompute frees between forward and backward, in percent of what the law says."""
+    if result.observation is None or result.expected is None or result.expected.memory is None:
+        return None
+    plain, seen = result.observation.plain.retained, result.observation.recomputed.retained
+    drop = result.expected.memory.drop
+    if plain is None or seen is None or not drop:
+        return None
+    return min(100.0, max(0.0, 100 * (plain - seen) / drop))
+
+
+def peak(result: Result) -> float | None:
+    """The peak of memory, as a share of that of the plain run."""
+    if result.observation is None:
+        return None
+    plain, seen = result.observation.plain.peak, result.observation.recomputed.peak
+    return seen / plain if plain and seen is not None else None
+
+
+def updates(result: Result) -> float | None:
+    """How far running statistics move, in multiples of the plain run."""
+    if result.observation is None or result.observation.recomputed.error is not None:
+        return None
+    plain, seen = result.observation.plain.state, result.observation.recomputed.state
+    if "running_mean" not in plain or "running_mean" not in seen:
+        return None
+    moved = float(np.abs(plain["running_mean"]).max())
+    return float(np.abs(seen["running_mean"]).max()) / moved if moved else None
+
+
+QUESTIONS: tuple[Question, ...] = (
+    Question(
+        "Dropout keeps its mask",
+        "Does the rerun drop what the forward dropped?",
+        (
+            "randomness/dropout-alone",
+            "randomness/dropout-preserved",
+            "randomness/two-dropouts",
+            "randomness/dropout-around",
+            "nested/dropout",
+        ),
+        _GRADIENTS | {"randomness"},
+    ),
+    Question(
+        "Other generators",
+        "Does the rerun draw the same from a generator or key of one's own, from NumPy, from Python?",
+        (
+            "randomness/explicit-generator",
+            "randomness/numpy-generator",
+            "randomness/numpy-global",
+            "randomness/python-random",
+        ),
+        _GRADIENTS | {"randomness"},
+    ),
+    Question(
+        "Frozen first input",
+        "Do the parameters of a region get gradients where its input asks for none, or it has none?",
+        (
+            "captures/frozen-input",
+            "captures/frozen-input-nested",
+            "structure/no-arguments",
+            "basics/embedding-lookup",
+        ),
+    ),
+    Question(
+        "Captured tensors",
+        "Does what a region reads by closure get its gradient?",
+        (
+            "captures/captured-parameter",
+            "captures/captured-intermediate",
+            "captures/captured-intermediate-nested",
+        ),
+    ),
+    Question(
+        "Tuples and dicts taken",
+        "Do gradients reach tensors in tuples and dicts that a region takes, nested ones among them?",
+        ("structure/tuple-argument", "structure/nested-arguments", "structure/dict-in-dict-out"),
+        _GRADIENTS | {"structure"},
+    ),
+    Question(
+        "Tuples and dicts given",
+        "Do they come back as they are, with gradients, nested ones among them?",
+        (
+            "structure/dict-output",
+            "structure/returned-dict",
+            "structure/nested-tuple-output",
+            "structure/nested-tuple-dict-output",
+        ),
+        _GRADIENTS | {"structure"},
+    ),
+    Question(
+        "Keyword arguments",
+        "May tensors be handed over by name?",
+        (
+            "structure/keyword-argument",
+            "structure/arguments-by-name-alone",
+            "structure/variadic-keywords",
+        ),
+    ),
+    Question(
+        "Gradients of gradients",
+        "Are they right through a region?",
+        (
+            "procedures/second-order",
+            "procedures/second-order-of-parameter",
+            "procedures/third-order",
+            "nested/second-order",
+        ),
+    ),
+    Question(
+        "Backward twice",
+        "Can gradients be taken twice over one retained graph?",
+        (
+            "procedures/second-backward",
+            "procedures/second-backward-nested",
+            "procedures/per-output",
+        ),
+    ),
+    Question(
+        "Backward in another thread",
+        "Are gradients right where another thread starts the backward pass?",
+        (
+            "procedures/another-thread",
+            "procedures/another-thread-nested",
+            "procedures/another-thread-dropout",
+        ),
+    ),
+    Question(
+        "An error inside",
+        "Does an error in a region, or in its rerun, reach the caller, and does a good run work then?",
+        ("errors/raised-in-region", "errors/raised-in-nested-region", "errors/raised-in-rerun"),
+        frozenset({"error"}),
+        {Outcome.WRONG: "breaks"},
+    ),
+    Question(
+        "A changed rerun is noticed",
+        "Is it an error that a rerun makes other tensors than the forward, where that is promised?",
+        ("changes/noticed", "changes/more-operations"),
+        frozenset({"error"}),
+    ),
+    Question(
+        "In-place changes",
+        "Are gradients right where a tensor of the region, or one that it reads, is written over?",
+        ("in-place/inside", "in-place/argument", "in-place/captured", "in-place/after"),
+    ),
+    Question(
+        "Autocast",
+        "Is the rerun cast as the forward was?",
+        ("autocast/block", "autocast/nested", "autocast/dropout"),
+        _GRADIENTS | {"structure"},
+    ),
+    Question(
+        "BatchNorm's statistics",
+        "How far do running statistics move in a step, in multiples of the step without recompute?",
+        ("state/batch-norm", "state/batch-norm-nested"),
+        frozenset({"state"}),
+        measure=updates,
+        shown="{:.1f}×",
+    ),
+    Question(
+        "Nested regions",
+        "Are gradients right, and counts as they should be, for regions inside regions?",
+        (
+            "regions/nested",
+            "nested/two-children",
+            "nested/depth-3-operation-first",
+            "nested/depth-3-region-first",
+        ),
+        _GRADIENTS | {"executions"},
+    ),
+    Question(
+        "Adjacent regions merged",
+        "Are two regions run again as one, and the tensor between them not kept?",
+        ("regions/adjacent-merged",),
+        _GRADIENTS | {"executions"},
+        {Outcome.COSTS: "kept apart"},
+    ),
+    Question(
+        "Runs again",
+        "How often does an operation of a region run again, on average, in a block of two layers?",
+        ("basics/mlp-block",),
+        frozenset({"executions"}),
+        measure=again,
+        shown="{:.1f}×",
+    ),
+    Question(
+        "Runs again, nested",
+        "How often does an operation run again, on average, in regions nested three deep?",
+        ("nested/depth-3-operation-first", "nested/depth-3-region-first"),
+        frozenset({"executions"}),
+        measure=again,
+        shown="{:.1f}×",
+    ),
+    Question(
+        "Memory freed",
+        "How much of the bytes that could be freed between forward and backward is freed?",
+        ("memory/chain-each", "memory/chain-segments", "memory/chain-whole"),
+        frozenset({"retained memory"}),
+        measure=freed,
+        least=True,
+        shown="{:.0f} %",
+    ),
+    Question(
+        "Peak memory",
+        "What is the peak of a step, as a share of the step without recompute?",
+        ("memory/chain-segments",),
+        frozenset({"peak memory"}),
+        measure=peak,
+        shown="{:.2f}",
+    ),
+    Question(
+        "Nothing left behind",
+        "Is as little left after a step as without recompute?",
+        ("release/block", "release/nested", "release/dropout", "release/kept-outputs"),
+        frozenset({"release"}),
+        {Outcome.COSTS: "leaves behind"},
+    ),
+)
+
+
+def answers(results: Sequence[Results]) -> dict[str, tuple[Answer, ...]]:
+    """The answers of every variant that ran (full id), in the order of `QUESTIONS`."""
+    found: dict[str, dict[str, Result]] = {}
+    for run in results:
+        for variant in run.header.variants:
+            found.setdefault(variant, {})
+        for result in run.results:
+            found.setdefault(result.variant, {})[result.case] = result
+    return {
+        variant: tuple(answer(question, of_variant.values()) for question in QUESTIONS)
+        for variant, of_variant in found.items()
+    }
+
+
+def answer(question: Question, results: Iterable[Result]) -> Answer:
+    """The answer of a variant, from its results."""
+    asked = [r for r in results if _is_asked(r.case, question.cases)]
+    outcomes = {r.case: of_result(r, question.checks) for r in asked}
+    outcome = gravest(outcomes.values())
+    others = tuple(case for case, o in outcomes.items() if o is Outcome.NOT_OFFERED)
+    if not asked:
+        return Answer(Outcome.NOT_RUN, WORDS[Outcome.NOT_RUN])
+    worst = [r for r in asked if outcomes[r.case] is outcome]
+    number, measured = _measured(question, worst)
+    chosen = measured or worst[0]
+    word = question.words.get(outcome, WORDS[outcome])
+    if outcome is Outcome.RAISES and _refuses(chosen):
+        word = "refuses"
+    if number is not None:
+        word = question.shown.format(number)
+    return Answer(outcome, word, chosen.case, _message(chosen, outcome, question), others)
+
+
+def _measured(question: Question, results: Sequence[Result]) -> tuple[float | None, Result | None]:
+    """The worst number among the results, and the result that it is of."""
+    if question.measure is None:
+        return None, None
+    pairs = [(n, r) for r in results if (n := question.measure(r)) is not None]
+    if not pairs:
+        return None, None
+    choose = min if question.least else max
+    return choose(pairs, key=lambda pair: pair[0])
+
+
+def _message(result: Result, outcome: Outcome, question: Question) -> str:
+    """What the check said that makes the answer what it is."""
+    asked = [v for v in result.verdicts if v.check in question.checks]
+    asked += [v for v in result.verdicts if v.check == "error" and v not in asked]
+    said: list[Verdict] = [v for v in asked if of_verdict(v, result) is outcome]
+    first = next(iter(said or asked or result.verdicts), None)
+    return "" if first is None else first.message
+
+
+def _refuses(result: Result) -> bool:
+    """Whether the framework says that it does not do this, as its documentation does."""
+    return any(v.check == "error" and v.status is Status.UNSUPPORTED for v in result.verdicts)
+
+
+def _is_asked(case: str, cases: Sequence[str]) -> bool:
+    return case in cases or case.partition("[")[0] in cases

@@ -1,0 +1,223 @@
+"""What differs between two variants, case by case: outcomes first, then counts and bytes."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from conformance.errors import ResultsError
+from conformance.model.case import Case
+from conformance.report.outcomes import Outcome, of_result, of_verdict, unoffered
+from conformance.report.questions import QUESTIONS, Answer, answers
+from conformance.results import Result, Results
+
+_ORDER = tuple(Outcome)
+
+
+@dataclass(frozen=True)
+class Side:
+    """How one of the two does on a case: the outcome, and what was observed that makes it so."""
+
+    outcome: Outcome
+    message: str
+
+    @property
+    def text(self) -> str:
+        """The outcome in words, and why."""
+        if self.outcome in (Outcome.RIGHT, Outcome.UNSEEN) or not self.message:
+            return self.outcome.value
+        return f"{self.outcome.value}: {self.message}"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Cases that come out in one way on the left and in one other way on the right."""
+
+    title: str
+    left: Side
+    right: Side
+    cases: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Number:
+    """A question that both answer, and not alike."""
+
+    title: str
+    asks: str
+    left: Answer
+    right: Answer
+
+
+@dataclass(frozen=True)
+class Versus:
+    """Two variants (full ids) against each other; `same` cases come out alike."""
+
+    left: str
+    right: str
+    differences: tuple[Difference, ...]
+    numbers: tuple[Number, ...]
+    same: int
+    only: Mapping[str, int]
+
+
+def versus(left: str, right: str, results: Sequence[Results], cases: Sequence[Case]) -> Versus:
+    """What differs between two variants. Cases that one of them does not run are counted in `only`.
+
+    Raises `ResultsError` where there are no results of one of them.
+    """
+    ours, theirs = (_of(variant, results) for variant in (left, right))
+    titles = {case.id: case.title for case in cases}
+    groups: dict[tuple[Side, Side], list[str]] = {}
+    same, only = 0, {left: 0, right: 0}
+    for case, result in ours.items():
+        other = theirs.get(case)
+        sides = side_of(result), side_of(other)
+        ran = [side.outcome is not Outcome.NOT_RUN for side in sides]
+        if other is None or not all(ran):
+            if any(ran):
+                only[left if ran[0] else right] += 1
+        elif sides[0].outcome is sides[1].outcome:
+            same += 1
+        else:
+            groups.setdefault(sides, []).append(case)
+    found = [
+        Difference(titles.get(listed[0], listed[0]), a, b, tuple(listed))
+        for (a, b), listed in groups.items()
+    ]
+    found.sort(key=lambda d: (_gravity(d), -len(d.cases)))
+    return Versus(left, right, tuple(found), _numbers(left, right, results), same, only)
+
+
+def _of(variant: str, results: Sequence[Results]) -> dict[str, Result]:
+    found = {r.case: r for run in results for r in run.results if r.variant == variant}
+    if found:
+        return found
+    known = [v for run in results for v in run.header.variants]
+    near = difflib.get_close_matches(variant, known, 1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+    raise ResultsError(f"no results of {variant!r} here", hint=hint)
+
+
+def side_of(result: Result | None) -> Side:
+    """How a variant does on a case, and what was observed; `None` did not run."""
+    if result is None:
+        return Side(Outcome.NOT_RUN, "")
+    outcome = of_result(result)
+    apart = outcome in (Outcome.NOT_OFFERED, Outcome.NOT_RUN)
+    verdicts = result.verdicts
+    telling = [v for v in verdicts if apart or of_verdict(v, result) is outcome]
+    if outcome is Outcome.RIGHT or not telling:
+        return Side(outcome, "")
+    reason = unoffered(
+        telling[0]
+    )  # without the variant's name, so that two say it in the same words
+    return Side(outcome, reason.words if reason else telling[0].message)
+
+
+def _gravity(difference: Difference) -> int:
+    return min(_ORDER.index(side.outcome) for side in (difference.left, difference.right))
+
+
+def _numbers(left: str, right: str, results: Sequence[Results]) -> tuple[Number, ...]:
+    found = answers(results)
+    pairs = zip(QUESTIONS, found[left], found[right], strict=True)
+    return tuple(
+        Number(question.title, question.asks, a, b)
+        for question, a, b in pairs
+        if question.measure and a.word != b.word
+    )
+
+
+# -- as text ---------------------------------------------------------------------------------------
+
+
+def lines(found: Versus, *, longest: int = 200) -> Iterator[str]:
+    """What differs, a paragraph for each difference, for a terminal."""
+    for difference in found.differences:
+        more = len(difference.cases) - 1
+        also = f" and {more} more" if more else ""
+        yield f"{difference.title} ({difference.cases[0]}{also})"
+        for variant, side in ((found.left, difference.left), (found.right, difference.right)):
+            yield f"  {variant}: {_short(side.text, longest)}"
+        yield ""
+    for number in found.numbers:
+        yield f"{number.title}: {found.left} {number.left.word}, {found.right} {number.right.word}"
+    yield summary(found)
+
+
+def summary(found: Versus) -> str:
+    """How many cases differ, in a sentence."""
+    differ = sum(len(difference.cases) for difference in found.differences)
+    said = f"{differ} cases come out differently, {found.same} alike"
+    alone = [f"{n} run on {variant} alone" for variant, n in found.only.items() if n]
+    return f"{', '.join([said, *alone])}."
+
+
+def markdown(found: Versus, programs: Mapping[str, tuple[str, str]]) -> Iterator[str]:
+    """What differs, as Markdown: for a porting guide. `programs` has both texts by case id."""
+    from conformance.report.markdown import escape
+
+    yield f"# From `{found.left}` to `{found.right}`"
+    yield ""
+    yield escape(summary(found))
+    yield ""
+    if found.numbers:
+        yield f"| | `{found.left}` | `{found.right}` |"
+        yield "|---|---|---|"
+        for number in found.numbers:
+            yield f"| {escape(number.asks)} | {number.left.text} | {number.right.text} |"
+        yield ""
+    for difference in found.differences:
+        yield f"## {escape(difference.title)}"
+        yield ""
+        yield f"- `{found.left}`: {escape(_short(difference.left.text, 600))}"
+        yield f"- `{found.right}`: {escape(_short(difference.right.text, 600))}"
+        yield f"- seen in {', '.join(f'`{case}`' for case in difference.cases)}"
+        yield ""
+        pair = programs.get(difference.cases[0])
+        if pair is not None:
+            yield "```diff"
+            yield from program_diff(*pair)
+            yield "```"
+            yield ""
+
+
+def program_diff(left: str, right: str) -> Iterator[str]:
+    """The lines of two programs, from their first function on: `-` is the left's, `+` the right's."""
+    ours, theirs = (text[text.find("\ndef ") + 1 :].splitlines() for text in (left, right))
+    for line in difflib.unified_diff(ours, theirs, lineterm="", n=2):
+        if not line.startswith(("---", "+++")):
+            yield line.replace("```", "` ` `")
+
+
+def read_programs(
+    found: Versus, results: Sequence[Results], folder: Path
+) -> dict[str, tuple[str, str]]:
+    """Both programs of the first case of each difference, as far as they lie in the reports' folder."""
+    paths = {(r.case, r.variant): r.program for run in results for r in run.results if r.program}
+    texts: dict[str, tuple[str, str]] = {}
+    for difference in found.differences:
+        case = difference.cases[0]
+        pair = [paths.get((case, variant)) for variant in (found.left, found.right)]
+        files = [_inside(folder, path) for path in pair if path]
+        if len(files) == 2 and all(file is not None and file.is_file() for file in files):
+            one, two = (file.read_text("utf-8", "replace") for file in files if file is not None)
+            texts[case] = one, two
+    return texts
+
+
+def _inside(folder: Path, path: str) -> Path | None:
+    """The file, unless the path leads out of the folder: results may be anybody's."""
+    try:
+        file = (folder / path).resolve()
+    except (OSError, ValueError):
+        return None
+    return file if file.is_relative_to(folder.resolve()) else None
+
+
+def _short(text: str, longest: int) -> str:
+    joined = " ".join(text.split())
+    return joined if len(joined) <= longest else f"{joined[: longest - 1]}…"

@@ -1,0 +1,50 @@
+"""Each call of a region inside another one keeps a copy of the generator's state until backward."""
+
+import gc
+
+import mindspore as ms
+from mindspore import Tensor, nn, ops
+
+REASON = "A region inside another one keeps a copy of the generator's state"
+
+
+class Inner(nn.Cell):
+    def construct(self, x):
+        return ops.sin(x)
+
+
+class Outer(nn.Cell):
+    def __init__(self, recompute):
+        super().__init__()
+        self.inner, self.recomputed = Inner(), recompute
+
+    def construct(self, x):
+        for _ in range(3):
+            x = (
+                ms.recompute(self.inner, x, use_reentrant=False)
+                if self.recomputed
+                else self.inner(x)
+            )
+        return ops.exp(x)
+
+
+def tensors() -> list:
+    """All tensors that there are."""
+    gc.collect()
+    return [value for value in gc.get_objects() if issubclass(type(value), Tensor)]
+
+
+def differs(changed: bool) -> bool:
+    """Whether forward keeps a copy for each inner call; with the change, these are not recomputed."""
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    outer, state = Outer(not changed), ms.get_rng_state()
+
+    def forward(x):
+        return ms.recompute(outer, x, use_reentrant=False)
+
+    before = tensors()
+    known = set(map(id, before))
+    y, backward = ms.vjp(forward, ops.ones((3, 5)))
+    kept = [tensor for tensor in tensors() if id(tensor) not in known]
+    backward(ops.ones_like(y))
+    return sum((t.shape, t.dtype) == (state.shape, state.dtype) for t in kept) == 1 + 3

@@ -1,0 +1,35 @@
+"""In graph mode an unseeded dropout and its copy for backward draw two masks."""
+
+import mindspore as ms
+import numpy as np
+from mindspore import nn, ops
+
+REASON = "Without ms.set_seed a dropout of a graph draws anew each time that it runs"
+
+
+class Dropout(nn.Cell):
+    def construct(self, x):
+        d = ops.dropout(ops.exp(x), p=0.5)
+        return d * d
+
+
+class Net(nn.Cell):
+    def __init__(self, recompute):
+        super().__init__()
+        self.block, self.recomputed = Dropout(), recompute
+
+    def construct(self, x):
+        h = x + 0.25
+        y = ms.recompute(self.block, h) if self.recomputed else self.block(h)
+        return ops.sum(y), y
+
+
+def differs(changed: bool) -> bool:
+    """Whether the gradient has other zeros than the mask; with the change, nothing is recomputed."""
+    ms.set_context(mode=ms.GRAPH_MODE)
+    try:
+        step = ms.value_and_grad(Net(not changed), 0, None, has_aux=True)
+        (_, y), gradient = step(ops.zeros(64))
+        return not np.array_equal(y.asnumpy() != 0, gradient.asnumpy() != 0)
+    finally:
+        ms.set_context(mode=ms.PYNATIVE_MODE)
