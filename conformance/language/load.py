@@ -43,7 +43,7 @@ from conformance.language.spec import (
     ValueModel,
 )
 from conformance.language.spec_errors import described, explain
-from conformance.language.statements import RegionCall, divided, parse
+from conformance.language.statements import RegionCall, divided, parse, parse_head
 from conformance.language.tables import read_table, written_out
 from conformance.language.yaml_marks import Marked, load
 from conformance.model.case import (
@@ -687,9 +687,14 @@ class _Builder:
     ) -> Region:
         called = isinstance(model, RegionModel)
         key = "recompute" if called else "define"
-        name = _replaced(getattr(model, key), words)
+        text = _replaced(getattr(model, key), words)
+        name = text.partition("(")[0]
         self._region_name(name, (*path, key), known)
-        takes, kwargs = self._takes(model, path, known if called else None, words)
+        head = parse_head(text, self.at(*path, key))
+        if head is None:
+            takes, kwargs = self._takes(model, path, known if called else None, words)
+        else:
+            takes, kwargs = self._named(model, head, path, known if called else None)
         inside = known | set(leaves(takes)) | set(leaves(kwargs))
         self._open.append(name)
         body = self._nodes(model.body, (*path, "body"), inside, words)
@@ -917,15 +922,45 @@ class _Builder:
         self._make(leaves(gives), known, self.at(*path, "gives"))
         return Again(name, takes, kwargs, gives, self.at(*path), whole)
 
+    def _named(
+        self,
+        model: RegionModel | DefineModel,
+        head: RegionCall,
+        path: Path_,
+        known: set[str] | None,
+    ) -> tuple[tuple[Tree, ...], dict[str, Tree]]:
+        """What a region takes that begins as its call does; `known` where it is called here."""
+        for key in ("takes", "kwargs"):
+            if key in model.model_fields_set:
+                raise CaseError(
+                    f"what {head.region!r} takes stands in brackets already, and under {key!r} again",
+                    where=self.key(*path, key),
+                    hint="write it in one place",
+                )
+        for word in head.kwargs:
+            self._identifier(word, path)
+        return self._arguments(head, known)
+
+    def _arguments(
+        self, call: RegionCall, known: set[str] | None
+    ) -> tuple[tuple[Tree, ...], dict[str, Tree]]:
+        for argument, where in call.places.items():
+            if known is not None and argument not in known:
+                raise self._unknown(argument, known, where)
+            if RESERVED.fullmatch(argument):
+                raise CaseError(
+                    f"the name {argument!r} is taken already",
+                    where=where,
+                    hint="every program uses it itself",
+                )
+        takes = tuple(Ref(argument) for argument in call.takes)
+        return takes, {key: Ref(argument) for key, argument in call.kwargs.items()}
+
     def _called(self, call: RegionCall, name: str, known: set[str]) -> Again:
         """A further call that is written as a statement."""
-        for argument, where in call.places.items():
-            if argument not in known:
-                raise self._unknown(argument, known, where)
-        self._as_first(name, len(call.takes), set(call.kwargs), call.where)
+        takes, kwargs = self._arguments(call, known)
+        self._as_first(name, len(takes), set(kwargs), call.where)
         self._make(call.targets, known, call.where)
-        takes = tuple(Ref(argument) for argument in call.takes)
-        kwargs = {key: Ref(argument) for key, argument in call.kwargs.items()}
         gives = tuple(Ref(target) for target in call.targets)
         return Again(name, takes, kwargs, gives if len(gives) > 1 else gives[0], call.where)
 

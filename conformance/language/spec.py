@@ -15,6 +15,8 @@ from conformance.language.capabilities import CAPABILITIES
 Scalar: TypeAlias = bool | int | float | str | None
 Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 RegionName = Annotated[str, Field(pattern=r"^[a-z]([a-z0-9_-]|\$i)*$")]
+#: A region's name, or its name and what it takes, `block(x, mask=m)`.
+RegionHead = Annotated[str, Field(pattern=r"^[a-z]([a-z0-9_-]|\$i)*(\(.*\))?$")]
 AxisRef = Annotated[str, Field(pattern=r"^\$[A-Za-z_]", description="The value of an axis.")]
 #: What stands for the number in a `repeat`.
 NUMBER = "$i"
@@ -182,7 +184,10 @@ class BlockModel(Model):
 class RegionModel(BlockModel):
     """A region: a part of the program that is recomputed in backward."""
 
-    recompute: RegionName = Field(description="The region's name.")
+    recompute: RegionHead = Field(
+        description="The region's name; what it takes may stand in brackets behind it, "
+        "`block(x, mask=m)`, where that is names alone."
+    )
     returned: Returned = ""
     round: bool = Field(
         default=False,
@@ -197,7 +202,7 @@ class DefineModel(BlockModel):
     The names that it takes are its own.
     """
 
-    define: RegionName = Field(description="The region's name.")
+    define: RegionHead = Field(description="As `recompute`.")
 
 
 class LayersModel(Model):
@@ -450,13 +455,15 @@ def _mapped(value: Any) -> Any:
 Inputs = Annotated[
     dict[str, InputModel],
     BeforeValidator(
-        _mapped, json_schema_input_type=dict[str, InputModel] | str | list[str | dict[str, InputModel]]
+        _mapped,
+        json_schema_input_type=dict[str, InputModel] | str | list[str | dict[str, InputModel]],
     ),
 ]
 Arrays = Annotated[
     dict[str, ArrayModel],
     BeforeValidator(
-        _mapped, json_schema_input_type=dict[str, ArrayModel] | str | list[str | dict[str, ArrayModel]]
+        _mapped,
+        json_schema_input_type=dict[str, ArrayModel] | str | list[str | dict[str, ArrayModel]],
     ),
 ]
 
@@ -480,9 +487,7 @@ class CaseModel(Model):
         description="Expands to one case per combination; `$name` stands for the value. `follows` "
         "names another axis, whose values come with these.",
     )
-    inputs: Inputs = Field(
-        default={}, description="Tensors and values that the program is given."
-    )
+    inputs: Inputs = Field(default={}, description="Tensors and values that the program is given.")
     parameters: Arrays = Field(default={}, description="Tensors that training changes.")
     state: Arrays = Field(default={}, description="Changed in place by operations.")
     program: Body = Field(description="Statements and regions, in order.")

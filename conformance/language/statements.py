@@ -17,6 +17,7 @@ from conformance.model.case import Argument, Literal, Option, Position, Ref, Sta
 #: Characters; longer texts only keep the parser busy.
 MAX_LENGTH = 2_000
 _FORM = "a statement reads `name = op(arguments, option=literal)`"
+_HEAD = "a region begins with its name, or as its call: `block(x, mask=m)`"
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int32", "int64", "bool")
 
 
@@ -124,16 +125,45 @@ def _shift(where: Position, columns: int) -> Position:
     return replace(where, column=where.column + columns)
 
 
+def parse_head(text: str, where: Position) -> RegionCall | None:
+    """The arguments of `block(x, mask=m)`, where a region begins; none where only a name stands there.
+
+    Raises `CaseError` at the column of the part that is wrong.
+    """
+    name, bracket, rest = text.partition("(")
+    if not bracket:
+        return None
+    # A region's name may have hyphens; what stands in its place does not move what follows.
+    bare = f"f({rest}"
+    place = _Place(_shift(where, len(name) - 1), bare)
+    try:
+        call = ast.parse(bare, mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        raise CaseError(f"not a region: {text!r}", where=where, hint=_HEAD) from error
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+        raise CaseError(f"not a region: {text!r}", where=where, hint=_HEAD)
+    return _region_call(call, name, (), place)
+
+
 def _region_call(
     call: ast.Call, region: str, targets: tuple[str, ...], place: _Place
 ) -> RegionCall:
-    named = {word.arg or "**": word.value for word in call.keywords}
+    named: dict[str, ast.expr] = {}
+    for word in call.keywords:
+        if word.arg is None or word.arg in named:
+            raise CaseError(
+                f"argument {word.arg!r} is given twice" if word.arg else "found '**'",
+                where=place.of(word),
+                hint="each argument by its name",
+            )
+        named[word.arg] = word.value
     for node in (*call.args, *named.values()):
         if not isinstance(node, ast.Name):
             raise CaseError(
                 f"found {ast.unparse(node)!r}, expected a name",
                 where=place.of(node),
-                hint="a list, a mapping or what is returned as a whole: write `call: …`",
+                hint="a number is declared among the inputs (`scale: {value: 2}`); lists and "
+                "mappings of names stand under `takes` and `kwargs`",
             )
     takes = tuple(node.id for node in call.args if isinstance(node, ast.Name))
     kwargs = {key: node.id for key, node in named.items() if isinstance(node, ast.Name)}

@@ -56,9 +56,7 @@ def read_table(marked: Marked) -> Table:
     for key, model in given.items():
         place = ("tensors", key)
         if not isinstance(model, dict):
-            raise CaseError(
-                f"found {described(model)}, expected a mapping", where=marked.at(place)
-            )
+            raise CaseError(f"found {described(model)}, expected a mapping", where=marked.at(place))
         times = model.get("repeat")
         if times is not None and (type(times) is not int or not 1 <= times <= MAX_COPIES):
             raise CaseError(
@@ -93,7 +91,9 @@ def written_out(marked: Marked, path: Path, raw: Any, table: Table) -> tuple[Mar
             if name in tensors:
                 raise CaseError(f"the name {name!r} is taken already", where=marked.key(place))
             tensors[name] = tensor
-            moved[(*here, name)] = table.places[name] if tensor is table.tensors.get(name) else place
+            moved[(*here, name)] = (
+                table.places[name] if tensor is table.tensors.get(name) else place
+            )
         found[section] = tensors
     return replace(marked, moved=moved), found
 
