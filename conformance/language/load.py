@@ -301,73 +301,23 @@ class _Builder:
     def case(self, identity: str, raw: object) -> Case:
         model = self._model(raw)
         self._raises = isinstance(model.error, ErrorModel)
-        given = model.procedure
-        if isinstance(given, BackwardProcedure) and given.backward == BackwardModel():
-            raise CaseError(
-                "`backward` says neither what is `between` nor what it comes `after`",
-                where=self.at("procedure", "backward"),
-                hint="`procedure: backward` alone is a backward pass",
-            )
-        procedure = _procedure(model)
+        procedure = self._procedure(model)
         kind = procedure.kind
         inputs = tuple(self._inputs(model))
         self.generators = {i.name for i in inputs if isinstance(i, Generator)}
         parameters = tuple(self._arrays(model.parameters, "parameters", True))
         state = tuple(self._arrays(model.state, "state", False))
         names = [v.name for v in (*inputs, *parameters, *state)]
-        for name in names:
-            if names.count(name) > 1:
-                section = next(
-                    s for s in ("state", "parameters", "inputs") if name in getattr(model, s)
-                )
-                raise CaseError(
-                    f"the name {name!r} is taken already", where=self.key(section, name)
-                )
+        self._refuse_twice(model, names)
         known = set(names) - self.generators
         program = self._nodes(model.program, ("program",), known, {})
         _refuse_rebinding(program)
-        outputs = self._gives(model, "outputs", program, (), {})
-        self._check_names(outputs, known | set(self._returned), ("outputs",))
-        for name, where in self._returned.items():
-            if name not in leaves(outputs):
-                raise CaseError(
-                    f"{name!r} is not among the outputs",
-                    where=where,
-                    hint="what a region returned as a whole is there to be put out",
-                )
+        outputs = self._outputs(model, program, known)
         arrays = (*(i for i in inputs if isinstance(i, Array)), *parameters, *state)
         loss, wrt = self._gradients(model, kind, arrays, outputs)
-        for i, word in enumerate(model.needs):
-            if word not in CAPABILITIES:
-                raise CaseError(
-                    f"unknown capability {word!r}",
-                    where=self.at("needs", i),
-                    hint=nearest(word, CAPABILITIES),
-                )
-        error = None
-        if isinstance(model.error, ErrorModel):
-            if model.error.type not in _EXCEPTIONS:
-                raise CaseError(
-                    f"unknown exception {model.error.type!r}",
-                    where=self.at("error", "type"),
-                    hint=nearest(model.error.type, _EXCEPTIONS),
-                )
-            error = ExpectedError(model.error.type, model.error.then)
-            values = {v.name for v in inputs if isinstance(v, Value)}
-            for name in error.then:
-                if name not in values:
-                    raise CaseError(
-                        f"{name!r} is not an input with a value",
-                        where=self.key("error", "then", name),
-                        hint=nearest(name, values) if values else "",
-                    )
-        for name in model.expect.executions:
-            if name not in self.regions:
-                raise CaseError(
-                    f"no region is named {name!r}",
-                    where=self.key("expect", "executions", name),
-                    hint=nearest(name, self.regions) if self.regions else "",
-                )
+        self._check_needs(model)
+        error = self._error(model, inputs)
+        self._check_executions(model)
         if not self.regions:
             raise CaseError("no region is recomputed in this program", where=self.at("program"))
         keeps = isinstance(model.release, ReleaseModel)
@@ -403,6 +353,81 @@ class _Builder:
             seeded=model.seeded,
             totals=self._totals(model, parameters, kind),
         )
+
+    def _procedure(self, model: CaseModel) -> Procedure:
+        given = model.procedure
+        if isinstance(given, TrainProcedure):
+            return Procedure("train", given.train.steps, given.train.learning_rate)
+        if not isinstance(given, BackwardProcedure):
+            return Procedure(given)
+        asked = given.backward
+        if asked == BackwardModel():
+            raise CaseError(
+                "`backward` says neither what is `between` nor what it comes `after`",
+                where=self.at("procedure", "backward"),
+                hint="`procedure: backward` alone is a backward pass",
+            )
+        return Procedure("backward", between=asked.between or "", after=asked.after or "")
+
+    def _refuse_twice(self, model: CaseModel, names: Sequence[str]) -> None:
+        for name in names:
+            if names.count(name) > 1:
+                sections = ("state", "parameters", "inputs")
+                section = next(s for s in sections if name in getattr(model, s))
+                raise CaseError(
+                    f"the name {name!r} is taken already", where=self.key(section, name)
+                )
+
+    def _outputs(self, model: CaseModel, program: Sequence[Node], known: set[str]) -> Tree:
+        outputs = self._gives(model, "outputs", program, (), {})
+        self._check_names(outputs, known | set(self._returned), ("outputs",))
+        for name, where in self._returned.items():
+            if name not in leaves(outputs):
+                raise CaseError(
+                    f"{name!r} is not among the outputs",
+                    where=where,
+                    hint="what a region returned as a whole is there to be put out",
+                )
+        return outputs
+
+    def _check_needs(self, model: CaseModel) -> None:
+        for i, word in enumerate(model.needs):
+            if word not in CAPABILITIES:
+                raise CaseError(
+                    f"unknown capability {word!r}",
+                    where=self.at("needs", i),
+                    hint=nearest(word, CAPABILITIES),
+                )
+
+    def _error(
+        self, model: CaseModel, inputs: Sequence[Array | Value | Generator]
+    ) -> ExpectedError | None:
+        if not isinstance(model.error, ErrorModel):
+            return None
+        if model.error.type not in _EXCEPTIONS:
+            raise CaseError(
+                f"unknown exception {model.error.type!r}",
+                where=self.at("error", "type"),
+                hint=nearest(model.error.type, _EXCEPTIONS),
+            )
+        values = {v.name for v in inputs if isinstance(v, Value)}
+        for name in model.error.then:
+            if name not in values:
+                raise CaseError(
+                    f"{name!r} is not an input with a value",
+                    where=self.key("error", "then", name),
+                    hint=nearest(name, values) if values else "",
+                )
+        return ExpectedError(model.error.type, model.error.then)
+
+    def _check_executions(self, model: CaseModel) -> None:
+        for name in model.expect.executions:
+            if name not in self.regions:
+                raise CaseError(
+                    f"no region is named {name!r}",
+                    where=self.key("expect", "executions", name),
+                    hint=nearest(name, self.regions) if self.regions else "",
+                )
 
     def _totals(
         self, model: CaseModel, parameters: Sequence[Array], kind: str
@@ -1109,16 +1134,6 @@ class _Builder:
             return Tolerance(model.tolerance.rtol, model.tolerance.atol)
         found = [TOLERANCES[a.dtype] for a in arrays if a.dtype in TOLERANCES]
         return max(found, key=lambda t: t.rtol, default=TOLERANCES["float32"])
-
-
-def _procedure(model: CaseModel) -> Procedure:
-    given = model.procedure
-    if isinstance(given, TrainProcedure):
-        return Procedure("train", given.train.steps, given.train.learning_rate)
-    if isinstance(given, BackwardProcedure):
-        asked = given.backward
-        return Procedure("backward", between=asked.between or "", after=asked.after or "")
-    return Procedure(given)
 
 
 def _places(tree: Tree, path: Path_) -> Iterator[tuple[str, Path_]]:
