@@ -160,7 +160,7 @@ SEQUENCE = """
         takes: h
         layers:
           - repeat: 7
-            layer: ["p{i} = matmul(h, w)", "h = tanh(p{i})"]
+            layer: ["p$i = matmul(h, w)", "h = tanh(p$i)"]
       - z = multiply(h, h)
 """
 #: A program, and for variants how often its kernels run again; derived by hand.

@@ -11,7 +11,8 @@ import pytest
 
 from conformance.errors import CaseError
 from conformance.language.load import load_file, load_folder, load_text
-from conformance.model.case import Literal, Ref, Tolerance
+from conformance.model.case import Again, Literal, Ref, Statement, Tolerance
+from conformance.results.hashing import cases_hash
 
 ROOT = Path(__file__).parent.parent
 GOOD = """\
@@ -103,12 +104,10 @@ UNKNOWN_KEYS = [
 
 SHAPES = [
     Wrong("no-title", "    title: A title\n", "", "one:", ("key 'title' is missing",)),
-    Wrong("no-gives", "        gives: y\n", "", "recompute:", ("key 'gives' is missing",)),
-    Wrong("no-of", "      of: sum(z)", "      wrt: [x]", "gradients:", ("key 'of' is missing",)),
     Wrong("no-family", "family: fam\n", "", "cases:", ("key 'family' is missing",)),
     Wrong("title", "A title", "7", "7", ("found 7, expected a valid string",)),
     Wrong("why", "A reason", "no", "no\n    inputs", ("found False, expected a valid string",)),
-    Wrong("inputs-list", f"      x: {X}\n      flag: {{value: true}}", "      - x", "inputs:", ("found a list, expected a mapping",)),
+    Wrong("inputs-list", f"      x: {X}\n      flag: {{value: true}}", "      - 7", "7", ("found 7, expected a name of `tensors` or a tensor by its name",)),
     Wrong("tensor", X, "7", "7", ("found 7, expected",)),
     Wrong("shape", "[2, 3]", "[2, many]", "many", ("found 'many', expected",)),
     Wrong("negative", "[2, 3]", "[2, -3]", "-3", ("found -3, expected greater than or equal to 0",)),
@@ -179,7 +178,7 @@ NAMES = [
     Wrong("twice", "      w: {", "      x: {", "x: {shape: [3, 3]", ("the name 'x' is taken already",)),
     Wrong("region-taken", "recompute: block", "recompute: x", "x\n        takes", ("the name 'x' is taken already",)),
     Wrong("region-keyword", "recompute: block", "recompute: if", "if", ("found 'if', expected a name",)),
-    Wrong("region-unnumbered", "recompute: block", "recompute: b{i}", "b{i}", ("found 'b{i}', expected a name",)),
+    Wrong("region-unnumbered", "recompute: block", "recompute: b$i", "b$i", ("unknown axis '$i'", "the number in a `repeat`, and stands in none here")),
     Wrong("region-named-twice", Z, Z + "      - {recompute: block, takes: y, gives: q, body: [q = sin(y)]}\n", "block, takes", ("the name 'block' is taken already", "number the name")),
     Wrong("region-made", "- z = exp(y)", "- block = exp(y)", "block = exp", ("the name 'block' is taken already",)),
     Wrong("made-in-region", "- h = matmul(x, w)", "- block = matmul(x, w)", "block = ", ("the name 'block' is taken",)),
@@ -196,7 +195,6 @@ NAMES = [
     Wrong("loss-not-an-output", "sum(z)", "sum(y)", "sum(y)", ("'y' is not among the outputs",)),
     Wrong("loss-form", "sum(z)", "max(z)", "max(z)", ("found 'max(z)', expected sum(name), mean(name) or a name",)),
     Wrong("wrt", OF, f"{OF}      wrt: [w, v]\n", "v]", ("'v' asks for no gradient",)),
-    Wrong("no-gradients", "    gradients:\n      of: sum(z)\n", "", "one:", ("procedure 'backward' needs `gradients`",)),
     Wrong("inference", OF, f"{OF}    procedure: inference\n", "gradients:", ("inference has no gradients",)),
     Wrong("printed-name", OF, f"{OF}      expect: {{v: 1}}\n", "v: 1", ("no gradient of 'v' is asked for",)),
     Wrong("printed-shape", OF, f"{OF}      expect: {{x: [1, 2, 3]}}\n", "x: [1", ("printed gradient of 'x' is of shape (3,), expected (2, 3)",)),
@@ -236,7 +234,7 @@ FILES = [
     Wrong("a-date", "A title", "2020-99-99", "2020-99-99", ("not YAML: found '2020-99-99'",)),
 ]  # fmt: skip
 
-SEQUENCE = "      - sequence: part\n        segments: 2\n        takes: z\n        layers:\n          - [z = sin(z)]\n          - {repeat: 3, layer: ['p{i} = cos(z)', 'z = sin(p{i})']}\n"
+SEQUENCE = "      - sequence: part\n        segments: 2\n        takes: z\n        layers:\n          - [z = sin(z)]\n          - {repeat: 3, layer: ['p$i = cos(z)', 'z = sin(p$i)']}\n"
 DEFINE = "      - define: later\n        takes: v\n        gives: v\n        body: [v = cos(v)]\n      - {call: later, takes: z, gives: z}\n"
 AFTER = "      - z = exp(y)\n"
 #: A region that is defined, and called with a name for what it returned as a whole.
@@ -281,7 +279,56 @@ NEWER = [
     Wrong("follows-count", OF, f"{OF}    axes: {{n: [1, 2], m: {{follows: n, values: [1]}}}}\n", "m: {", ("axis 'n' has 2 values",)),
 ]  # fmt: skip
 
-ALL = [*UNKNOWN_KEYS, *SHAPES, *NAMES, *NEWER, *FILES]
+#: What is left out, named in a table or written as a call.
+TABLE = (
+    "cases:\n",
+    "tensors:\n  x: {shape: [2, 3], normal: 1.0}\n  v$i: {repeat: 2, shape: [3], normal: 1.0}\ncases:\n",
+)
+SECTION = f"    inputs:\n      x: {X}\n      flag: {{value: true}}\n"
+START = f"cases:\n  one:\n    title: A title\n    source: A source\n    why: A reason\n{SECTION}"
+
+
+def _tabled(inputs: str, tensors: str = TABLE[1]) -> str:
+    """The start of the good file, with a table and other inputs."""
+    return START.replace("cases:\n", tensors).replace(SECTION, inputs)
+
+
+SHORT = [
+    Wrong("last-of-two", "y = sin(h)\n      - z = exp(y)\n    outputs: z\n", "y = sin(h)\n      - z, u = split(y, sections=2)\n", "z, u = split", ("more than one value, or none: `outputs` must say which",)),
+    Wrong("last-in-body", "        gives: y\n        body:\n          - h = matmul(x, w)\n          - y = sin(h)", "        body:\n          - h = matmul(x, w)\n          - y, u = split(h, sections=2)", "y, u = split", ("`gives` must say which", "left out, `gives` is the last value")),
+    Wrong("last-is-defined", f"{AFTER}    outputs: z\n", AFTER + DEFINE[: DEFINE.index("      - {call")], "define: later", ("more than one value, or none",)),
+    Wrong("no-first-output", f"{AFTER}    outputs: z\n    gradients:\n{OF}", f"{PAIR}{AFTER}    outputs: [pair, z]\n", "outputs:", ("the first output is no tensor", "`procedure: inference`")),
+    Wrong("second-statement", "- h = matmul(x, w)", "- h = matmul(x, w); k = sine(h)", "sine", ("unknown operation 'sine'",)),
+    Wrong("second-argument", "- h = matmul(x, w)", "- h = matmul(x, w); k = sin(hh)", "hh)", ("unknown name 'hh'",)),
+    Wrong("empty-statement", "- h = matmul(x, w)", "- h = matmul(x, w);", "\n          - y = ", ("found '', expected one assignment",)),
+    Wrong("body-of-one-text", "body:\n          - h = matmul(x, w)\n          - y = sin(h)", "body: h = matmul(x, w); y = sine(h)", "sine", ("unknown operation 'sine'",)),
+    Wrong("head-unknown", "recompute: block\n        takes: x", "recompute: block(xx)", "xx", ("unknown name 'xx'", "did you mean 'x'?")),
+    Wrong("head-number", "recompute: block\n        takes: x", "recompute: block(x, 2)", "2)", ("found '2', expected a name", "`scale: {value: 2}`")),
+    Wrong("head-twice", "recompute: block", "recompute: block(x)", "takes:", ("stands in brackets already, and under 'takes' again",)),
+    Wrong("head-open", "recompute: block\n        takes: x", "recompute: block(x", "block(x", ("found 'block(x'", "pattern")),
+    Wrong("head-no-call", "recompute: block\n        takes: x", "recompute: block(x)(y)", "block(x)", ("not a region", "`block(x, mask=m)`")),
+    Wrong("head-syntax", "recompute: block\n        takes: x", "recompute: block(x y)", "block(x", ("not a region", "`block(x, mask=m)`")),
+    Wrong("head-word-twice", "recompute: block\n        takes: x", "recompute: block(x, m=x, m=w)", "m=w", ("argument 'm' is given twice",)),
+    Wrong("call-arguments", AFTER, f"{AFTER}      - u = block(z, z)\n", "u = block", ("region 'block' takes 1 positional argument(s)",)),
+    Wrong("call-argument", AFTER, f"{AFTER}      - u = block(zz)\n", "zz", ("unknown name 'zz'", "did you mean 'z'?")),
+    Wrong("call-mistyped", AFTER, f"{AFTER}      - u = blok(z)\n", "blok", ("unknown operation 'blok'", "did you mean 'block'?")),
+    Wrong("call-inside-layer", AFTER, AFTER + SEQUENCE.replace("[z = sin(z)]", "z = block(z)"), "block(z)", ("unknown operation 'block'",)),
+    Wrong("call-before", "      - recompute: block", "      - u = block(x)\n      - recompute: block", "block(x)", ("unknown operation 'block'",)),
+    Wrong("number-outside", "- z = exp(y)", "- z$i = exp(y)", "z$i", ("unknown axis '$i'", "the number in a `repeat`")),
+    Wrong("number-as-axis", OF, f"{OF}    axes: {{i: [1, 2]}}\n", "i: [1", ("the name 'i' is taken already", "the number in a `repeat`")),
+    Wrong("table-unknown", START, _tabled("    inputs: [x, u, flag: {value: true}]\n"), "u, flag", ("no tensor 'u' in the file's `tensors`", "known words: v1, v2, x")),
+    Wrong("table-none", SECTION, "    inputs: x\n", "x\n    parameters", ("no tensor 'x' in the file's `tensors`", "write it down: `inputs: {x: {shape: …}}`")),
+    Wrong("table-unused", START, _tabled("    inputs: [x, flag: {value: true}]\n"), "v$i:", ("no case names the tensor 'v1'",)),
+    Wrong("table-list", START, _tabled(SECTION, "tensors: [x]\ncases:\n"), "tensors:", ("found a list, expected a mapping of tensors by name",)),
+    Wrong("table-tensor", START, _tabled("    inputs: [x, flag: {value: true}]\n", "tensors: {x: 7}\ncases:\n"), "7", ("found 7, expected a mapping",)),
+    Wrong("table-repeat", START, _tabled(SECTION, "tensors:\n  v$i: {repeat: many, shape: [3], full: 1.0}\ncases:\n"), "many", ("found 'many', expected a number from 1",)),
+    Wrong("table-key", START, _tabled("    inputs: [x, flag: {value: true}]\n", "tensors:\n  x: {shap: [2, 3], normal: 1.0}\ncases:\n"), "shap:", ("unknown key 'shap'", "'shape'")),
+    Wrong("table-axis", START, _tabled("    inputs: [x, flag: {value: true}]\n", "tensors:\n  x: {shape: [$n, 3], normal: 1.0}\ncases:\n"), "$n", ("unknown axis '$n'",)),
+    Wrong("listed-twice", START, _tabled("    inputs: [x, x: {value: true}]\n"), "x: {value", ("the name 'x' is taken already",)),
+    Wrong("listed-key", SECTION, f"    inputs: [x: {X}, flag: {{valu: true}}]\n", "valu:", ("unknown key 'valu'",)),
+]  # fmt: skip
+
+ALL = [*UNKNOWN_KEYS, *SHAPES, *NAMES, *NEWER, *SHORT, *FILES]
 
 
 def test_the_good_file_is_good() -> None:
@@ -337,7 +384,7 @@ def test_axes_expand_in_order() -> None:
 
 def test_repeat_numbers_names() -> None:
     region = GOOD[GOOD.index("      - recompute") : GOOD.index("      - z")]
-    inner = region.replace("block", "block{i}").replace("\n      ", "\n          ")
+    inner = region.replace("block", "block$i").replace("\n      ", "\n          ")
     text = GOOD.replace(region, f"      - repeat: [2, 5]\n        body:\n    {inner.rstrip()}\n")
     (case,) = load_text(text, "f.yaml")
     assert [r.name for r in case.regions()] == ["block2", "block5"]
@@ -383,6 +430,89 @@ def test_words_follow_an_axis_and_are_not_in_the_id() -> None:
     ]
 
 
+#: The good file at its shortest, and the words that it leaves out.
+SHORTEST = """\
+family: fam
+tensors:
+  x: {shape: [2, 3], normal: 1.0}
+cases:
+  one:
+    title: A title
+    source: A source
+    why: A reason
+    inputs: [x, flag: {value: true}]
+    parameters: {w: {shape: [3, 3], normal: 1.0}}
+    program:
+      - recompute: block(x)
+        body: h = matmul(x, w); y = sin(h)
+      - z = exp(y)
+"""
+
+
+def _same(one: str, other: str) -> bool:
+    return cases_hash(load_text(one, "f")) == cases_hash(load_text(other, "f"))
+
+
+def test_what_is_left_out_is_what_it_means_anyway() -> None:
+    assert _same(GOOD, SHORTEST)
+    (case,) = load_text(SHORTEST, "f.yaml")
+    assert [str(s.where) for _, s in case.statements()] == [
+        "f.yaml:13:15",
+        "f.yaml:13:33",
+        "f.yaml:14:9",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("long", "short"),
+    [
+        (f"{Z}      - {{call: block, takes: z, gives: z}}\n", f"{Z}      - z = block(z)\n"),
+        (Z.replace("z = exp(y)", "{repeat: 2, body: [{call: block, takes: y, gives: y}, z = sin(y)]}"), Z.replace("z = exp(y)", "{repeat: 2, body: y = block(y); z = sin(y)}")),
+        (Z + DEFINE.replace("takes: v, ", ""), Z + DEFINE.replace("define: later\n        takes: v\n        gives: v", "define: later(v)").replace("{call: later, takes: z, gives: z}", "z = later(z)")),
+        (Z + SEQUENCE, Z + SEQUENCE.replace("[z = sin(z)]", "z = sin(z)").replace("['p$i = cos(z)', 'z = sin(p$i)']", "p$i = cos(z); z = sin(p$i)")),
+        (PAIR.replace(", returned: pair", "") + Z, PAIR.replace("{call: two, takes: y, gives: [s, t], returned: pair}", "s, t = two(y)") + Z),
+        (Z, f"{Z}    outputs: z\n    gradients: {{of: sum(z)}}\n"),
+        (f"{Z}    outputs: [z, y]\n    gradients: {{of: sum(z), wrt: [w]}}\n", f"{Z}    outputs: [z, y]\n    gradients: {{wrt: [w]}}\n"),
+        (f"{Z}    outputs: {{r: [y, z]}}\n    gradients: {{of: sum(y)}}\n", f"{Z}    outputs: {{r: [y, z]}}\n"),
+    ],
+)  # fmt: skip
+def test_two_ways_of_saying_the_same(long: str, short: str) -> None:
+    assert _same(SHORTEST.replace(Z, long), SHORTEST.replace(Z, short))
+
+
+def test_named_arguments_in_brackets() -> None:
+    text = SHORTEST.replace("block(x)", "block(x, m=w)")
+    (case,) = load_text(text, "f")
+    assert (case.regions()[0].takes, case.regions()[0].kwargs) == ((Ref("x"),), {"m": Ref("w")})
+    again = text.replace(Z, f"{Z}      - z = block(z, m=w)\n")
+    (case,) = load_text(again, "f")
+    call = case.program[-1]
+    assert isinstance(call, Again)
+    assert (call.takes, call.kwargs, call.gives) == ((Ref("z"),), {"m": Ref("w")}, Ref("z"))
+
+
+def test_a_case_without_a_loss_says_so() -> None:
+    (case,) = load_text(SHORTEST + "    procedure: inference\n", "f")
+    assert (case.loss, case.wrt) == (None, ())
+
+
+def test_a_region_named_like_an_operation_is_called_by_its_key() -> None:
+    text = SHORTEST.replace("block(x)", "tanh(x)").replace(Z, f"{Z}      - z = tanh(z)\n")
+    (case,) = load_text(text, "f")
+    assert isinstance(case.program[-1], Statement)
+
+
+def test_numbered_tensors_of_a_table() -> None:
+    table = "tensors:\n  w$i: {repeat: 3, shape: [3, 3], normal: 1.0}\n"
+    text = SHORTEST.replace("tensors:\n", table).replace("matmul(x, w)", "matmul(x, w2)")
+    text = text.replace(
+        "    parameters: {w: {shape: [3, 3], normal: 1.0}}\n", "    parameters: [w3, w2, w1]\n"
+    )
+    (case,) = load_text(text, "f")
+    assert [a.name for a in case.parameters] == ["w3", "w2", "w1"]
+    assert {a.shape for a in case.parameters} == {(3, 3)}
+
+
 # -- malice ---------------------------------------------------------------------------------------
 
 
@@ -425,7 +555,7 @@ MALICE = {
         + "      - {repeat: 1000, body: [{repeat: 1000, body: [{repeat: 1000, "
         + "body: [q = sin(y)]}]}]}\n",
     ),
-    "many-tensors": GOOD.replace("w: {", "w{i}: {repeat: 1000000000, "),
+    "many-tensors": GOOD.replace("w: {", "w$i: {repeat: 1000000000, "),
     "many-cases": GOOD.replace(
         OF, f"{OF}    axes: {{{', '.join(f'{a}: [1, 2, 3, 4, 5]' for a in 'abcdefghijkl')}}}\n"
     ),

@@ -24,7 +24,7 @@ cases:
       q: {shape: [2, 2, 4, 4], normal: 0.5}
       i: {values: [0, 2], dtype: int32}
     parameters:
-      w{i}: {shape: [4, 4], normal: 0.5, repeat: 6}
+      w$i: {shape: [4, 4], normal: 0.5, repeat: 6}
       b: {shape: [4], normal: 0.5}
       k: {shape: [2, 2, 3, 3], normal: 0.5}
       l: {shape: [2, 2, 3, 3], normal: 0.5}

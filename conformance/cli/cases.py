@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import json
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,6 +14,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from conformance import results
+from conformance.cli.alone import alone
 from conformance.cli.options import (
     AdapterName,
     AdapterNames,
@@ -35,7 +35,6 @@ from conformance.emit.programs import EmitFailure, texts
 from conformance.errors import ConformanceError
 from conformance.language import load
 from conformance.language.capabilities import CAPABILITIES, required_by
-from conformance.model.case import Case
 from conformance.paths import find_places
 from conformance.run.runner import checks_of, lacking
 
@@ -91,7 +90,7 @@ def list_cases(
 
 
 def show(case: CaseName, cases: CasesFolder = None) -> None:
-    """Show a case: its YAML, the capabilities that it needs, the checks that judge it.
+    """Show a case: as a file of its own, the capabilities that it needs, the checks that judge it.
 
     \b
     Example:
@@ -110,21 +109,7 @@ def show(case: CaseName, cases: CasesFolder = None) -> None:
     ):
         console.print(f"{label + ':':9}{words}", markup=False)
     console.print()
-    _print_code(console, yaml_of(found), "yaml")
-
-
-def yaml_of(case: Case) -> str:
-    """The lines of its file that a case is written in, axes unexpanded."""
-    lines = Path(case.where.file).read_text("utf-8").splitlines()
-    start = case.where.line - 1
-    indent = len(lines[start]) - len(lines[start].lstrip())
-    end = start + 1
-    while end < len(lines):
-        line = lines[end]
-        if line.strip() and len(line) - len(line.lstrip()) <= indent:
-            break
-        end += 1
-    return "\n".join(lines[start:end]).rstrip()
+    _print_code(console, alone(found), "yaml")
 
 
 def emit(

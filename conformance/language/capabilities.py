@@ -5,7 +5,8 @@ A case needs those that its text shows (`required_by`) and those that it names i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from conformance.language.operations import OPERATIONS, RANDOM
 from conformance.model.case import (
@@ -14,6 +15,7 @@ from conformance.model.case import (
     Generator,
     Literal,
     Node,
+    Procedure,
     Ref,
     Region,
     Statement,
@@ -86,97 +88,117 @@ CAPABILITIES: Mapping[str, str] = {
 _BETWEEN = {"update": "update-between", "thread": "another-thread"}
 
 
+@dataclass(frozen=True)
+class _Names:
+    """The names of a case, by what stands behind them."""
+
+    parameters: frozenset[str]
+    #: Inputs, parameters, state.
+    given: frozenset[str]
+    values: frozenset[str]
+    #: Tensors that ask for a gradient.
+    asking: frozenset[str]
+    computed: frozenset[str]
+
+
+def _names(case: Case) -> _Names:
+    parameters = frozenset(array.name for array in case.parameters)
+    return _Names(
+        parameters,
+        parameters.union((v.name for v in case.inputs), (array.name for array in case.state)),
+        frozenset(value.name for value in case.inputs if isinstance(value, Value)),
+        frozenset(array.name for array in case.arrays if array.gradient),
+        frozenset(n for node in walk(case.program) for n in _made(node)),
+    )
+
+
+#: What a case as a whole shows.
+_BY_CASE: Mapping[str, Callable[[Case], bool]] = {
+    "autocast": lambda case: bool(case.autocast),
+    "unseeded": lambda case: not case.seeded,
+    "hooks": lambda case: bool(case.hooks),
+    "accumulated-gradients": lambda case: case.procedure.after == "backward",
+    "inference": lambda case: case.procedure.after == "inference",
+    "bfloat16": lambda case: any(array.dtype == "bfloat16" for array in case.arrays),
+    "single-call": lambda case: any(_calls(node) and not _round(node) for node in _alone(case)),
+    "repeated-call": lambda case: any(isinstance(node, Again) for node in walk(case.program)),
+}
+
+#: What a region shows, with the names of its case.
+_BY_REGION: Mapping[str, Callable[[Region, _Names], bool]] = {
+    "several-operations": lambda region, _: not _single(region),
+    "nested-regions": lambda region, _: any(_calls(inner) for inner in walk(region.body)),
+    "policy": lambda region, _: bool(region.save),
+    "kwargs": lambda region, _: bool(region.kwargs),
+    "variadic": lambda region, _: region.signature in ("variadic", "keyword-only"),
+    "vmap": lambda region, _: region.mapped,
+    "merge-adjacent": lambda region, _: region.merge_adjacent,
+    "invalid-block": lambda region, _: region.block == "invalid",
+    "nested-inputs": lambda region, _: any(not isinstance(t, Ref | Literal) for t in region.takes),
+    "non-tensor-inputs": lambda region, names: not names.values.isdisjoint(_taken(region)),
+    "no-tensor-gradient": lambda region, names: (
+        region.called and not any(n in names.asking or n in names.computed for n in _taken(region))
+    ),
+    "nested-outputs": lambda region, _: _nested(region.gives),
+    "non-tensor-outputs": lambda region, _: _has_literal(region.gives),
+    "captured-parameter": lambda region, names: not names.parameters.isdisjoint(region.captured()),
+    "captured-intermediate": lambda region, names: any(
+        name not in names.given for name in region.captured()
+    ),
+}
+
+
 def required_by(case: Case) -> frozenset[str]:
     """The capabilities that the text of a case shows it to need, with those that it names."""
-    found: set[str] = set(case.needs)
-    kind = case.procedure.kind
-    if kind not in ("backward", "part"):
-        found.add(kind.replace("_", "-"))
-    if case.autocast:
-        found.add("autocast")
-    if not case.seeded:
-        found.add("unseeded")
-    if case.hooks:
-        found.add("hooks")
-    if case.procedure.between:
-        found.add(_BETWEEN.get(case.procedure.between, "between"))
-    if case.procedure.after == "backward":
-        found.add("accumulated-gradients")
-    if case.procedure.after == "inference":
-        found.add("inference")
-    if any(array.dtype == "bfloat16" for array in case.arrays):
-        found.add("bfloat16")
-    parameters = {array.name for array in case.parameters}
-    given = parameters | {array.name for array in case.state}
-    given |= {value.name for value in case.inputs}
-    values = {value.name for value in case.inputs if isinstance(value, Value)}
-    asking = {array.name for array in case.arrays if array.gradient}
-    computed = {n for node in walk(case.program) for n in _made(node)}
-    bodies = [case.program, *(region.body for region in case.regions())]
-    alone = [chain[0] for body in bodies for chain in chains(body) if len(chain) == 1]
-    if any(_calls(node) and not _round(node) for node in alone):
-        found.add("single-call")
-    for node in walk(case.program):
-        if isinstance(node, Again):
-            found.add("repeated-call")
-        if not isinstance(node, Region):
-            continue
-        found.add(node.granularity)
-        if not _single(node):
-            found.add("several-operations")
-        if any(_calls(inner) for inner in walk(node.body)):
-            found.add("nested-regions")
-        if node.save:
-            found.add("policy")
-        if node.kwargs:
-            found.add("kwargs")
-        if node.signature in ("variadic", "keyword-only"):
-            found.add("variadic")
-        if node.mapped:
-            found.add("vmap")
-        if node.merge_adjacent:
-            found.add("merge-adjacent")
-        if node.block == "invalid":
-            found.add("invalid-block")
-        if any(not isinstance(tree, Ref | Literal) for tree in node.takes):
-            found.add("nested-inputs")
-        taken = leaves(node.takes) + leaves(node.kwargs)
-        if values & set(taken):
-            found.add("non-tensor-inputs")
-        if node.called and not any(name in asking or name in computed for name in taken):
-            found.add("no-tensor-gradient")
-        if _nested(node.gives):
-            found.add("nested-outputs")
-        if _has_literal(node.gives):
-            found.add("non-tensor-outputs")
-        for name in node.captured():
-            if name in parameters:
-                found.add("captured-parameter")
-            elif name not in given:
-                found.add("captured-intermediate")
-    for region, statement in case.statements():
-        operation = OPERATIONS[statement.op]
-        if operation.capability:
-            found.add(operation.capability)
-        if statement.options.get("rule") == "forward":
-            found.add("forward-rule")
-        if statement.options.get("seed") is not None:
-            found.add("seeded-random")
-        if statement.op == "uniform_from":
-            (name,) = statement.names()
-            own = next(i for i in case.inputs if isinstance(i, Generator) and i.name == name)
-            found.add("generator" if own.library == "framework" else "numpy-generator")
-        if region and statement.op in RANDOM:
-            found.add("random")
-            if not next(r for r in case.regions() if r.name == region).preserve_rng:
-                found.add("preserve-rng-off")
+    names = _names(case)
+    found = {*case.needs, *_by_procedure(case.procedure)}
+    found |= {word for word, shows in _BY_CASE.items() if shows(case)}
+    for region in case.regions():
+        found.add(region.granularity)
+        found |= {word for word, shows in _BY_REGION.items() if shows(region, names)}
+    for owner, statement in case.statements():
+        found |= set(_by_statement(case, owner, statement))
     return frozenset(found)
+
+
+def _by_procedure(procedure: Procedure) -> Iterator[str]:
+    if procedure.kind not in ("backward", "part"):
+        yield procedure.kind.replace("_", "-")
+    if procedure.between:
+        yield _BETWEEN.get(procedure.between, "between")
+
+
+def _by_statement(case: Case, owner: str, statement: Statement) -> Iterator[str]:
+    """What a statement shows; `owner` is the name of the region around it, empty for none."""
+    operation = OPERATIONS[statement.op]
+    if operation.capability:
+        yield operation.capability
+    if statement.options.get("rule") == "forward":
+        yield "forward-rule"
+    if statement.options.get("seed") is not None:
+        yield "seeded-random"
+    if statement.op == "uniform_from":
+        (name,) = statement.names()
+        own = next(i for i in case.inputs if isinstance(i, Generator) and i.name == name)
+        yield "generator" if own.library == "framework" else "numpy-generator"
+    if owner and statement.op in RANDOM:
+        yield "random"
+        if not next(r for r in case.regions() if r.name == owner).preserve_rng:
+            yield "preserve-rng-off"
+
+
+def _alone(case: Case) -> list[Node]:
+    """The nodes that are no link of a chain of calls, each on what the last one gave."""
+    bodies = [case.program, *(region.body for region in case.regions())]
+    return [chain[0] for body in bodies for chain in chains(body) if len(chain) == 1]
+
+
+def _taken(region: Region) -> tuple[str, ...]:
+    return leaves(region.takes) + leaves(region.kwargs)
 
 
 def _single(region: Region) -> bool:
     """Whether a region is one operation on what it takes and captures, and gives its one result."""
-    from conformance.model.case import Statement
-
     first, *rest = region.body
     if rest or not isinstance(first, Statement):
         return False

@@ -16,11 +16,13 @@ from pydantic import ValidationError
 
 from conformance.errors import CaseError, nearest
 from conformance.language.capabilities import CAPABILITIES
+from conformance.language.defaults import last_value, usual_loss
 from conformance.language.laws import LAWS
 from conformance.language.operations import OPERATIONS
 from conformance.language.spec import (
     MAX_COPIES,
     MAX_ELEMENTS,
+    NUMBER,
     ArrayModel,
     AsPlainModel,
     BackwardModel,
@@ -32,6 +34,7 @@ from conformance.language.spec import (
     DefineModel,
     ErrorModel,
     GeneratorModel,
+    GradientsModel,
     RegionModel,
     ReleaseModel,
     RepeatModel,
@@ -40,7 +43,8 @@ from conformance.language.spec import (
     ValueModel,
 )
 from conformance.language.spec_errors import described, explain
-from conformance.language.statements import parse
+from conformance.language.statements import RegionCall, divided, parse, parse_head
+from conformance.language.tables import read_table, written_out
 from conformance.language.yaml_marks import Marked, load
 from conformance.model.case import (
     Again,
@@ -82,6 +86,7 @@ _EXCEPTIONS = tuple(
     for name, value in vars(builtins).items()
     if isinstance(value, type) and issubclass(value, Exception)
 )
+_TOP = ("family", "tensors", "cases")
 _AXIS = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
 
 
@@ -140,11 +145,9 @@ def load_text(text: str, name: str) -> tuple[Case, ...]:
             where=marked.at(()),
         )
     for key in top:
-        if key not in ("family", "cases"):
+        if key not in _TOP:
             raise CaseError(
-                f"unknown key {key!r}",
-                where=marked.key((key,)),
-                hint=nearest(key, ("family", "cases")),
+                f"unknown key {key!r}", where=marked.key((key,)), hint=nearest(key, _TOP)
             )
     for key in ("family", "cases"):
         if key not in top:
@@ -160,16 +163,17 @@ def load_text(text: str, name: str) -> tuple[Case, ...]:
             f"found {described(cases)}, expected a mapping of cases by name",
             where=marked.at(("cases",)),
         )
-    return tuple(
-        case
-        for key, raw in cases.items()
-        for case in _expanded(marked, family, ("cases", key), key, raw)
-    )
+    table = read_table(marked)
+    found: list[Case] = []
+    for key, raw in cases.items():
+        path = ("cases", key)
+        found += _expanded(*written_out(marked, path, raw, table), family, path)
+    table.refuse_unused(marked)
+    return tuple(found)
 
 
-def _expanded(
-    marked: Marked, family: str, path: Path_, name: object, raw: object
-) -> Iterator[Case]:
+def _expanded(marked: Marked, raw: object, family: str, path: Path_) -> Iterator[Case]:
+    name = path[-1]
     if not isinstance(name, str) or not re.fullmatch("[a-z][a-z0-9-]*", name):
         raise CaseError(
             f"found case name {name!r}, expected lower-case letters, digits and hyphens",
@@ -197,6 +201,12 @@ def _axes(marked: Marked, path: Path_, raw: object) -> Mapping[str, Sequence[Any
     number = 1
     axes = {axis: values for axis, values in axes.items() if not isinstance(values, dict)}
     for axis, values in axes.items():
+        if f"${axis}" == NUMBER:
+            raise CaseError(
+                f"the name {axis!r} is taken already",
+                where=marked.key((*here, axis)),
+                hint=f"`{NUMBER}` is the number in a `repeat`",
+            )
         if not isinstance(values, list) or not values:
             raise CaseError(
                 f"found {described(values)}, expected a list of the values of axis {axis!r}",
@@ -244,6 +254,8 @@ def _followers(
 
 def _substituted(raw: Any, chosen: Mapping[str, Any], marked: Marked, path: Path_) -> Any:
     if isinstance(raw, dict):
+        if "repeat" in raw:  # its number stands for itself until the nodes are written out
+            chosen = {**chosen, NUMBER[1:]: NUMBER}
         return {
             key: value if key == "axes" else _substituted(value, chosen, marked, (*path, key))
             for key, value in raw.items()
@@ -256,6 +268,8 @@ def _substituted(raw: Any, chosen: Mapping[str, Any], marked: Marked, path: Path
     def value(found: re.Match[str]) -> str:
         if found[1] not in chosen:
             hint = nearest(found[1], chosen) if chosen else "the case has no axes"
+            if found[0] == NUMBER:
+                hint = f"`{NUMBER}` is the number in a `repeat`, and stands in none here"
             raise CaseError(f"unknown axis {found[0]!r}", where=marked.at(path), hint=hint)
         return str(chosen[found[1]])
 
@@ -287,73 +301,23 @@ class _Builder:
     def case(self, identity: str, raw: object) -> Case:
         model = self._model(raw)
         self._raises = isinstance(model.error, ErrorModel)
-        given = model.procedure
-        if isinstance(given, BackwardProcedure) and given.backward == BackwardModel():
-            raise CaseError(
-                "`backward` says neither what is `between` nor what it comes `after`",
-                where=self.at("procedure", "backward"),
-                hint="`procedure: backward` alone is a backward pass",
-            )
-        procedure = _procedure(model)
+        procedure = self._procedure(model)
         kind = procedure.kind
         inputs = tuple(self._inputs(model))
         self.generators = {i.name for i in inputs if isinstance(i, Generator)}
         parameters = tuple(self._arrays(model.parameters, "parameters", True))
         state = tuple(self._arrays(model.state, "state", False))
         names = [v.name for v in (*inputs, *parameters, *state)]
-        for name in names:
-            if names.count(name) > 1:
-                section = next(
-                    s for s in ("state", "parameters", "inputs") if name in getattr(model, s)
-                )
-                raise CaseError(
-                    f"the name {name!r} is taken already", where=self.key(section, name)
-                )
+        self._refuse_twice(model, names)
         known = set(names) - self.generators
         program = self._nodes(model.program, ("program",), known, {})
         _refuse_rebinding(program)
-        outputs = self._tree(model.outputs, ("outputs",), {})
-        self._check_names(outputs, known | set(self._returned), ("outputs",))
-        for name, where in self._returned.items():
-            if name not in leaves(outputs):
-                raise CaseError(
-                    f"{name!r} is not among the outputs",
-                    where=where,
-                    hint="what a region returned as a whole is there to be put out",
-                )
+        outputs = self._outputs(model, program, known)
         arrays = (*(i for i in inputs if isinstance(i, Array)), *parameters, *state)
         loss, wrt = self._gradients(model, kind, arrays, outputs)
-        for i, word in enumerate(model.needs):
-            if word not in CAPABILITIES:
-                raise CaseError(
-                    f"unknown capability {word!r}",
-                    where=self.at("needs", i),
-                    hint=nearest(word, CAPABILITIES),
-                )
-        error = None
-        if isinstance(model.error, ErrorModel):
-            if model.error.type not in _EXCEPTIONS:
-                raise CaseError(
-                    f"unknown exception {model.error.type!r}",
-                    where=self.at("error", "type"),
-                    hint=nearest(model.error.type, _EXCEPTIONS),
-                )
-            error = ExpectedError(model.error.type, model.error.then)
-            values = {v.name for v in inputs if isinstance(v, Value)}
-            for name in error.then:
-                if name not in values:
-                    raise CaseError(
-                        f"{name!r} is not an input with a value",
-                        where=self.key("error", "then", name),
-                        hint=nearest(name, values) if values else "",
-                    )
-        for name in model.expect.executions:
-            if name not in self.regions:
-                raise CaseError(
-                    f"no region is named {name!r}",
-                    where=self.key("expect", "executions", name),
-                    hint=nearest(name, self.regions) if self.regions else "",
-                )
+        self._check_needs(model)
+        error = self._error(model, inputs)
+        self._check_executions(model)
         if not self.regions:
             raise CaseError("no region is recomputed in this program", where=self.at("program"))
         keeps = isinstance(model.release, ReleaseModel)
@@ -389,6 +353,81 @@ class _Builder:
             seeded=model.seeded,
             totals=self._totals(model, parameters, kind),
         )
+
+    def _procedure(self, model: CaseModel) -> Procedure:
+        given = model.procedure
+        if isinstance(given, TrainProcedure):
+            return Procedure("train", given.train.steps, given.train.learning_rate)
+        if not isinstance(given, BackwardProcedure):
+            return Procedure(given)
+        asked = given.backward
+        if asked == BackwardModel():
+            raise CaseError(
+                "`backward` says neither what is `between` nor what it comes `after`",
+                where=self.at("procedure", "backward"),
+                hint="`procedure: backward` alone is a backward pass",
+            )
+        return Procedure("backward", between=asked.between or "", after=asked.after or "")
+
+    def _refuse_twice(self, model: CaseModel, names: Sequence[str]) -> None:
+        for name in names:
+            if names.count(name) > 1:
+                sections = ("state", "parameters", "inputs")
+                section = next(s for s in sections if name in getattr(model, s))
+                raise CaseError(
+                    f"the name {name!r} is taken already", where=self.key(section, name)
+                )
+
+    def _outputs(self, model: CaseModel, program: Sequence[Node], known: set[str]) -> Tree:
+        outputs = self._gives(model, "outputs", program, (), {})
+        self._check_names(outputs, known | set(self._returned), ("outputs",))
+        for name, where in self._returned.items():
+            if name not in leaves(outputs):
+                raise CaseError(
+                    f"{name!r} is not among the outputs",
+                    where=where,
+                    hint="what a region returned as a whole is there to be put out",
+                )
+        return outputs
+
+    def _check_needs(self, model: CaseModel) -> None:
+        for i, word in enumerate(model.needs):
+            if word not in CAPABILITIES:
+                raise CaseError(
+                    f"unknown capability {word!r}",
+                    where=self.at("needs", i),
+                    hint=nearest(word, CAPABILITIES),
+                )
+
+    def _error(
+        self, model: CaseModel, inputs: Sequence[Array | Value | Generator]
+    ) -> ExpectedError | None:
+        if not isinstance(model.error, ErrorModel):
+            return None
+        if model.error.type not in _EXCEPTIONS:
+            raise CaseError(
+                f"unknown exception {model.error.type!r}",
+                where=self.at("error", "type"),
+                hint=nearest(model.error.type, _EXCEPTIONS),
+            )
+        values = {v.name for v in inputs if isinstance(v, Value)}
+        for name in model.error.then:
+            if name not in values:
+                raise CaseError(
+                    f"{name!r} is not an input with a value",
+                    where=self.key("error", "then", name),
+                    hint=nearest(name, values) if values else "",
+                )
+        return ExpectedError(model.error.type, model.error.then)
+
+    def _check_executions(self, model: CaseModel) -> None:
+        for name in model.expect.executions:
+            if name not in self.regions:
+                raise CaseError(
+                    f"no region is named {name!r}",
+                    where=self.key("expect", "executions", name),
+                    hint=nearest(name, self.regions) if self.regions else "",
+                )
 
     def _totals(
         self, model: CaseModel, parameters: Sequence[Array], kind: str
@@ -489,7 +528,7 @@ class _Builder:
         for name, model in models.items():
             path = (section, name)
             for number in range(1, int(model.repeat or 1) + 1):
-                chosen = name.replace("{i}", str(number)) if model.repeat else name
+                chosen = name.replace(NUMBER, str(number)) if model.repeat else name
                 self._identifier(chosen, path, key=True)
                 yield self._array(chosen, model, path, differentiable)
 
@@ -580,7 +619,7 @@ class _Builder:
                 times = model.repeat
                 numbers = times if isinstance(times, list) else range(1, int(times) + 1)
                 for number in numbers:
-                    inner = {**words, "{i}": str(number)}
+                    inner = {**words, NUMBER: str(number)}
                     found += self._listed(model.body, (*here, "body"), known, inner)
                     if len(found) > MAX_COPIES:
                         raise CaseError(
@@ -594,19 +633,29 @@ class _Builder:
             elif isinstance(model, CallModel):
                 found.append(self._call(model, here, known, words))
             else:
-                found.append(self._statement(_replaced(model, words), here, known))
+                found += self._statements(_replaced(model, words), here, known)
         return found
 
-    def _statement(self, text: str, path: Path_, known: set[str]) -> Statement:
-        statement = parse(text, self.at(*path))
+    def _statements(self, text: str, path: Path_, known: set[str]) -> Iterator[Statement | Again]:
+        """The statements of a text; a further call of a region reads as one."""
+        visible = {name.replace("-", "_"): name for name in set().union(*self._scopes)}
+        for part, where in divided(text, self.at(*path)):
+            statement = parse(part, where, visible)
+            if isinstance(statement, RegionCall):
+                yield self._called(statement, visible[statement.region], known)
+            else:
+                yield self._operation(statement, part, where, known)
+
+    def _operation(
+        self, statement: Statement, text: str, where: Position, known: set[str]
+    ) -> Statement:
         operation = OPERATIONS[statement.op]
 
         def place(name: str) -> Position:
             """Where an argument's name stands: behind the operation's bracket."""
             bracket = text.index("(")
             found = re.compile(rf"\b{re.escape(name)}\b").search(text, bracket)
-            first = self.at(*path)
-            return replace(first, column=first.column + (found.start() if found else 0))
+            return replace(where, column=where.column + (found.start() if found else 0))
 
         for name, argument in zip(operation.tensors, statement.arguments, strict=True):
             if name == "region?":
@@ -663,15 +712,20 @@ class _Builder:
     ) -> Region:
         called = isinstance(model, RegionModel)
         key = "recompute" if called else "define"
-        name = _replaced(getattr(model, key), words)
+        text = _replaced(getattr(model, key), words)
+        name = text.partition("(")[0]
         self._region_name(name, (*path, key), known)
-        takes, kwargs = self._takes(model, path, known if called else None, words)
+        head = parse_head(text, self.at(*path, key))
+        if head is None:
+            takes, kwargs = self._takes(model, path, known if called else None, words)
+        else:
+            takes, kwargs = self._named(model, head, path, known if called else None)
         inside = known | set(leaves(takes)) | set(leaves(kwargs))
         self._open.append(name)
         body = self._nodes(model.body, (*path, "body"), inside, words)
         self._open.pop()
         _refuse_rebinding(body)
-        gives = self._tree(model.gives, (*path, "gives"), words)
+        gives = self._gives(model, "gives", body, path, words)
         self._check_names(gives, inside, (*path, "gives"))
         region = Region(
             name,
@@ -719,6 +773,26 @@ class _Builder:
             self._make(leaves(gives), known, self.at(*path, "gives"))
         return region
 
+    def _gives(
+        self,
+        model: BlockModel | CaseModel,
+        key: str,
+        nodes: Sequence[Node],
+        path: Path_,
+        words: Mapping[str, str],
+    ) -> Tree:
+        """What a region gives (`gives`) or a program puts out (`outputs`)."""
+        if key in model.model_fields_set:
+            return self._tree(getattr(model, key), (*path, key), words)
+        found = last_value(nodes)
+        if found is None:
+            raise CaseError(
+                f"what comes last makes more than one value, or none: `{key}` must say which",
+                where=nodes[-1].where,
+                hint=f"left out, `{key}` is the last value that is made",
+            )
+        return found
+
     def _whole(
         self,
         model: BlockModel | CallModel,
@@ -765,7 +839,7 @@ class _Builder:
             raise CaseError(
                 f"the name {name!r} is taken already",
                 where=self.at(*path),
-                hint="in a `repeat`, number the name: `block{i}`",
+                hint="in a `repeat`, number the name: `block$i`",
             )
 
     def _policy(
@@ -839,11 +913,13 @@ class _Builder:
                 texts, place, copies = given, (*path, i), [words]
             else:
                 texts, place = given.layer, (*path, i, "layer")
-                copies = [{**words, "{i}": str(n)} for n in range(1, int(given.repeat) + 1)]
+                copies = [{**words, NUMBER: str(n)} for n in range(1, int(given.repeat) + 1)]
             for chosen in copies:
                 layer = tuple(
-                    self._statement(_replaced(text, chosen), (*place, j), inside)
+                    self._operation(parsed, part, where, inside)
                     for j, text in enumerate(texts)
+                    for part, where in divided(_replaced(text, chosen), self.at(*place, j))
+                    if isinstance(parsed := parse(part, where), Statement)
                 )
                 if handed not in layer[-1].targets:
                     raise CaseError(
@@ -866,16 +942,62 @@ class _Builder:
             )
         takes, kwargs = self._takes(model, path, known, words)
         gives = self._tree(model.gives, (*path, "gives"), words)
-        first = self.regions[name]
-        if len(takes) != len(first.takes) or set(kwargs) != set(first.kwargs):
-            raise CaseError(
-                f"region {name!r} takes {len(first.takes)} positional argument(s) "
-                f"and {sorted(first.kwargs)} by name",
-                where=self.at(*path),
-            )
+        self._as_first(name, len(takes), set(kwargs), self.at(*path))
         whole = self._whole(model, name, gives, path, known, words)
         self._make(leaves(gives), known, self.at(*path, "gives"))
         return Again(name, takes, kwargs, gives, self.at(*path), whole)
+
+    def _named(
+        self,
+        model: RegionModel | DefineModel,
+        head: RegionCall,
+        path: Path_,
+        known: set[str] | None,
+    ) -> tuple[tuple[Tree, ...], dict[str, Tree]]:
+        """What a region takes that begins as its call does; `known` where it is called here."""
+        for key in ("takes", "kwargs"):
+            if key in model.model_fields_set:
+                raise CaseError(
+                    f"what {head.region!r} takes stands in brackets already, and under {key!r} again",
+                    where=self.key(*path, key),
+                    hint="write it in one place",
+                )
+        for word in head.kwargs:
+            self._identifier(word, path)
+        return self._arguments(head, known)
+
+    def _arguments(
+        self, call: RegionCall, known: set[str] | None
+    ) -> tuple[tuple[Tree, ...], dict[str, Tree]]:
+        for argument, where in call.places.items():
+            if known is not None and argument not in known:
+                raise self._unknown(argument, known, where)
+            if RESERVED.fullmatch(argument):
+                raise CaseError(
+                    f"the name {argument!r} is taken already",
+                    where=where,
+                    hint="every program uses it itself",
+                )
+        takes = tuple(Ref(argument) for argument in call.takes)
+        return takes, {key: Ref(argument) for key, argument in call.kwargs.items()}
+
+    def _called(self, call: RegionCall, name: str, known: set[str]) -> Again:
+        """A further call that is written as a statement."""
+        takes, kwargs = self._arguments(call, known)
+        self._as_first(name, len(takes), set(kwargs), call.where)
+        self._make(call.targets, known, call.where)
+        gives = tuple(Ref(target) for target in call.targets)
+        return Again(name, takes, kwargs, gives if len(gives) > 1 else gives[0], call.where)
+
+    def _as_first(self, name: str, takes: int, kwargs: set[str], where: Position) -> None:
+        """Refuse a call with other arguments than the region's own."""
+        first = self.regions[name]
+        if takes != len(first.takes) or kwargs != set(first.kwargs):
+            raise CaseError(
+                f"region {name!r} takes {len(first.takes)} positional argument(s) "
+                f"and {sorted(first.kwargs)} by name",
+                where=where,
+            )
 
     def _takes(
         self,
@@ -950,10 +1072,12 @@ class _Builder:
             if model.gradients is not None:
                 raise CaseError("inference has no gradients", where=self.at("gradients"))
             return None, ()
-        if model.gradients is None:
-            raise CaseError(f"procedure {kind!r} needs `gradients`", where=self.at())
-        loss = self._loss(model.gradients.of, outputs, ("gradients", "of"))
-        wrt = asking if model.gradients.wrt is None else tuple(model.gradients.wrt)
+        given = model.gradients or GradientsModel()
+        if given.of is None:
+            loss = self._usual_loss(outputs)
+        else:
+            loss = self._loss(given.of, outputs, ("gradients", "of"))
+        wrt = asking if given.wrt is None else tuple(given.wrt)
         for i, name in enumerate(wrt):
             if name not in asking:
                 raise CaseError(
@@ -961,14 +1085,14 @@ class _Builder:
                     where=self.at("gradients", "wrt", i),
                     hint=nearest(name, asking),
                 )
-        for name in model.gradients.expect:
+        for name in given.expect:
             if name not in wrt:
                 raise CaseError(
                     f"no gradient of {name!r} is asked for",
                     where=self.key("gradients", "expect", name),
                     hint=nearest(name, wrt),
                 )
-            printed = self._nested(model.gradients.expect[name], ("gradients", "expect", name))
+            printed = self._nested(given.expect[name], ("gradients", "expect", name))
             shape = next(array.shape for array in arrays if array.name == name)
             if _shape_of(printed) != shape:
                 raise CaseError(
@@ -977,6 +1101,16 @@ class _Builder:
                     where=self.key("gradients", "expect", name),
                 )
         return loss, wrt
+
+    def _usual_loss(self, outputs: Tree) -> Loss:
+        loss = usual_loss(outputs)
+        if loss is None or loss.name in self._returned:
+            raise CaseError(
+                "the first output is no tensor, and nothing says what is differentiated",
+                where=self.at("outputs"),
+                hint="say so (`gradients: {of: sum(z)}`), or `procedure: inference`",
+            )
+        return loss
 
     def _loss(self, text: str, outputs: Tree, path: Path_) -> Loss:
         found = re.fullmatch(r"(?:(sum|mean)\((\w+)\)|(\w+))", text.strip())
@@ -1002,16 +1136,6 @@ class _Builder:
         return max(found, key=lambda t: t.rtol, default=TOLERANCES["float32"])
 
 
-def _procedure(model: CaseModel) -> Procedure:
-    given = model.procedure
-    if isinstance(given, TrainProcedure):
-        return Procedure("train", given.train.steps, given.train.learning_rate)
-    if isinstance(given, BackwardProcedure):
-        asked = given.backward
-        return Procedure("backward", between=asked.between or "", after=asked.after or "")
-    return Procedure(given)
-
-
 def _places(tree: Tree, path: Path_) -> Iterator[tuple[str, Path_]]:
     """The names in a tree, each with its path."""
     if isinstance(tree, Ref):
@@ -1023,9 +1147,8 @@ def _places(tree: Tree, path: Path_) -> Iterator[tuple[str, Path_]]:
 
 
 def _replaced(text: str, words: Mapping[str, str]) -> str:
-    for mark, word in words.items():
-        text = text.replace(mark, word)
-    return text
+    """A text with the number that a `repeat` has reached."""
+    return _AXIS.sub(lambda found: words.get(found[0], found[0]), text)
 
 
 def _shape_of(values: object) -> tuple[int, ...] | None:

@@ -8,14 +8,18 @@ from __future__ import annotations
 from typing import Annotated, Any, TypeAlias, Union
 from typing import Literal as OneOf
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
 from conformance.language.capabilities import CAPABILITIES
 
 Scalar: TypeAlias = bool | int | float | str | None
 Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-RegionName = Annotated[str, Field(pattern=r"^[a-z]([a-z0-9_-]|\{i\})*$")]
+RegionName = Annotated[str, Field(pattern=r"^[a-z]([a-z0-9_-]|\$i)*$")]
+#: A region's name, or its name and what it takes, `block(x, mask=m)`.
+RegionHead = Annotated[str, Field(pattern=r"^[a-z]([a-z0-9_-]|\$i)*(\(.*\))?$")]
 AxisRef = Annotated[str, Field(pattern=r"^\$[A-Za-z_]", description="The value of an axis.")]
+#: What stands for the number in a `repeat`.
+NUMBER = "$i"
 #: More copies, elements or cases than any case needs; a slip of the keyboard must not fill the memory.
 MAX_COPIES = 5_000
 MAX_ELEMENTS = 2**28
@@ -58,7 +62,7 @@ class ArrayModel(Model):
         default=None, description="Whether it asks for a gradient; floats do, unless state."
     )
     repeat: Annotated[int, Field(ge=1, le=MAX_COPIES)] | AxisRef | None = Field(
-        default=None, description="As many tensors; `{i}` in the name is their number from 1."
+        default=None, description="As many tensors; `$i` in the name is their number from 1."
     )
 
 
@@ -93,7 +97,29 @@ InputModel = Annotated[
 
 
 Statement = Annotated[
-    str, Field(pattern="=", description="`name = op(arguments, option=literal)`", min_length=3)
+    str,
+    Field(
+        pattern="=",
+        description="`name = op(arguments, option=literal)`, or `name = region(arguments)` for a "
+        "further call of a region; several with `;` between them.",
+        min_length=3,
+    ),
+]
+
+
+def _as_list(value: Any) -> Any:
+    """A text that stands where a list may: the list of it alone."""
+    return [value] if isinstance(value, str) else value
+
+
+#: Statements as a list, or as one text.
+Layer = Annotated[
+    list[Statement],
+    Field(min_length=1),
+    BeforeValidator(
+        _as_list,
+        json_schema_input_type=Annotated[list[Statement], Field(min_length=1)] | Statement,
+    ),
 ]
 
 Returned = Annotated[
@@ -114,8 +140,12 @@ class BlockModel(Model):
         "mapping of names. The body knows every leaf by the same name.",
     )
     kwargs: dict[Name, Any] = Field(default={}, description="Arguments given by name.")
-    gives: Any = Field(description="A name, or a nested list or mapping of names and literals.")
-    body: list[NodeModel] = Field(min_length=1, description="Statements and inner regions.")
+    gives: Any = Field(
+        default=None,
+        description="A name, or a nested list or mapping of names and literals. Left out: the last "
+        "value that the body makes.",
+    )
+    body: Body = Field(description="Statements and inner regions, in a list or as one text.")
     granularity: OneOf["function", "module", "operation"] = Field(
         default="function",
         description="A function given at the call, or a module or an operation configured once.",
@@ -154,7 +184,10 @@ class BlockModel(Model):
 class RegionModel(BlockModel):
     """A region: a part of the program that is recomputed in backward."""
 
-    recompute: RegionName = Field(description="The region's name.")
+    recompute: RegionHead = Field(
+        description="The region's name; what it takes may stand in brackets behind it, "
+        "`block(x, mask=m)`, where that is names alone."
+    )
     returned: Returned = ""
     round: bool = Field(
         default=False,
@@ -169,18 +202,18 @@ class DefineModel(BlockModel):
     The names that it takes are its own.
     """
 
-    define: RegionName = Field(description="The region's name.")
+    define: RegionHead = Field(description="As `recompute`.")
 
 
 class LayersModel(Model):
-    """The same layer several times; `{i}` in any text of it is the number."""
+    """The same layer several times; `$i` in any text of it is the number."""
 
     repeat: Annotated[int, Field(ge=1, le=MAX_COPIES)] | AxisRef
-    layer: list[Statement] = Field(min_length=1)
+    layer: Layer
 
 
 def _layer_tag(value: Any) -> str:
-    return "layer" if isinstance(value, list) else "layers"
+    return "layer" if isinstance(value, list | str) else "layers"
 
 
 class SequenceModel(Model):
@@ -195,10 +228,10 @@ class SequenceModel(Model):
     takes: Name = Field(description="The tensor that is handed from layer to layer.")
     layers: list[
         Annotated[
-            Annotated[list[Statement], Tag("layer")] | Annotated[LayersModel, Tag("layers")],
+            Annotated[Layer, Tag("layer")] | Annotated[LayersModel, Tag("layers")],
             Discriminator(_layer_tag),
         ]
-    ] = Field(min_length=1, description="Lists of statements, or `repeat` and `layer`.")
+    ] = Field(min_length=1, description="Statements of one layer each, or `repeat` and `layer`.")
     preserve_rng: bool = Field(default=True, description="As for a region.")
 
 
@@ -213,14 +246,14 @@ class CallModel(Model):
 
 
 class RepeatModel(Model):
-    """The same nodes several times; `{i}` in any text of the body is the number."""
+    """The same nodes several times; `$i` in any text of the body is the number."""
 
     repeat: (
         Annotated[int, Field(ge=1, le=MAX_COPIES)]
         | Annotated[list[int], Field(min_length=1)]
         | AxisRef
     ) = Field(description="How many times, numbered from 1; or the numbers themselves.")
-    body: list[NodeModel] = Field(min_length=1)
+    body: Body
 
 
 def _node_tag(value: Any) -> str:
@@ -250,12 +283,25 @@ NodeModel = Annotated[
     ],
     Discriminator(_node_tag),
 ]
+#: What a region, a repetition or a program does: nodes as a list, or statements as one text.
+Body = Annotated[
+    list[NodeModel],
+    Field(min_length=1),
+    BeforeValidator(
+        _as_list,
+        json_schema_input_type=Annotated[list[NodeModel], Field(min_length=1)] | Statement,
+    ),
+]
 
 
 class GradientsModel(Model):
     """What is differentiated, with respect to what."""
 
-    of: str = Field(description="`sum(name)`, `mean(name)`, or the name of a scalar; an output.")
+    of: str | None = Field(
+        default=None,
+        description="The loss, of an output: `sum(name)`, `mean(name)`, or the name of a scalar. Left "
+        "out: the sum of the first output.",
+    )
     wrt: list[Name] | None = Field(
         default=None, description="All tensors that ask for a gradient, where left out."
     )
@@ -400,6 +446,28 @@ class FollowsModel(Model):
     values: list[Scalar | list[Scalar]] = Field(min_length=1)
 
 
+def _mapped(value: Any) -> Any:
+    """A section as a mapping. What it names of the file's `tensors` is written into it by now."""
+    return value
+
+
+#: A section: tensors by name, or names of the file's `tensors` and tensors by name in a list.
+Inputs = Annotated[
+    dict[str, InputModel],
+    BeforeValidator(
+        _mapped,
+        json_schema_input_type=dict[str, InputModel] | str | list[str | dict[str, InputModel]],
+    ),
+]
+Arrays = Annotated[
+    dict[str, ArrayModel],
+    BeforeValidator(
+        _mapped,
+        json_schema_input_type=dict[str, ArrayModel] | str | list[str | dict[str, ArrayModel]],
+    ),
+]
+
+
 class CaseModel(Model):
     """One program and what is expected of it."""
 
@@ -419,17 +487,19 @@ class CaseModel(Model):
         description="Expands to one case per combination; `$name` stands for the value. `follows` "
         "names another axis, whose values come with these.",
     )
-    inputs: dict[str, InputModel] = Field(
-        default={}, description="Tensors and values that the program is given."
+    inputs: Inputs = Field(default={}, description="Tensors and values that the program is given.")
+    parameters: Arrays = Field(default={}, description="Tensors that training changes.")
+    state: Arrays = Field(default={}, description="Changed in place by operations.")
+    program: Body = Field(description="Statements and regions, in order.")
+    outputs: Any = Field(
+        default=None,
+        description="A name, or a nested list or mapping of names. Left out: the last value that the "
+        "program makes.",
     )
-    parameters: dict[str, ArrayModel] = Field(
-        default={}, description="Tensors that training changes."
-    )
-    state: dict[str, ArrayModel] = Field(default={}, description="Changed in place by operations.")
-    program: list[NodeModel] = Field(min_length=1, description="Statements and regions, in order.")
-    outputs: Any = Field(description="A name, or a nested list or mapping of names.")
     gradients: GradientsModel | None = Field(
-        default=None, description="Left out only where the procedure is `inference`."
+        default=None,
+        description="Of what, with respect to what. Left out: of the sum of the first output, with "
+        "respect to all tensors that ask for one. There are none where the procedure is `inference`.",
     )
     procedure: Annotated[
         Annotated[
@@ -499,6 +569,9 @@ class CaseFileModel(Model):
     """A case file: one family of cases."""
 
     family: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")]
+    tensors: dict[str, InputModel] = Field(
+        default={}, description="Tensors and values that cases of the file start from, by name."
+    )
     cases: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")], CaseModel] = Field(
         min_length=1
     )

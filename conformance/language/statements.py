@@ -1,10 +1,13 @@
-"""Statements: `name = op(arguments, option=literal)`, parsed with `ast` and never evaluated."""
+"""Statements: `name = op(arguments, option=literal)`, parsed with `ast` and never evaluated.
+
+A further call of a region reads as one, too: `name = region(arguments, keyword=name)`.
+"""
 
 from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from conformance.errors import CaseError, nearest
@@ -14,13 +17,36 @@ from conformance.model.case import Argument, Literal, Option, Position, Ref, Sta
 #: Characters; longer texts only keep the parser busy.
 MAX_LENGTH = 2_000
 _FORM = "a statement reads `name = op(arguments, option=literal)`"
+_HEAD = "a region begins with its name, or as its call: `block(x, mask=m)`"
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int32", "int64", "bool")
 
 
-def parse(text: str, where: Position) -> Statement:
+@dataclass(frozen=True)
+class RegionCall:
+    """A further call of a region: names that it takes, and names that it gives."""
+
+    targets: tuple[str, ...]
+    region: str
+    takes: tuple[str, ...]
+    kwargs: Mapping[str, str]
+    where: Position
+    #: Where each argument stands.
+    places: Mapping[str, Position]
+
+
+def divided(text: str, where: Position) -> Iterator[tuple[str, Position]]:
+    """The statements of a text, between which a semicolon stands, and where each begins."""
+    start = 0
+    for part in text.split(";"):
+        yield part, _shift(where, start)
+        start += len(part) + 1
+
+
+def parse(text: str, where: Position, regions: Collection[str] = ()) -> Statement | RegionCall:
     """A statement from its text. Raises `CaseError` at the column of the part that is wrong.
 
-    `where` is the place of the text's first character.
+    `where` is the place of the text's first character. `regions` are those that may be called, by the
+    name of their function; an operation of the same name goes before.
     """
     if len(text) > MAX_LENGTH:
         raise CaseError(
@@ -30,7 +56,7 @@ def parse(text: str, where: Position) -> Statement:
     bare = text.strip()
     where = _shift(where, len(text) - len(text.lstrip()))
     try:
-        return _parsed(bare, ast.parse(bare, mode="exec"), _Place(where, bare))
+        return _parsed(bare, ast.parse(bare, mode="exec"), _Place(where, bare), regions)
     except SyntaxError as error:
         # An offset that points behind the text, or into another line, tells nothing.
         column = error.offset or 1
@@ -45,7 +71,9 @@ def parse(text: str, where: Position) -> Statement:
         raise CaseError(f"not a statement: {text!r} ({reason})", where=where, hint=_FORM) from error
 
 
-def _parsed(text: str, tree: ast.Module, place: _Place) -> Statement:
+def _parsed(
+    text: str, tree: ast.Module, place: _Place, regions: Collection[str]
+) -> Statement | RegionCall:
     if len(tree.body) != 1 or not isinstance(tree.body[0], ast.Assign):
         raise CaseError(f"found {text!r}, expected one assignment", where=place.start, hint=_FORM)
     assign = tree.body[0]
@@ -62,8 +90,11 @@ def _parsed(text: str, tree: ast.Module, place: _Place) -> Statement:
             hint="write one operation per statement: `y = add(a, b)`",
         )
     call = assign.value
-    operation = _operation(call, place)
     targets = _targets(assign.targets[0], place)
+    function = call.func.id if isinstance(call.func, ast.Name) else ""
+    if function in regions and function not in OPERATIONS:
+        return _region_call(call, function, targets, place)
+    operation = _operation(call, place, regions)
     options = _options(call, operation, place)
     arguments = _arguments(call, operation, place)
     results = options["sections"] if operation.results == 0 else operation.results
@@ -94,12 +125,60 @@ def _shift(where: Position, columns: int) -> Position:
     return replace(where, column=where.column + columns)
 
 
-def _operation(call: ast.Call, place: _Place) -> Operation:
+def parse_head(text: str, where: Position) -> RegionCall | None:
+    """The arguments of `block(x, mask=m)`, where a region begins; none where only a name stands there.
+
+    Raises `CaseError` at the column of the part that is wrong.
+    """
+    name, bracket, rest = text.partition("(")
+    if not bracket:
+        return None
+    # A region's name may have hyphens; what stands in its place does not move what follows.
+    bare = f"f({rest}"
+    place = _Place(_shift(where, len(name) - 1), bare)
+    try:
+        call = ast.parse(bare, mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        raise CaseError(f"not a region: {text!r}", where=where, hint=_HEAD) from error
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+        raise CaseError(f"not a region: {text!r}", where=where, hint=_HEAD)
+    return _region_call(call, name, (), place)
+
+
+def _region_call(
+    call: ast.Call, region: str, targets: tuple[str, ...], place: _Place
+) -> RegionCall:
+    named: dict[str, ast.expr] = {}
+    for word in call.keywords:
+        if word.arg is None or word.arg in named:
+            raise CaseError(
+                f"argument {word.arg!r} is given twice" if word.arg else "found '**'",
+                where=place.of(word),
+                hint="each argument by its name",
+            )
+        named[word.arg] = word.value
+    for node in (*call.args, *named.values()):
+        if not isinstance(node, ast.Name):
+            raise CaseError(
+                f"found {ast.unparse(node)!r}, expected a name",
+                where=place.of(node),
+                hint="a number is declared among the inputs (`scale: {value: 2}`); lists and "
+                "mappings of names stand under `takes` and `kwargs`",
+            )
+    takes = tuple(node.id for node in call.args if isinstance(node, ast.Name))
+    kwargs = {key: node.id for key, node in named.items() if isinstance(node, ast.Name)}
+    given = (*call.args, *named.values())
+    places = {node.id: place.of(node) for node in given if isinstance(node, ast.Name)}
+    return RegionCall(targets, region, takes, kwargs, place.start, places)
+
+
+def _operation(call: ast.Call, place: _Place, regions: Collection[str]) -> Operation:
     if not isinstance(call.func, ast.Name):
         raise CaseError("an operation is called by its plain name", where=place.of(call.func))
     name = call.func.id
     if name not in OPERATIONS:
-        hint = f"did you mean {RENAMED[name]!r}?" if name in RENAMED else nearest(name, OPERATIONS)
+        near = nearest(name, (*OPERATIONS, *regions))
+        hint = f"did you mean {RENAMED[name]!r}?" if name in RENAMED else near
         raise CaseError(f"unknown operation {name!r}", where=place.of(call.func), hint=hint)
     return OPERATIONS[name]
 

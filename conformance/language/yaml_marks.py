@@ -6,8 +6,8 @@ proportion (aliases of aliases, endless nesting, numbers of thousands of digits)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
@@ -47,6 +47,8 @@ class Marked:
     value: Any
     node: yaml.Node
     file: str
+    #: Paths of what stands elsewhere than it means, each with where it really stands.
+    moved: Mapping[tuple[object, ...], tuple[object, ...]] = field(default_factory=dict)
 
     def at(self, path: Sequence[object]) -> Position:
         """Where the value at a path stands (a list, a mapping, nothing: where its key stands).
@@ -64,7 +66,7 @@ class Marked:
     def _nodes(self, path: Sequence[object]) -> tuple[yaml.Node, yaml.Node]:
         """The last key (or item of a list) on a path, and its value."""
         key = value = self.node
-        for part in path:
+        for part in self._really(tuple(path)):
             if isinstance(value, yaml.MappingNode):
                 for k, v in value.value:
                     if k.value == str(part):
@@ -73,6 +75,13 @@ class Marked:
             elif isinstance(value, yaml.SequenceNode) and part in range(len(value.value)):
                 key = value = value.value[int(str(part))]
         return key, value
+
+    def _really(self, path: tuple[object, ...]) -> tuple[object, ...]:
+        """A path, with its beginning where that really stands."""
+        for end in range(len(path), 0, -1) if self.moved else ():
+            if path[:end] in self.moved:
+                return (*self.moved[path[:end]], *path[end:])
+        return path
 
     def _position(self, node: yaml.Node) -> Position:
         quoted = 1 if isinstance(node, yaml.ScalarNode) and node.style in ("'", '"') else 0

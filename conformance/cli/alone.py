@@ -1,0 +1,93 @@
+"""One case of a file as a file of its own: with the tensors that it names, without YAML's aliases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from conformance.errors import CaseError
+from conformance.language.load import load_text
+from conformance.language.tables import SECTIONS, read_table
+from conformance.language.yaml_marks import Marked, load
+from conformance.model.case import Case
+from conformance.results.hashing import cases_hash
+
+
+def alone(case: Case) -> str:
+    """A file that holds this case alone, axes unexpanded: as it is written, wherever that can be.
+
+    A case that has aliases of what stands elsewhere in its file is written anew.
+    """
+    text = Path(case.where.file).read_text("utf-8")
+    marked = load(text, case.where.file)
+    name = case.id.partition("/")[2].partition("[")[0]
+    written = _as_written(text, marked, case, name)
+    wanted = [found for found in load_text(text, "file") if _name(found) == name]
+    try:
+        same = cases_hash(load_text(written, "case")) == cases_hash(wanted)
+    except CaseError:
+        same = False
+    return written if same else _anew(marked, case, name)
+
+
+def _name(case: Case) -> str:
+    return case.id.partition("/")[2].partition("[")[0]
+
+
+def _as_written(text: str, marked: Marked, case: Case, name: str) -> str:
+    lines = text.splitlines()
+    found = [f"family: {case.family}"]
+    used = _used(marked, name)
+    if used:
+        places = [marked.key(("tensors", key)).line for key in used]
+        found += ["tensors:", *(line for n in places for line in _block(lines, n))]
+    return "\n".join([*found, "cases:", *_block(lines, marked.key(("cases", name)).line)])
+
+
+def _block(lines: Sequence[str], number: int) -> Iterator[str]:
+    """The line of that number and those after it that are indented further."""
+    indent = len(lines[number - 1]) - len(lines[number - 1].lstrip())
+    end = number
+    while end < len(lines):
+        line = lines[end]
+        if line.strip() and len(line) - len(line.lstrip()) <= indent:
+            break
+        end += 1
+    yield from "\n".join(lines[number - 1 : end]).rstrip().splitlines()
+
+
+def _used(marked: Marked, name: str) -> Mapping[str, Any]:
+    """The entries of the table that a case names."""
+    raw, table = marked.value["cases"][name], read_table(marked)
+    named = set()
+    for section in SECTIONS:
+        given = raw.get(section, [])
+        items = [given] if isinstance(given, str) else given
+        if not isinstance(given, dict):
+            named |= {table.places[item][1] for item in items if isinstance(item, str)}
+    tensors = marked.value.get("tensors", {}) if named else {}
+    return {key: tensors[key] for key in tensors if key in named}
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes what stands twice twice."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _anew(marked: Marked, case: Case, name: str) -> str:
+    used = _used(marked, name)
+    parts = {"family": case.family, **({"tensors": used} if used else {})}
+    written = {**parts, "cases": {name: marked.value["cases"][name]}}
+    return yaml.dump(
+        written,
+        Dumper=_Dumper,
+        sort_keys=False,
+        default_flow_style=None,
+        width=110,
+        allow_unicode=True,
+    ).rstrip()
