@@ -86,7 +86,7 @@ def standalone(text: Text, ending: Ending) -> str:
     program = "\n".join(kept) + "\n\n" + _end(ending)
     if isinstance(ending, Compared):
         program = _only(program, str(ending.path[0]))
-    if "import numpy as np" not in program:
+    if " as np\n" not in program:
         program = f"import numpy as np\n{program}"  # taken out again where nothing reads it
     if counters:
         program = _after_imports(program, "calls = []")
@@ -111,9 +111,8 @@ def array(value):
     return np.array(value.tolist() if hasattr(value, "tolist") else value)
 
 
-np.testing.assert_allclose(
-    array(observed), array(expected), rtol={ending.rtol!r}, atol={ending.atol!r}
-)
+close = {{"rtol": {ending.rtol!r}, "atol": {ending.atol!r}}}
+assert np.allclose(array(observed), array(expected), **close)
 """
     if isinstance(ending, Counted):
         right = " or ".join(map(str, ending.expected))

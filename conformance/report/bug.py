@@ -15,6 +15,7 @@ from conformance.report.outcomes import Outcome
 #: Words of the suite, and what others call that.
 _WORDS: tuple[tuple[str, str], ...] = (
     (r"\s*[,;(]?\s*see the [\w ]+ of the same cases?\)?", ""),
+    (r"\binert: ", ""),
     (r"\bAs in [\w-]+/[\w=,\[\]-]+, and (\w)", r"\1"),
     (r"\b([Rr])ecomputed regions?\b", r"\1ecomputed function"),
     (r"\bRegions\b", "Recomputed functions"),
@@ -96,7 +97,8 @@ def say(text: str) -> str:
 
 def title_of(verdict: Verdict, api: str) -> str:
     """A title where no person has given one: the way to call it, and what was found."""
-    return f"{api}: {say(verdict.message)}"
+    found = re.split(r", but should| in \d+ of \d+ elements|, most at", verdict.message)[0]
+    return f"{api}: {say(found)}"
 
 
 def slug(title: str) -> str:
