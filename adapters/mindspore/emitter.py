@@ -532,6 +532,11 @@ class Emitter(procedures.Procedures):  # type: ignore[misc]
         self.write_results(node, f"ms.vmap({mapped})({given})", region)
 
     def expression(self, statement: Statement) -> str:
+        if statement.op == "add_in_place" and not self.graph:
+            # `add_` writes nothing on the CPU in PyNative mode: it gives a new tensor. `copy_` writes,
+            # its gradient is right, and backward raises where what it wrote over was saved.
+            a, b = self.spelled(statement).arguments.values()
+            return f"{a}.copy_({a} + {b})"
         if statement.op == "matmul" and self.case.procedure.order > 1 and not self.graph:
             # `ops.matmul` itself has a gradient whose gradient lacks a part in PyNative mode.
             arguments = self.call_of(statement).arguments
