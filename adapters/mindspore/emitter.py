@@ -535,7 +535,7 @@ class Emitter(procedures.Procedures):  # type: ignore[misc]
         if statement.op == "add_in_place" and not self.graph:
             # `add_` writes nothing on the CPU in PyNative mode: it gives a new tensor. `copy_` writes,
             # its gradient is right, and backward raises where what it wrote over was saved.
-            a, b = self.spelled(statement).arguments.values()
+            a, b = self.call_of(statement).arguments.values()
             return f"{a}.copy_({a} + {b})"
         if statement.op == "matmul" and self.case.procedure.order > 1 and not self.graph:
             # `ops.matmul` itself has a gradient whose gradient lacks a part in PyNative mode.

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from conformance.model.facts import Raised
 from conformance.model.verdict import Verdict
 from conformance.report.outcomes import Outcome
 
@@ -134,11 +135,10 @@ def seems(reason: str) -> str:
 
 def _expected(bug: Bug) -> str:
     found = _EXPECTED.get(bug.verdict.check, "The same as without recompute.")
-    if bug.verdict.check == "error" and bug.verdict.message.startswith("raised nothing"):
-        return "The error is raised."
-    if bug.verdict.check == "error" and "but should raise" in bug.verdict.message:
-        return f"The program raises {bug.verdict.message.rpartition('but should raise ')[2]}."
-    return found
+    promised = next(
+        (f.promised for f in bug.verdict.facts if isinstance(f, Raised) and f.promised), ""
+    )
+    return f"The program raises {promised}." if promised else found
 
 
 def _observed(bug: Bug) -> str:
