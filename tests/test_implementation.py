@@ -235,7 +235,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             if isinstance(word, str)
         }
         file["tensors"] = {
-            key: made for key, made in file.get("tensors", {}).items() if key in named
+            key: made
+            for key, made in file.get("tensors", {}).items()
+            if any(re.fullmatch(key.replace("$i", "[0-9]+"), word) for word in named)
         }
         (tmp_path / "cases").mkdir(exist_ok=True)
         (tmp_path / "cases" / f"{name}.yaml").write_text(
