@@ -283,8 +283,9 @@ class Observer(Base):
                 peaks.append(memory.peak() - before)
             return result
 
+        measured: Any = SimpleNamespace(run=run)
         with graphs.written() as texts:
-            found = super().values(program, SimpleNamespace(run=run), forward)
+            found = super().values(program, measured, forward)
         if found.error is not None:
             return found
         self._texts[forward.__name__] = [t for t in texts if f"# In file {program.file}:" in t]
