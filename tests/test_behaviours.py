@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from conformance.errors import ResultsError
 from conformance.judge.checks import CHECKS, applicable
 from conformance.model.facts import Fact, Inert, Unoffered
 from conformance.model.observation import (
@@ -20,7 +21,7 @@ from conformance.model.observation import (
     Run,
 )
 from conformance.model.verdict import KnownNote, Level, Status, Verdict
-from conformance.report.behaviours import render, tables
+from conformance.report.behaviours import first_variants, put_into, render, tables
 from conformance.report.findings import findings, tallies
 from conformance.report.outcomes import MEANING, SIGN, Outcome, gravest, of_result
 from conformance.report.overview import bar, described, frameworks
@@ -267,6 +268,19 @@ def test_the_page_has_a_row_for_each_question_and_a_column_for_each_variant() ->
     assert "it \\<forgets\\> <https://example.org/1>" in page
     assert "`captures/frozen-input`" in page
     assert "- **Frozen first input**:" in page
+
+
+def test_a_page_keeps_what_stands_around_its_table() -> None:
+    table = first_variants([ran(result(RAN, verdict("gradient", Status.PASS), run=Run()))])
+    assert table.startswith("| | mini<br>right |\n")
+    page = "# A\n\n<!-- behaviours -->\nold\n<!-- end -->\n\nB\n"
+    once = put_into(page, table)
+    assert once == put_into(once, table)
+    assert once.startswith("# A\n\n<!-- behaviours -->\n\n| |")
+    assert once.endswith("<!-- end -->\n\nB\n")
+    assert "old" not in once
+    with pytest.raises(ResultsError, match="the page has no"):
+        put_into("# A\n", table)
 
 
 def test_many_variants_go_into_several_tables() -> None:

@@ -25,6 +25,14 @@ def behaviours(
         Path | None,
         typer.Option("--output", help="Markdown file to write to [default: tables on the screen]"),
     ] = None,
+    into: Annotated[
+        Path | None,
+        typer.Option(
+            "--into",
+            help="Markdown file whose table between <!-- behaviours --> and <!-- end --> is made anew, of "
+            "the first variant of each framework.",
+        ),
+    ] = None,
 ) -> None:
     """Say what each implementation does: does dropout keep its mask, how much memory is freed, …
 
@@ -32,9 +40,10 @@ def behaviours(
     Examples:
       conformance behaviours --adapter torch
       conformance behaviours --output docs/behaviours.md
+      conformance behaviours --adapter torch --adapter jax --into README.md
     """
     # Here, since the other commands need none of the report.
-    from conformance.report.behaviours import render, tables
+    from conformance.report.behaviours import first_variants, put_into, render, tables
 
     folder = find_places(reports=reports).reports
     results = read_all(files, folder)
@@ -45,9 +54,14 @@ def behaviours(
             hint = f"results are here of {', '.join(there)}; conformance run --adapter {missing[0]}"
             raise ResultsError(f"no results of {', '.join(missing)}", where=folder, hint=hint)
         results = [run for run in results if run.header.adapter in adapter]
+    if into is not None:
+        page = put_into(into.read_text("utf-8"), first_variants(results))
+        into.write_text(page, "utf-8")
+        typer.echo(f"behaviours: {into}")
     if output is not None:
         output.write_text(render(results), "utf-8")
         typer.echo(f"behaviours: {output}")
+    if into is not None or output is not None:
         return
     console = Console()
     for table in tables(results, console.width):

@@ -8,6 +8,7 @@ from typing import TypeVar
 from rich import box
 from rich.table import Table
 
+from conformance.errors import ResultsError
 from conformance.report.markdown import escape
 from conformance.report.outcomes import MEANING, SIGN, Outcome
 from conformance.report.overview import Framework, Mode, described, frameworks
@@ -39,6 +40,28 @@ def render(results: Sequence[Results]) -> str:
     return "\n".join(_lines(frameworks(results))) + "\n"
 
 
+BEGIN, END = "<!-- behaviours -->", "<!-- end -->"
+
+
+def first_variants(results: Sequence[Results]) -> str:
+    """The table of the first variant of each framework alone, in Markdown."""
+    return "\n".join(_firsts([f for f in frameworks(results) if f.modes])) + "\n"
+
+
+def put_into(page: str, table: str) -> str:
+    """A page with the table between its marks. Raises `ResultsError` where it has none."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ResultsError(f"the page has no {BEGIN} followed by {END}", hint="put them in")
+    return f"{before}{begin}\n\n{table}\n{end}{after}"
+
+
+def _firsts(found: Sequence[Framework]) -> Iterator[str]:
+    pairs = [(framework.name, framework.modes[0]) for framework in found]
+    yield from _table([(f"{name}<br>{mode.name}", mode) for name, mode in pairs])
+
+
 def _lines(found: Sequence[Framework]) -> Iterator[str]:
     yield "# Behaviours"
     yield ""
@@ -53,11 +76,7 @@ def _lines(found: Sequence[Framework]) -> Iterator[str]:
     if len(ran) > 1:
         yield "## The first variant of each framework"
         yield ""
-        firsts = [
-            (f"{framework.name}<br>{framework.modes[0].name}", framework.modes[0])
-            for framework in ran
-        ]
-        yield from _table(firsts)
+        yield from _firsts(ran)
     for framework in ran:
         yield f"## {framework.name} {framework.version}".rstrip()
         yield ""
