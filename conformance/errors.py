@@ -1,6 +1,7 @@
 """One exception per way to fail. Each message says what was found, what was expected and what to do.
 
-Reading cases raises `CaseError`; finding or reading an adapter `AdapterError`; describing somebody's
+Reading cases raises `CaseError`; finding or reading an adapter `AdapterError`, and
+writing an operation that it does not know `NotEmittedError`; describing somebody's
 own recompute `ImplementationError`; reading results
 `ResultsError` and its kinds; putting results together `ComparisonError`; starting an adapter
 `BrokenAdapterError`; reading or choosing a smoke selection `SmokeError`. The command line shows them as
@@ -30,6 +31,14 @@ class CaseError(ConformanceError):
 
 class AdapterError(ConformanceError):
     """An adapter folder is missing, malformed, or lacks a variant."""
+
+
+class NotEmittedError(AdapterError):
+    """An adapter does not say how `operation` is written: it is not complete, and nothing is wrong."""
+
+    def __init__(self, variant: str, operation: str) -> None:
+        self.operation = operation
+        super().__init__(f"{variant} does not emit {operation}")
 
 
 class ImplementationError(ConformanceError):

@@ -27,7 +27,7 @@ from conformance.drivers.adapter import (
     all_adapters,
 )
 from conformance.emit.asked import PARTS as ASKED
-from conformance.emit.emitter import Spelling
+from conformance.emit.emitter import Emitter
 from conformance.judge.checks import CHECKS
 from conformance.judge.known import EntryModel
 from conformance.language.capabilities import CAPABILITIES
@@ -185,8 +185,8 @@ def known_keys() -> str:
     )
 
 
-def spelling_methods() -> str:
-    return _methods(Spelling, "spelling.py")
+def emitter_methods() -> str:
+    return _methods(Emitter, "emitter.py")
 
 
 def observer_methods() -> str:
@@ -377,7 +377,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
         variant_keys,
         refusal_keys,
         known_keys,
-        spelling_methods,
+        emitter_methods,
         observer_methods,
         methods,
         variants,

@@ -1,6 +1,6 @@
 """Samples of every operation: programs of one region, and the numbers that NumPy comes to.
 
-Adapters' tests run them to hold a framework's spelling to the operation's definition.
+Adapters' tests run them to hold what is emitted for a framework to the operation's definition.
 """
 
 from __future__ import annotations
@@ -228,10 +228,10 @@ def offered(adapter: Adapter) -> set[str]:
     return {name for name, o in OPERATIONS.items() if o.capability not in everywhere}
 
 
-def spelled(adapter: Adapter) -> set[str]:
-    """The operations that an adapter's programs may have: its own spellings, and what programs write
+def operations_of(adapter: Adapter) -> set[str]:
+    """The operations that an adapter's programs may have: its emitter's own, and what programs write
     the same way in every framework."""
-    own = set(adapter.load("spelling").Spelling.operations)
+    own = set(adapter.load("emitter").Emitter.operations)
     return own | set(HELPERS) | {"sin_or_cos"}
 
 
@@ -266,7 +266,7 @@ def written(
         f"  {name}:",
         "    title: One operation",
         "    source: the test",
-        "    why: The adapter spells it.",
+        "    why: The adapter emits it.",
         "    inputs:",
         *inputs,
         *state,

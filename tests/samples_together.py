@@ -58,7 +58,7 @@ def together(samples: Sequence[Sample], dtype: str = "float64") -> Case:
         "  together:",
         "    title: Operations, one after the other",
         "    source: the test",
-        "    why: The adapter spells them.",
+        "    why: The adapter emits them.",
         "    inputs:",
         *inputs,
         *(["    state:", *state] if state else []),

@@ -182,7 +182,7 @@ def test_the_reference_comes_first() -> None:
 def test_adapter_folder_is_whole(adapter: Adapter) -> None:
     assert adapter.name == adapter.folder.name
     for name in (
-        "spelling.py",
+        "emitter.py",
         "observe.py",
         "requirements.txt",
         "known.yaml",
@@ -222,7 +222,7 @@ def test_an_adapter_says_what_it_builds_on(adapter: Adapter) -> None:
 @OF_EACH
 def test_writing_programs_imports_no_framework(adapter: Adapter) -> None:
     """Not even where it is installed: only what the suite needs itself is imported."""
-    left, seen = [adapter.folder / "spelling.py"], set()
+    left, seen = [adapter.folder / "emitter.py"], set()
     while left:
         file = left.pop()
         seen.add(file)

@@ -25,7 +25,7 @@ from conformance.model.program import Program  # noqa: E402
 from conformance.observe.worker.entry import observer as worker_observer  # noqa: E402
 from conformance.oracle.expected import expect  # noqa: E402
 from tests.every_program import not_imported  # noqa: E402
-from tests.operation_samples import offered, samples_of, spelled, written  # noqa: E402
+from tests.operation_samples import offered, operations_of, samples_of, written  # noqa: E402
 from tests.suite_cases import BY_ID  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -85,8 +85,8 @@ def counts(run: Run, phase: str) -> dict[str, int]:
 # -- the numbers of each operation ---------------------------------------------------------------
 
 
-def test_every_operation_is_spelled() -> None:
-    assert offered(ADAPTER) <= spelled(ADAPTER) | OF_CALLABLES
+def test_every_operation_is_emitted() -> None:
+    assert offered(ADAPTER) <= operations_of(ADAPTER) | OF_CALLABLES
 
 
 def test_programs_read_nothing_that_they_do_not_import() -> None:

@@ -36,7 +36,7 @@ from tests.suite_cases import BY_ID  # noqa: E402
 ROOT = Path(__file__).resolve().parents[1]
 ADAPTER = read_adapter(ROOT / "adapters" / "jax")
 ACTIVATION = 256 * 64 * 4
-#: What the probes replace in a program, by the operation that it spells.
+#: What the probes replace in a program, by the operation that it emits.
 #: Their gradients do not read their results: a result that runs again is read by another statement.
 PROBED = ("sin", "cos")
 

@@ -23,7 +23,7 @@ from conformance.observe.worker.entry import observer as worker_observer
 from conformance.observe.worker.observer import load_program
 from conformance.oracle.expected import expect
 from tests.every_program import not_imported
-from tests.operation_samples import offered, samples_of, spelled, written
+from tests.operation_samples import offered, operations_of, samples_of, written
 from tests.suite_cases import BY_ID
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -91,8 +91,8 @@ def reruns(run: Run) -> dict[tuple[str, str], int]:
 # -- the numbers of each operation ---------------------------------------------------------------
 
 
-def test_every_operation_is_spelled() -> None:
-    assert offered(ADAPTER) <= spelled(ADAPTER) | OF_CALLABLES
+def test_every_operation_is_emitted() -> None:
+    assert offered(ADAPTER) <= operations_of(ADAPTER) | OF_CALLABLES
 
 
 def test_programs_read_nothing_that_they_do_not_import() -> None:

@@ -25,7 +25,7 @@ from conformance.observe.worker.observer import load_program  # noqa: E402
 from conformance.oracle.expected import expect  # noqa: E402
 from conformance.oracle.interpreter import make_inputs  # noqa: E402
 from tests.every_program import not_imported  # noqa: E402
-from tests.operation_samples import IN_CASES, offered, samples_of, spelled  # noqa: E402
+from tests.operation_samples import IN_CASES, offered, operations_of, samples_of  # noqa: E402
 from tests.operation_samples import written as sample  # noqa: E402
 from tests.samples_together import alone, part, together  # noqa: E402
 from tests.suite_cases import BY_ID  # noqa: E402
@@ -83,8 +83,8 @@ def written(statements: list[str], shapes: Mapping[str, tuple[int, ...]]) -> Cas
     return sample("one", statements, shapes)
 
 
-def test_every_operation_is_spelled_and_has_its_numbers_checked() -> None:
-    assert offered(ADAPTER) <= spelled(ADAPTER) | OF_CALLABLES | {"uniform_from"}
+def test_every_operation_is_emitted_and_has_its_numbers_checked() -> None:
+    assert offered(ADAPTER) <= operations_of(ADAPTER) | OF_CALLABLES | {"uniform_from"}
     text = " ".join(s for statements, _ in (*STATEMENTS, *DRAWN.values()) for s in statements)
     checked = {op for op in OPERATIONS if f" {op}(" in text} | ELSEWHERE | IN_CASES
     assert offered(ADAPTER) <= checked

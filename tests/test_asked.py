@@ -31,14 +31,14 @@ PASSED_OVER: dict[str, tuple[str, Any]] = {
 }
 
 
-def spelling(**changes: Any) -> Any:
-    """The class that spells for PyTorch, with other attributes."""
-    made = TORCH.load("spelling").Spelling
+def emitter(**changes: Any) -> Any:
+    """The class that emits for PyTorch, with other attributes."""
+    made = TORCH.load("emitter").Emitter
     return type("Changed", (made,), changes)
 
 
 def written(case: Case, **changes: Any) -> None:
-    spelling(**changes)(case, VARIANT).write()
+    emitter(**changes)(case, VARIANT).write()
 
 
 def asking(part: str) -> list[Case]:
@@ -64,7 +64,7 @@ def test_what_a_case_asks_for_and_a_program_does_not_have_is_refused(part: str) 
 def test_a_procedure_that_no_writer_writes_is_refused(kind: str) -> None:
     cases = [c for c in CASES if c.procedure.kind == kind and lacking(c, VARIANT) is None]
     assert cases
-    left = [k for k in spelling().procedures_written if k != kind]
+    left = [k for k in emitter().procedures_written if k != kind]
     for case in cases:
         with pytest.raises(AdapterError, match=f"not written for torch/.*: procedure {kind}"):
             written(case, procedures_written=left)
@@ -90,5 +90,5 @@ def test_a_line_that_the_framework_has_to_give_is_asked_for(line: str, between: 
     assert cases
     for case in cases:
         if between == "update" or "implicit" in case.sources():
-            with pytest.raises(AdapterError, match=f"does not spell `{line}`"):
+            with pytest.raises(AdapterError, match=f"not written for .*: `{line}`"):
                 written(case, **{line: ""})

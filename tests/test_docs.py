@@ -192,4 +192,4 @@ def test_the_example_adapter_writes_programs(tmp_path: Path) -> None:
         if line.startswith("    "):
             assert f"{line}\n" in program.text
     assert "15 of them" in page.read_text("utf-8")
-    assert len(adapter.load("spelling").Spelling.operations) == 15
+    assert len(adapter.load("emitter").Emitter.operations) == 15

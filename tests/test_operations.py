@@ -1,4 +1,4 @@
-"""The registry of operations: complete, consistent, and spelled by every adapter that offers them."""
+"""The registry of operations: complete, consistent, and emitted by every adapter that offers them."""
 
 from __future__ import annotations
 
@@ -129,12 +129,12 @@ def test_every_operation_is_in_a_case() -> None:
 
 
 @pytest.mark.parametrize("adapter", all_adapters(ROOT / "adapters"), ids=lambda a: a.name)
-def test_adapters_spell_operations_of_the_registry(adapter: Adapter) -> None:
+def test_adapters_emit_operations_of_the_registry(adapter: Adapter) -> None:
     """Every word is the registry's; what is missing belongs to a capability that is lacking."""
-    spelled = set(adapter.load("spelling").Spelling.operations)
-    assert spelled <= set(OPERATIONS)
+    emitted = set(adapter.load("emitter").Emitter.operations)
+    assert emitted <= set(OPERATIONS)
     everywhere = set.intersection(*(set(v.model.lacks) for v in adapter.variants))
-    # Spelled by the place they stand in, or by the library that a generator is of.
+    # Emitted by the place they stand in, or by the library that a generator is of.
     handled = {*OF_CALLABLES, "uniform_from", "sin_or_cos", *HELPERS}
-    for name in set(OPERATIONS) - spelled - handled:
-        assert OPERATIONS[name].capability in everywhere, f"{adapter.name} does not spell {name}"
+    for name in set(OPERATIONS) - emitted - handled:
+        assert OPERATIONS[name].capability in everywhere, f"{adapter.name} does not emit {name}"

@@ -181,35 +181,52 @@ def test_verdict_that_nobody_asked_for_is_broken():
     assert complete(case, tuple(every)) == tuple(every)
 
 
-def test_spelling_that_raises_is_broken_and_spares_the_others(runner, tmp_path):
-    spelling = runner.adapter.load("spelling").Spelling
+def test_an_emitter_that_raises_is_broken_and_spares_the_others(runner, tmp_path):
+    emitter = runner.adapter.load("emitter").Emitter
     pairs = [
         (mini.case("square"), mini.variant("right")),
         (mini.case("twice"), mini.variant("right")),
     ]
-    original = spelling.operations
-    spelling.operations = {k: v for k, v in original.items() if k != "sin"} | {"sin": "1 +"}
+    original = emitter.operations
+    emitter.operations = {k: v for k, v in original.items() if k != "sin"} | {"sin": "1 +"}
     try:
         case = mini.case("chain[length=2]")
         written = write_programs(runner.adapter, [*pairs, (case, mini.variant("right"))], tmp_path)
         assert all(isinstance(found, EmitFailure) for found in written.values())
-        spelling.operations = {"multiply": original["multiply"]}
+        emitter.operations = {**original, "sin": "{y}"}
         found = verdicts(runner, "right")
         assert found["error"].status is Status.BROKEN
-        assert "cannot write the program" in found["error"].message
+        assert "cannot write the program: KeyError: 'y'" in found["error"].message
     finally:
-        spelling.operations = original
+        emitter.operations = original
     written = write_programs(runner.adapter, pairs, tmp_path)
     assert not any(isinstance(found, EmitFailure) for found in written.values())
 
 
+def test_an_operation_that_is_not_emitted_is_unsupported(runner, monkeypatch):
+    emitter = runner.adapter.load("emitter").Emitter
+    monkeypatch.setattr(emitter, "operations", {"multiply": emitter.operations["multiply"]})
+    found = verdicts(runner, "right")
+    assert [*found] == ["error"]
+    assert found["error"].status is Status.UNSUPPORTED
+    assert found["error"].message == "mini/right does not emit sin"
+
+
+def test_what_a_case_asks_for_and_is_not_written_is_broken(runner, monkeypatch):
+    emitter = runner.adapter.load("emitter").Emitter
+    monkeypatch.setattr(emitter, "procedures_written", ())
+    found = verdicts(runner, "right")
+    assert found["error"].status is Status.BROKEN
+    assert "not written for mini/right: procedure backward" in found["error"].message
+
+
 def test_one_invalid_program_does_not_spoil_the_batch(runner, tmp_path, monkeypatch):
-    spelling = runner.adapter.load("spelling").Spelling
+    emitter = runner.adapter.load("emitter").Emitter
 
     def tensor(self, array, source):
         return "1 +" if self.case.id == "mini/twice" else f"mini.Tensor({source})"
 
-    monkeypatch.setattr(spelling, "tensor", tensor)
+    monkeypatch.setattr(emitter, "tensor", tensor)
     names = ("square", "twice", "by-name")
     pairs = [(mini.case(name), mini.variant("right")) for name in names]
     written = write_programs(runner.adapter, pairs, tmp_path)

@@ -1,13 +1,13 @@
-"""How autograd spells each operation: NumPy, and the functions that a program defines of it."""
+"""How each operation is emitted for autograd: NumPy, and the functions that a program defines of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from conformance.emit.emitter import Call, Spelling, Writer
+from conformance.emit.emitter import Call, Emitter, Writer
 
 HELPERS: Mapping[str, str] = {
-    **Spelling.helpers,
+    **Emitter.helpers,
     "gelu": """
         def gelu(x):
             return x * (1 + erf(x / 2**0.5)) / 2

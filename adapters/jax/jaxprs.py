@@ -333,7 +333,7 @@ class Walk:
 
     def _apply(self, equation: Any, operands: list[Value], place: Place | None) -> list[Value]:
         primitive, params = equation.primitive, equation.params
-        what = (primitive.name, *((name, _spelled(params[name])) for name in sorted(params)))
+        what = (primitive.name, *((name, _as_words(params[name])) for name in sorted(params)))
         numbers = tuple(operand.number for operand in operands)
         forms = tuple(self._operand_form(operand, place) for operand in operands)
         results = []
@@ -430,12 +430,12 @@ class Walk:
         return self._values[number]
 
 
-def _spelled(parameter: Any) -> object:
+def _as_words(parameter: Any) -> object:
     """A parameter of an equation, so that equal ones are equal: as text without addresses, where it is
     none of the types that most are of."""
     kind = type(parameter)
     if kind is tuple:
-        return tuple(map(_spelled, parameter))
+        return tuple(map(_as_words, parameter))
     if parameter is None or kind in _PLAIN or isinstance(parameter, np.dtype):
         return kind, parameter
     return _ADDRESS.sub("", str(parameter))

@@ -1,14 +1,14 @@
-"""How JAX spells each operation: expressions, and the functions that a program defines for them."""
+"""How each operation is emitted for JAX: expressions, and functions that a program defines for them."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Mapping
 
-from conformance.emit.emitter import Call, Spelling, Writer
+from conformance.emit.emitter import Call, Emitter, Writer
 
 HELPERS: Mapping[str, str] = {
-    **Spelling.helpers,
+    **Emitter.helpers,
     "dropout": """
         def dropout(key, x, p):
             keep = jax.random.bernoulli(key, 1 - p, x.shape)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import BACKWARD, FORWARD
-from conformance.emit.emitter import Spelling as Base
+from conformance.emit.emitter import Emitter as Base
 from conformance.emit.helpers import LISTS
 from conformance.model.case import Case, Generator, Loss, Value
 from conformance.model.program import Site

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from conformance.emit.emitter import Site, Spelling, function
+from conformance.emit.emitter import Emitter, Site, function
 from conformance.errors import AdapterError
 from conformance.model.case import Node, Region, chains
 
 
-class Scans(Spelling):
+class Scans(Emitter):
     """Writes each chain of calls as one loop, with the region's function as its body."""
 
     def write_nodes(self, nodes: Iterable[Node], region: str) -> None:
@@ -38,7 +38,7 @@ class Scans(Spelling):
         """The function of a region, from one carry to the next; a loop over the keys that it draws
         with, and over nothing else."""
         if self._threaded(region.body):  # type: ignore[attr-defined]
-            raise AdapterError(f"{self.variant.id} does not spell state in a loop")
+            raise AdapterError(f"not written for {self.variant.id}: state in a loop")
         site = Site("region", self.path, region.name, region.name)
         item = self._key if self._draws(region.body) else "_"  # type: ignore[attr-defined]
         taken = f"{self.formals(region)[0]}, {item}"

@@ -17,7 +17,7 @@ TWICE = frozenset({"second_backward", "per_output", "second_order", "third_order
 
 
 class Writing(Protocol):
-    """What the classes below need of the spelling."""
+    """What the classes below need of the emitter."""
 
     code: Code
     case: Case
@@ -41,17 +41,17 @@ class Backend(Protocol):
     #: What follows an input that asks for a gradient.
     asks: str
 
-    def write_before(self, spelling: Writing) -> None:
+    def write_before(self, emitter: Writing) -> None:
         """What all steps have in common, before the first."""
 
-    def write(self, spelling: Writing) -> None:
+    def write(self, emitter: Writing) -> None:
         """Forward and backward, once."""
 
 
 class Eager:
     """Steps have nothing in common."""
 
-    def write_before(self, spelling: Writing) -> None:
+    def write_before(self, emitter: Writing) -> None:
         """Nothing."""
 
 
@@ -62,41 +62,41 @@ class TensorFlow(Eager):
     without_gradients = ""
     asks = ""
 
-    def write(self, spelling: Writing) -> None:
-        code, kind = spelling.code, spelling.case.procedure.kind
-        if spelling.case.procedure.order > 1:
-            self._write_order(spelling, spelling.case.procedure.order)
+    def write(self, emitter: Writing) -> None:
+        code, kind = emitter.code, emitter.case.procedure.kind
+        if emitter.case.procedure.order > 1:
+            self._write_order(emitter, emitter.case.procedure.order)
             return
         again = kind in ("second_backward", "per_output")
-        self._write_forward(spelling, "persistent=True" if again else "")
-        spelling.write_between()
-        sources = _chosen(spelling.case) if kind == "part" else "wanted"
-        spelling.write_backward("tape.gradient", "loss", sources, into="gradients")
+        self._write_forward(emitter, "persistent=True" if again else "")
+        emitter.write_between()
+        sources = _chosen(emitter.case) if kind == "part" else "wanted"
+        emitter.write_backward("tape.gradient", "loss", sources, into="gradients")
         if again:
             loss = "other" if kind == "per_output" else "loss"
             code(f"again = tape.gradient({loss}, wanted)", BACKWARD)
 
-    def _write_order(self, spelling: Writing, order: int) -> None:
+    def _write_order(self, emitter: Writing, order: int) -> None:
         """Gradients up to an order: a tape around the tapes of the order before."""
-        code = spelling.code
+        code = emitter.code
         if order == 1:
-            self._write_forward(spelling)
+            self._write_forward(emitter)
             code("gradients = tape.gradient(loss, wanted)", BACKWARD)
             return
         tape, before = ("outer", "gradients") if order == 2 else ("outermost", "again")
         with code.indent(f"with tf.GradientTape() as {tape}:"):
             code(f"{tape}.watch(wanted)")
-            self._write_order(spelling, order - 1)
+            self._write_order(emitter, order - 1)
             code(f"total = sum(ops.sum(gradient) for gradient in {before}.values())")
         code(f"again = {tape}.gradient(total, wanted)")
 
-    def _write_forward(self, spelling: Writing, options: str = "") -> None:
-        with spelling.code.indent(f"with tf.GradientTape({options}) as tape:"):
-            spelling.code("tape.watch(wanted)")
-            spelling.code("outputs = forward(**values)", FORWARD)
-            spelling.code(f"loss = {spelling.loss()}")
-            if spelling.case.then is not None:
-                spelling.code(f"other = {spelling.loss(spelling.case.then)}")
+    def _write_forward(self, emitter: Writing, options: str = "") -> None:
+        with emitter.code.indent(f"with tf.GradientTape({options}) as tape:"):
+            emitter.code("tape.watch(wanted)")
+            emitter.code("outputs = forward(**values)", FORWARD)
+            emitter.code(f"loss = {emitter.loss()}")
+            if emitter.case.then is not None:
+                emitter.code(f"other = {emitter.loss(emitter.case.then)}")
 
 
 class Torch(Eager):
@@ -106,36 +106,36 @@ class Torch(Eager):
     without_gradients = "with torch.no_grad():"
     asks = ".requires_grad_()"
 
-    def write(self, spelling: Writing) -> None:
-        code, kind = spelling.code, spelling.case.procedure.kind
+    def write(self, emitter: Writing) -> None:
+        code, kind = emitter.code, emitter.case.procedure.kind
         if kind == "functional":
-            self._write_functional(spelling)
+            self._write_functional(emitter)
             return
         if kind == "train":
             self._write_clearing(code)
-        if spelling.case.procedure.after == "backward":
+        if emitter.case.procedure.after == "backward":
             code("outputs = forward(**values)", FORWARD)
-            code(f"loss = {spelling.loss()}")
+            code(f"loss = {emitter.loss()}")
             code("loss.backward()", BACKWARD)
         code("outputs = forward(**values)", FORWARD)
-        code(f"loss = {spelling.loss()}")
-        spelling.write_between()
-        if spelling.case.procedure.order > 1:
-            self._write_order(code, spelling.case.procedure.order)
+        code(f"loss = {emitter.loss()}")
+        emitter.write_between()
+        if emitter.case.procedure.order > 1:
+            self._write_order(code, emitter.case.procedure.order)
             return
         found = "{name: value.grad for name, value in wanted.items()}"
         words = []
         if kind in TWICE:
             words.append("retain_graph=True")
         if kind == "part":
-            listed = ", ".join(f'wanted["{name}"]' for name in spelling.case.wrt)
+            listed = ", ".join(f'wanted["{name}"]' for name in emitter.case.wrt)
             words.append(f"inputs=[{listed}]")
-        spelling.write_backward("loss.backward", *words)
+        emitter.write_backward("loss.backward", *words)
         code(f"gradients = {found}")
         if kind in TWICE:
             self._write_clearing(code)
-            then = spelling.case.then
-            code(f"{'loss' if then is None else spelling.loss(then)}.backward()", BACKWARD)
+            then = emitter.case.then
+            code(f"{'loss' if then is None else emitter.loss(then)}.backward()", BACKWARD)
             code(f"again = {found}")
 
     def _write_order(self, code: Code, order: int) -> None:
@@ -149,11 +149,11 @@ class Torch(Eager):
         code("last = torch.autograd.grad(total, leaves, allow_unused=True)")
         code("again = dict(zip(wanted, last))")
 
-    def _write_functional(self, spelling: Writing) -> None:
+    def _write_functional(self, emitter: Writing) -> None:
         """The gradients by `torch.func`: the forward pass is run inside the transform."""
-        code = spelling.code
+        code = emitter.code
         code()
-        _write_loss(spelling, "", changing=False, sites=True)
+        _write_loss(emitter, "", changing=False, sites=True)
         code("wanted = {name: value.detach() for name, value in wanted.items()}")
         call = "torch.func.grad_and_value(loss_of, has_aux=True)(wanted)"
         code(f"gradients, (loss, outputs) = {call}")
@@ -171,24 +171,24 @@ class Jax:
     without_gradients = ""
     asks = ""
 
-    def write_before(self, spelling: Writing) -> None:
+    def write_before(self, emitter: Writing) -> None:
         """The variables that a forward pass changes."""
-        changing = _changing(spelling.case)
+        changing = _changing(emitter.case)
         if changing:
-            spelling.code(f"changing = [{', '.join(changing)}]")
+            emitter.code(f"changing = [{', '.join(changing)}]")
 
-    def write(self, spelling: Writing) -> None:
-        code, kind = spelling.code, spelling.case.procedure.kind
-        changing = _changing(spelling.case)
+    def write(self, emitter: Writing) -> None:
+        code, kind = emitter.code, emitter.case.procedure.kind
+        changing = _changing(emitter.case)
         if kind == "part":
-            code(f"wanted = {_chosen(spelling.case)}")
+            code(f"wanted = {_chosen(emitter.case)}")
         code()
-        other = spelling.case.then
-        both = "" if other is None else spelling.loss(other)
-        _write_loss(spelling, both, bool(changing), sites=kind == "functional")
+        other = emitter.case.then
+        both = "" if other is None else emitter.loss(other)
+        _write_loss(emitter, both, bool(changing), sites=kind == "functional")
         result = "(outputs, changed)" if changing else "outputs"
-        if spelling.case.procedure.order > 1:
-            self._write_order(code, result, spelling.case.procedure.order)
+        if emitter.case.procedure.order > 1:
+            self._write_order(code, result, emitter.case.procedure.order)
         elif kind == "functional":
             call = "jax.value_and_grad(loss_of, has_aux=True)(wanted)"
             code(f"(loss, {result}), gradients = {call}")
@@ -196,12 +196,12 @@ class Jax:
             found = "(loss, other)" if both else "loss"
             code(f"{found}, vjp, {result} = jax.vjp(loss_of, wanted, has_aux=True)", FORWARD)
             self._write_changes(code, bool(changing))
-            spelling.write_between()
+            emitter.write_between()
             if both:
                 code("(gradients,) = vjp((ops.ones_like(loss), ops.zeros_like(other)))", BACKWARD)
                 code("(again,) = vjp((ops.zeros_like(loss), ops.ones_like(other)))", BACKWARD)
                 return
-            spelling.write_backward("vjp", "ops.ones_like(loss)", into="(gradients,)")
+            emitter.write_backward("vjp", "ops.ones_like(loss)", into="(gradients,)")
             if kind == "second_backward":
                 code("(again,) = vjp(ops.ones_like(loss))", BACKWARD)
             return
@@ -233,10 +233,10 @@ class Jax:
         code("(again,) = vjp(ops.ones_like(total))", BACKWARD)
 
 
-def _write_loss(spelling: Writing, other: str, changing: bool, sites: bool) -> None:
+def _write_loss(emitter: Writing, other: str, changing: bool, sites: bool) -> None:
     """The loss (and another one) as a function of all that is wanted, and beside it the outputs and what
     the forward pass has changed. With `sites` the phases of the program begin in there."""
-    code, case = spelling.code, spelling.case
+    code, case = emitter.code, emitter.case
     before, after = (FORWARD, BACKWARD) if sites else (None, None)
     asked = [a.name for a in case.arrays if a.gradient]
     if case.procedure.kind == "part":
@@ -247,7 +247,7 @@ def _write_loss(spelling: Writing, other: str, changing: bool, sites: bool) -> N
     pairs = [f'(values["{name}"], wanted["{name}"])' for name in variables]
     if changing:
         pairs.append("*((variable, variable.value) for variable in changing)")
-    loss = f"({spelling.loss()}, {other})" if other else spelling.loss()
+    loss = f"({emitter.loss()}, {other})" if other else emitter.loss()
     with code.indent("def loss_of(wanted):"):
         if not pairs:
             code(f"outputs = forward({given})", before)

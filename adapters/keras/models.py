@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 from conformance.emit.emitter import FORWARD
-from conformance.emit.emitter import Spelling as Base
+from conformance.emit.emitter import Emitter as Base
 from conformance.errors import AdapterError
 from conformance.model.case import Again, Array, Node, Ref, Region, Statement
 from conformance.model.program import Site
@@ -154,7 +154,7 @@ class Models(Base):
                 self.write_statement(node, region)
                 continue
             if isinstance(node, Again):
-                raise AdapterError(f"{self.variant.id} does not spell a further call of a region")
+                raise AdapterError(f"not written for {self.variant.id}: a further call of a region")
             head = f'with keras.RematScope(mode="{self._mode or "full"}"):'
             with self.code.indent(head) if self.path == "recomputed" else nullcontext():
                 self.write_nodes(node.body, node.name)
@@ -168,7 +168,7 @@ class Models(Base):
 
     def called_layer(self, statement: Statement) -> str:
         """A layer, constructed and called; an operation of `keras.ops` where there is no layer."""
-        call = self.spelled(statement)
+        call = self.call_of(statement)
         layer = LAYERS.get(statement.op)
         read = {**call.options, "inner": tuple(call.options.get("shape", (0,)))[1:]}  # type: ignore[arg-type]
         policy = [f'dtype="mixed_{self.case.autocast}"'] if self.case.autocast else []
@@ -195,7 +195,7 @@ class Models(Base):
         """The arrays that a statement reads as weights, by argument."""
         layer = LAYERS[statement.op]
         found: dict[str, Array] = {}
-        names = self.spelled(statement).arguments
+        names = self.call_of(statement).arguments
         arrays = {array.name: array for array in (*self.case.parameters, *self.case.state)}
         for argument, _ in layer.weights:
             array = arrays.get(names[argument])
@@ -206,7 +206,7 @@ class Models(Base):
 
     def _words(self, statement: Statement) -> list[str]:
         """The arguments with which the layer of a statement is constructed."""
-        given, options = self._given(statement), self.spelled(statement).options
+        given, options = self._given(statement), self.call_of(statement).options
         if statement.op == "linear":
             return [str(given["w"].shape[0])]
         if statement.op == "matmul":

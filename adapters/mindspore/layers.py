@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from conformance.emit.emitter import BACKWARD, FORWARD, function
-from conformance.emit.emitter import Spelling as Base
+from conformance.emit.emitter import Emitter as Base
 from conformance.model.case import Again, Case, Node, Ref, Region, Statement, Tree, leaves, walk
 from conformance.model.program import Site
 
@@ -71,7 +71,7 @@ class Layers(Base):
 
     def is_layer(self, statement: Statement) -> bool:
         """Whether a layer does a statement, with the parameters that it reads."""
-        call = self.spelled(statement)
+        call = self.call_of(statement)
         if statement.op in WEIGHTLESS:
             return call.options.get("seed") is None and isinstance(statement.arguments[0], Ref)
         layer = LAYERS.get(statement.op)
@@ -83,7 +83,7 @@ class Layers(Base):
 
     def _weights_of(self, statement: Statement) -> dict[str, str]:
         """The names that a layer with weights is made of, by the layer's attribute."""
-        layer, given = LAYERS[statement.op], self.spelled(statement).arguments
+        layer, given = LAYERS[statement.op], self.call_of(statement).arguments
         return {w: given[a].removeprefix("self.") for a, w in layer.weights.items()}
 
     def alone(self, region: Region) -> Statement | None:
@@ -92,7 +92,7 @@ class Layers(Base):
         if rest or not isinstance(first, Statement) or id(first) not in self._layers:
             return None
         layer = LAYERS.get(first.op)
-        given = self.spelled(first).arguments[layer.takes if layer else "x"]
+        given = self.call_of(first).arguments[layer.takes if layer else "x"]
         single = region.takes == (Ref(given.removeprefix("self.")),) and not region.kwargs
         whole = region.gives == Ref(first.label) and not region.mapped
         return first if single and whole and region.block != "invalid" else None
@@ -101,7 +101,7 @@ class Layers(Base):
 
     def constructed(self, statement: Statement) -> str:
         """The construction of the layer that does a statement."""
-        call = self.spelled(statement)
+        call = self.call_of(statement)
         if statement.op in WEIGHTLESS:
             return f"nn.{WEIGHTLESS[statement.op].format(**call.options)}"
         arrays = {array.name: array for array in (*self.case.parameters, *self.case.state)}
@@ -142,7 +142,7 @@ class Layers(Base):
         if own is None:
             return super().expression(statement)
         layer = LAYERS.get(statement.op)
-        given = self.spelled(statement).arguments[layer.takes if layer else "x"]
+        given = self.call_of(statement).arguments[layer.takes if layer else "x"]
         return f"self.{own}({given})"
 
     def _reads(self, nodes: Iterable[Node], gives: Tree, region: Region | None) -> set[str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import BACKWARD, FORWARD
-from conformance.emit.emitter import Spelling as Base
+from conformance.emit.emitter import Emitter as Base
 from conformance.emit.helpers import LISTS
 from conformance.model.case import (
     Array,

@@ -1,13 +1,13 @@
-"""How MLX spells each operation: expressions, and the functions that a program defines for them."""
+"""How each operation is emitted for MLX: expressions, and functions that a program defines for them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from conformance.emit.emitter import Call, Spelling, Writer
+from conformance.emit.emitter import Call, Emitter, Writer
 
 HELPERS: Mapping[str, str] = {
-    **Spelling.helpers,
+    **Emitter.helpers,
     "dropout": """
         def dropout(x, p, key=None):
             keep = mx.random.bernoulli(1 - p, x.shape, key)

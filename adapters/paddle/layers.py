@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from conformance.emit.emitter import BACKWARD, FORWARD, function
-from conformance.emit.emitter import Spelling as Base
+from conformance.emit.emitter import Emitter as Base
 from conformance.errors import AdapterError
 from conformance.model.case import Again, Array, Case, Node, Ref, Region, Statement, leaves, walk
 from conformance.model.program import Site
@@ -91,7 +91,7 @@ class Networks(Base):
         """Weights of `linear` and of nothing else: Paddle's layer has them transposed."""
         uses: dict[str, set[tuple[str, str]]] = {}
         for _, statement in self.case.statements():
-            for argument, name in self.spelled(statement).arguments.items():
+            for argument, name in self.call_of(statement).arguments.items():
                 for part in statement.names():
                     if part == name:
                         uses.setdefault(part, set()).add((statement.op, argument))
@@ -235,7 +235,7 @@ class Networks(Base):
         kind = KINDS.get(statement.op)
         if kind is None:
             return
-        given = self.spelled(statement).arguments
+        given = self.call_of(statement).arguments
         for argument, weight in kind.weights.items():
             self.code(f"{place}.{weight} = {given[argument]}")
         if kind.buffers:
@@ -248,7 +248,7 @@ class Networks(Base):
 
     def _is_layer(self, statement: Statement, region: Region | None) -> bool:
         """Whether a layer of Paddle's does a statement, with the parameters that it reads."""
-        call = self.spelled(statement)
+        call = self.call_of(statement)
         if statement.op in WEIGHTLESS:
             return call.options.get("seed") is None and isinstance(statement.arguments[0], Ref)
         kind = KINDS.get(statement.op)
@@ -271,7 +271,7 @@ class Networks(Base):
             if not isinstance(node, Statement) or not self._is_layer(node, region):
                 return False
             kind = KINDS.get(node.op)
-            if self.spelled(node).arguments[kind.takes if kind else "x"] != handed:
+            if self.call_of(node).arguments[kind.takes if kind else "x"] != handed:
                 return False
             handed = node.label
             labels.append(handed)
@@ -279,7 +279,7 @@ class Networks(Base):
 
     def _constructed(self, statement: Statement) -> str:
         """The construction of the layer that does a statement."""
-        call = self.spelled(statement)
+        call = self.call_of(statement)
         if statement.op in WEIGHTLESS:
             return f"nn.{WEIGHTLESS[statement.op].format(**call.options)}"
         kind = KINDS[statement.op]
@@ -317,7 +317,7 @@ class Networks(Base):
         if layer is None:
             return super().expression(statement)
         kind = KINDS.get(statement.op)
-        given = self.spelled(statement).arguments[kind.takes if kind else "x"]
+        given = self.call_of(statement).arguments[kind.takes if kind else "x"]
         return f"self.{layer}({given})"
 
     def write_region(self, region: Region) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from conformance.emit.emitter import BACKWARD, FORWARD, Writer
-from conformance.emit.emitter import Spelling as Base
+from conformance.emit.emitter import Emitter as Base
 from conformance.model.case import Array
 
 IMPORTS = (
@@ -53,7 +53,7 @@ ACCUMULATE_SIN = """
             paddle.assign(total + x.sum(0), total)
         return paddle.sin(x)
     """
-#: What a graph spells in another way than dynamic mode, and the functions that it calls.
+#: What is emitted in another way for a graph than for dynamic mode, and the functions that it calls.
 OPERATIONS: Mapping[str, Writer] = {
     "branch_sin": "paddle.static.nn.cond("
     "{x}.sum() > 0, lambda: paddle.sin({x}), lambda: paddle.cos({x}))",
@@ -87,13 +87,13 @@ FETCH = '''
     '''
 
 
-def write_helpers(spelling: Base) -> None:
+def write_helpers(emitter: Base) -> None:
     """The mode, and the functions that `run` calls."""
-    spelling.code("paddle.enable_static()\n\n")
-    helpers = (FETCH,) if spelling.case.procedure.kind == "inference" else (APPLY, FETCH)
+    emitter.code("paddle.enable_static()\n\n")
+    helpers = (FETCH,) if emitter.case.procedure.kind == "inference" else (APPLY, FETCH)
     for text in helpers:
-        spelling.code(text)
-        spelling.code("\n")
+        emitter.code(text)
+        emitter.code("\n")
 
 
 def tensor(array: Array, source: str) -> str:
@@ -101,48 +101,48 @@ def tensor(array: Array, source: str) -> str:
     return f'np.array({source}, dtype="{array.dtype}")'
 
 
-def write_inference(spelling: Base) -> None:
+def write_inference(emitter: Base) -> None:
     """The forward pass alone, with no gradient asked for."""
-    code = spelling.code
-    with _building(spelling), code.indent("with paddle.no_grad():"):
+    code = emitter.code
+    with _building(emitter), code.indent("with paddle.no_grad():"):
         code("outputs = forward(**placed)", FORWARD)
-    _write_executor(spelling)
-    kept = f", {_state(spelling)}" if _state(spelling) else ""
+    _write_executor(emitter)
+    kept = f", {_state(emitter)}" if _state(emitter) else ""
     code(f'results = {{"outputs": outputs{kept}}}')
-    _write_fetching(spelling)
-    code(f"return {_returned(spelling)}")
+    _write_fetching(emitter)
+    code(f"return {_returned(emitter)}")
 
 
-def write_gradients(spelling: Base) -> None:
+def write_gradients(emitter: Base) -> None:
     """Forward and gradients, of first or second order, as one graph that is run once."""
-    _write_graph(spelling, list(spelling.case.wrt))
-    _write_fetching(spelling)
-    spelling.code(f"return {_returned(spelling)}")
+    _write_graph(emitter, list(emitter.case.wrt))
+    _write_fetching(emitter)
+    emitter.code(f"return {_returned(emitter)}")
 
 
-def write_training(spelling: Base) -> None:
+def write_training(emitter: Base) -> None:
     """The graph is made once and run at every step; the parameters are fed."""
-    code, case = spelling.code, spelling.case
+    code, case = emitter.code, emitter.case
     trained = [p.name for p in case.parameters if p.gradient]
-    _write_graph(spelling, list(dict.fromkeys([*case.wrt, *trained])))
+    _write_graph(emitter, list(dict.fromkeys([*case.wrt, *trained])))
     code("losses = []")
     with code.indent(f"for _ in range({case.procedure.steps}):"):
-        _write_fetching(spelling)
+        _write_fetching(emitter)
         with code.indent(f"for name in ({', '.join(map(repr, trained))},):"):
             rate = case.procedure.learning_rate
             code(f'values[name] = values[name] - {rate} * found["gradients"][name]')
         code('losses += found["losses"]')
     chosen = ", ".join(f'"{n}": found["gradients"]["{n}"]' for n in case.wrt)
-    parameters = spelling.chosen(case.parameters)
+    parameters = emitter.chosen(case.parameters)
     changed = f'"losses": losses, "gradients": {{{chosen}}}, "parameters": {parameters}'
-    state = "" if _state(spelling) else ', "state": {}'
-    code(f"return {{**found, {changed}{state}{spelling.generators_entry()}}}")
+    state = "" if _state(emitter) else ', "state": {}'
+    code(f"return {{**found, {changed}{state}{emitter.generators_entry()}}}")
 
 
 @contextmanager
-def _building(spelling: Base) -> Iterator[None]:
+def _building(emitter: Base) -> Iterator[None]:
     """Write the head of the graph and what is fed into it; the graph follows inside the `with`."""
-    code, case = spelling.code, spelling.case
+    code, case = emitter.code, emitter.case
     code(f"fed = {[array.name for array in case.arrays if array not in case.state]}")
     code("main, startup = paddle.static.Program(), paddle.static.Program()")
     with code.indent("with paddle.static.program_guard(main, startup):"):
@@ -168,17 +168,17 @@ def _building(spelling: Base) -> Iterator[None]:
         yield
 
 
-def _write_graph(spelling: Base, wanted: list[str]) -> None:
+def _write_graph(emitter: Base, wanted: list[str]) -> None:
     """Forward, backward and the pass; leaves `main`, `executor` and `results` in the program."""
-    code, case = spelling.code, spelling.case
-    loss = spelling.loss_expression()  # type: ignore[attr-defined]
+    code, case = emitter.code, emitter.case
+    loss = emitter.loss_expression()  # type: ignore[attr-defined]
     functional = case.procedure.kind == "functional"
     results = [
         '"outputs": outputs',
         '"losses": [loss]',
         '"gradients": dict(zip(wanted, gradients))',
     ]
-    with _building(spelling):
+    with _building(emitter):
         code(f"wanted = {wanted}")
         code("sources = [placed[name] for name in wanted]")
         if functional:
@@ -201,29 +201,29 @@ def _write_graph(spelling: Base, wanted: list[str]) -> None:
             results.append('"again": dict(zip(wanted, second))')
     with code.indent("if forward is recomputed:"):
         code("apply_recompute(main, startup, backward_from)")
-    _write_executor(spelling)
-    if _state(spelling):
-        results.append(_state(spelling))
+    _write_executor(emitter)
+    if _state(emitter):
+        results.append(_state(emitter))
     code(f"results = {{{', '.join(results)}}}")
 
 
-def _write_executor(spelling: Base) -> None:
-    spelling.code("executor = paddle.static.Executor(paddle.CPUPlace())")
-    if spelling.case.state:
-        spelling.code("executor.run(startup)")
+def _write_executor(emitter: Base) -> None:
+    emitter.code("executor = paddle.static.Executor(paddle.CPUPlace())")
+    if emitter.case.state:
+        emitter.code("executor.run(startup)")
 
 
-def _write_fetching(spelling: Base) -> None:
-    spelling.code("feed = {name: values[name] for name in fed}")
-    spelling.code("found = fetch(executor, main, feed, results)")
+def _write_fetching(emitter: Base) -> None:
+    emitter.code("feed = {name: values[name] for name in fed}")
+    emitter.code("found = fetch(executor, main, feed, results)")
 
 
-def _returned(spelling: Base) -> str:
-    generators = spelling.generators_entry()
+def _returned(emitter: Base) -> str:
+    generators = emitter.generators_entry()
     return f"{{**found{generators}}}" if generators else "found"
 
 
-def _state(spelling: Base) -> str:
+def _state(emitter: Base) -> str:
     """The entry of state in `results`; empty where there is none."""
-    entries = ", ".join(spelling.state_entries()).replace('values["', 'placed["')
+    entries = ", ".join(emitter.state_entries()).replace('values["', 'placed["')
     return f'"state": {{{entries}}}' if entries else ""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from conformance.emit.emitter import Spelling, function
+from conformance.emit.emitter import Emitter, function
 from conformance.model.case import Again, Node, Region, chains
 
 
-class Loops(Spelling):
+class Loops(Emitter):
     """Writes each chain of calls as one loop, with the region's function as its body."""
 
     def write_nodes(self, nodes: Iterable[Node], region: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import FORWARD, function
-from conformance.emit.emitter import Spelling as Base
+from conformance.emit.emitter import Emitter as Base
 from conformance.model.case import Again, Array, Case, Region, Statement, leaves, walk
 from conformance.model.program import Site
 
@@ -74,7 +74,7 @@ class Methods(Base):
         layer = LAYERS.get(statement.op)
         if layer is None:
             return False
-        given = self.spelled(statement).arguments
+        given = self.call_of(statement).arguments
         weights = [given[argument] for argument in layer.weights]
         return all(name in self._held and name not in self._taken for name in weights)
 
@@ -119,7 +119,7 @@ class Methods(Base):
     def _write_layer(self, statement: Statement) -> None:
         """The attribute that is a statement's layer."""
         layer, place = LAYERS[statement.op], f"self.{self._layers[id(statement)]}"
-        call = self.spelled(statement)
+        call = self.call_of(statement)
         names = {a: n.removeprefix("self.") for a, n in call.arguments.items()}
         shape = self._held[names[next(iter(layer.weights))]].shape
         if statement.op == "linear":
@@ -162,7 +162,7 @@ class Methods(Base):
         own = self._layers.get(id(statement))
         if own is None:
             return super().expression(statement)
-        return f"self.{own}({self.spelled(statement).arguments[LAYERS[statement.op].takes]})"
+        return f"self.{own}({self.call_of(statement).arguments[LAYERS[statement.op].takes]})"
 
     def write_region(self, region: Region) -> None:
         """Nothing: a region is a method of the module."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from conformance.emit.emitter import Spelling as Base
+from conformance.emit.emitter import Emitter as Base
 from conformance.emit.emitter import function
 from conformance.errors import AdapterError
 from conformance.model.case import Again, Region, Statement, walk

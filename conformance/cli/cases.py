@@ -138,6 +138,8 @@ def emit(
     if unsupported is not None:
         raise ConformanceError(unsupported.message)
     text = texts(owner, [(found, chosen)])[found.id, chosen.id]
+    if isinstance(text, EmitFailure) and text.operation:
+        raise ConformanceError(text.message)
     if isinstance(text, EmitFailure):
         raise ConformanceError(f"the adapter cannot write this program: {text.message}")
     _print_code(_console(), text.text.rstrip("\n"), "python")

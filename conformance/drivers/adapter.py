@@ -1,6 +1,6 @@
 """Adapters: folders that know one framework each, found by path and never imported by name.
 
-A folder holds `adapter.yaml` (what this module reads), `spelling.py` (a class `Spelling`, see
+A folder holds `adapter.yaml` (what this module reads), `emitter.py` (a class `Emitter`, see
 `conformance.emit.emitter`), `observe.py` (a class `Observer`, see
 `conformance.observe.worker.observer`; imported in the worker process alone), `requirements.txt` and
 `known.yaml`.

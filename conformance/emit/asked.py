@@ -1,7 +1,7 @@
 """What a case asks of its program beside the operations and regions, and whether it is written.
 
 An adapter that passes over a part of a case would be judged on another program than the case says, and
-might pass. So each method of `conformance.emit.emitter.Spelling` that writes such a part notes it, and
+might pass. So each method of `conformance.emit.emitter.Emitter` that writes such a part notes it, and
 a program in which one is missing is refused. The words are those of a case file.
 """
 
@@ -54,7 +54,7 @@ def missing(
 ) -> list[str]:
     """What a case asks for and its program does not have, in words of a case file.
 
-    `written` are the words of `PARTS` that were noted, `procedures` those that the spelling writes,
+    `written` are the words of `PARTS` that were noted, `procedures` those that the emitter writes,
     `sites` what lines are marked with. Statements are looked for on either path: both may share a
     definition.
     """

@@ -1,6 +1,6 @@
 """Writing a case down as a program of a framework: the part that all frameworks share.
 
-`Spelling` walks a case and writes a program with the same few functions in every framework:
+`Emitter` walks a case and writes a program with the same few functions in every framework:
 
 - `inputs()` returns a dict of what the program starts from, by name;
 - `plain(...)` and `recomputed(...)` are the forward pass, every region called directly or recomputed;
@@ -8,7 +8,7 @@
   `gradients`, and where the procedure has them `again`, `parameters` and `state` (dicts by name);
 - `main()` runs both and prints what they computed.
 
-An adapter's `spelling.py` subclasses it, gives the operations' spellings and overrides what its
+An adapter's `emitter.py` subclasses it, says how operations are written and overrides what its
 framework writes differently. Lines are marked with sites while they are written; `finish` formats
 the programs with ruff, takes the marks out again and keeps which line is which.
 """
@@ -32,7 +32,7 @@ from ruff.__main__ import find_ruff_bin
 from conformance.drivers.adapter import Implementation, Variant
 from conformance.emit.asked import missing
 from conformance.emit.helpers import CALLS, HELPERS, LISTS
-from conformance.errors import AdapterError
+from conformance.errors import AdapterError, NotEmittedError
 from conformance.language.operations import NOTED, OF_CALLABLES, OPERATIONS
 from conformance.model.case import (
     Again,
@@ -91,7 +91,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Call:
-    """An operation in a statement, its arguments and options spelled in Python.
+    """An operation in a statement, its arguments and options as Python expressions.
 
     `arguments` maps the operation's argument names to expressions (a list argument to `[a, b]`);
     `options` maps option names to values, defaults filled in.
@@ -112,8 +112,8 @@ RAISE_IF = """
     """
 
 
-class Spelling(ABC):
-    """Writes one case for one variant. A subclass per adapter, named `Spelling`."""
+class Emitter(ABC):
+    """Writes one case for one variant. A subclass per adapter, named `Emitter`."""
 
     #: Import lines; those that a program does not use are taken out again.
     imports: Sequence[str] = ()
@@ -171,7 +171,7 @@ class Spelling(ABC):
             raise AdapterError(
                 f"not written for {self.variant.id}: {', '.join(found)}",
                 where=self.case.where,
-                hint="each is a part of the case, see Spelling.procedures_written and Spelling.wrote",
+                hint="each is a part of the case, see Emitter.procedures_written and Emitter.wrote",
             )
 
     def import_lines(self) -> list[str]:
@@ -241,7 +241,7 @@ class Spelling(ABC):
 
     def framework_generator(self, seed: int) -> str:
         """The expression of the framework's explicit generator or key."""
-        raise AdapterError(f"{self.variant.id} does not spell an explicit generator")
+        raise AdapterError(f"not written for {self.variant.id}: an explicit generator")
 
     def write_forward(self, path: str) -> None:
         """`plain` or `recomputed`."""
@@ -276,7 +276,7 @@ class Spelling(ABC):
 
     def expression(self, statement: Statement) -> str:
         """The right-hand side of a statement."""
-        return self._written(self.spelled(statement))
+        return self._written(self.call_of(statement))
 
     def of_callable(self, statement: Statement, prefix: str) -> str:
         """The right-hand side of a statement of `OF_CALLABLES`; `prefix` and the name of a region's
@@ -305,12 +305,12 @@ class Spelling(ABC):
             return f"{self.written('sin', x=x)} if {flag} else {self.written('cos', x=x)}"
         writer = self.operations.get(call.op, CALLS.get(call.op))
         if writer is None:
-            raise AdapterError(f"{self.variant.id} does not spell the operation {call.op!r}")
+            raise NotEmittedError(self.variant.id, call.op)
         if callable(writer):
             return writer(call)
         return writer.format(**call.arguments, **call.options)
 
-    def spelled(self, statement: Statement) -> Call:
+    def call_of(self, statement: Statement) -> Call:
         """A statement's operation with its arguments as Python expressions."""
         operation = OPERATIONS[statement.op]
         arguments = {
@@ -600,7 +600,7 @@ class Spelling(ABC):
         """A line that each framework has to give. Raises `AdapterError` where it is empty."""
         line: str = getattr(self, attribute)
         if not line:
-            raise AdapterError(f"{self.variant.id} does not spell `{attribute}`")
+            raise AdapterError(f"not written for {self.variant.id}: `{attribute}`")
         return line
 
     def write_seeding(self, seed: int) -> None:
@@ -621,7 +621,7 @@ class Spelling(ABC):
         self.code(self._own("seeding").format(seed=seed))
 
     def write_after(self) -> None:
-        """What was done with the program before; a spelling calls it before its forward pass.
+        """What was done with the program before; an emitter calls it before its forward pass.
 
         One that takes gradients where tensors keep them writes the forward and backward pass of
         `after: backward` here, too.
@@ -633,7 +633,7 @@ class Spelling(ABC):
                 self.code(self.inferring)
 
     def write_between(self) -> None:
-        """What happens between forward and backward; every spelling calls it before backward."""
+        """What happens between forward and backward; every emitter calls it before backward."""
         self.wrote("between")
         if self.case.procedure.between == "reseed":
             self.write_seeding(self.case.seed + 1)

@@ -1,8 +1,8 @@
 """Operations that a program composes of others, written the same way for every framework.
 
-Each is spelled out of the framework's own `sin`, `cos`, `sum`, …; a framework that has a form of its
-own (`jax.lax.cond`) spells the operation itself, and its spelling goes before these. `written`
-stands for `Spelling.written`: an operation with its arguments and options, as an expression.
+Each is made of the framework's own `sin`, `cos`, `sum`, …; an adapter whose framework has a form of
+its own (`jax.lax.cond`) emits the operation itself, and what it says goes before these. `written`
+stands for `Emitter.written`: an operation with its arguments and options, as an expression.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from conformance.drivers.adapter import Adapter, Variant
 from conformance.emit.emitter import Code, Text, finish
+from conformance.errors import NotEmittedError
 from conformance.language.operations import RANDOM
 from conformance.model.case import Case
 from conformance.model.program import Program
@@ -26,10 +27,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class EmitFailure:
-    """The adapter's spelling could not write a program: the exception in a line, its traceback."""
+    """The adapter's emitter could not write a program: the exception in a line, its traceback.
+
+    `operation` is the one that it does not emit, where it is that which is missing.
+    """
 
     message: str
     traceback: str
+    operation: str = ""
 
 
 def program_path(case: str, variant: str) -> PurePosixPath:
@@ -67,7 +72,7 @@ def texts(
 
 
 def _draft(adapter: Adapter, case: Case, variant: Variant) -> Code:
-    draft: Code = adapter.load("spelling").Spelling(case, variant).write()
+    draft: Code = adapter.load("emitter").Emitter(case, variant).write()
     return draft
 
 
@@ -89,6 +94,8 @@ def _finished(drafts: Mapping[str, Code]) -> Mapping[str, Text | EmitFailure]:
 def _attempt(work: Callable[[], T]) -> T | EmitFailure:
     try:
         return work()
+    except NotEmittedError as error:
+        return EmitFailure(error.message, "", error.operation)
     except Exception as error:
         line = "".join(traceback.format_exception_only(error)).strip()
         return EmitFailure(line, traceback.format_exc())

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from conformance.compare import Comparison
 from conformance.model.case import Case
-from conformance.report import markdown, page
+from conformance.report import exports, markdown, overview, page
 from conformance.report.data import Report, build, schema, to_json
 from conformance.results import Results
 
@@ -24,7 +24,7 @@ def write_report(
     folder: Path,
     programs: Path,
 ) -> Path:
-    """Write `index.html` with its `details`, `report.md` and `report.json` into a folder.
+    """Write `index.html` with its `details`, `report.md`, `report.json`, `outcomes.csv` and badges.
 
     `programs` is the folder that the results' paths of programs are relative to (the reports'
     folder). Returns the path of the page.
@@ -38,6 +38,10 @@ def write_report(
     details.mkdir(exist_ok=True)
     for old in set(details.glob("*.js")) - {folder / name for name in files}:
         old.unlink()
+    frameworks = overview.frameworks(results)
+    (folder / "outcomes.csv").write_text(exports.outcomes(results), "utf-8")
+    (folder / "badges").mkdir(exist_ok=True)
+    files |= {f"badges/{name}": text for name, text in exports.badges(frameworks).items()}
     for name, text in files.items():
         (folder / name).write_text(text, "utf-8")
     return folder / "index.html"

@@ -229,6 +229,9 @@ class Runner:
         if (case.id, variant.id) not in self._programs:
             self.emit([(case, variant)])
         program = self._programs.pop((case.id, variant.id))
+        if isinstance(program, EmitFailure) and program.operation:
+            verdict = _ended(Status.UNSUPPORTED, program.message)
+            return self._result(case, variant, (verdict,))
         if isinstance(program, EmitFailure):
             message = f"the adapter cannot write the program: {program.message}"
             verdict = _ended(Status.BROKEN, message, observed=program.traceback)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from conformance.emit.emitter import BACKWARD, FORWARD, Writer, function
-from conformance.emit.emitter import Spelling as Base
+from conformance.emit.emitter import Emitter as Base
 from conformance.model.case import Again, Array, Literal, Loss, Ref, Region, Tree, walk
 from conformance.model.program import Site
 
@@ -21,7 +21,7 @@ from . import operations
 HIGHER = {"second_order": "total_of", "third_order": "second_total_of"}
 
 
-class Spelling(Base):
+class Emitter(Base):
     """Writes one case for `arguments` or `closure`."""
 
     procedures_written = (

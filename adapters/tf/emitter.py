@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import BACKWARD, FORWARD, Writer, function
-from conformance.emit.emitter import Spelling as Base
+from conformance.emit.emitter import Emitter as Base
 from conformance.language.operations import OF_CALLABLES
 from conformance.model.case import (
     Again,
@@ -27,7 +27,7 @@ from . import loops, operations
 AGAIN = ("second_backward", "per_output", "second_order", "third_order")
 
 
-class Spelling(Base):
+class Emitter(Base):
     """Writes one case.
 
     `function`, `loop` and `xla` are one graph of forward and backward, `forward-function` is a graph of
@@ -51,14 +51,14 @@ class Spelling(Base):
     #: What a module is, what it is called by, and how it is made one.
     module, method, made = "tf.Module", "__call__", "super().__init__()"
 
-    def __new__(cls, case: Case, variant: Variant) -> Spelling:
+    def __new__(cls, case: Case, variant: Variant) -> Emitter:
         return super().__new__({"loop": Loop, "keras-model": KerasModel}.get(variant.name, cls))
 
     def expression(self, statement: Statement) -> str:
         if statement.op == "uniform_from":
             (name,) = statement.names()
             own = [i for i in self.case.inputs if isinstance(i, Generator) and i.name == name]
-            return str(operations.uniform_from(self.spelled(statement), own[0].library))
+            return str(operations.uniform_from(self.call_of(statement), own[0].library))
         if statement.op in OF_CALLABLES:
             return self.of_callable(statement, "recomputed_")
         return super().expression(statement)
@@ -333,14 +333,14 @@ class Spelling(Base):
         self.code(f"return {{{', '.join(results)}{self.state_entry()}}}")
 
 
-class Loop(loops.Loops, Spelling):  # type: ignore[misc, name-defined]
+class Loop(loops.Loops, Emitter):  # type: ignore[misc, name-defined]
     """Writes one case for `loop`."""
 
 
-class KerasModel(Spelling):
+class KerasModel(Emitter):
     """Writes one case for `keras-model`: modules are models of Keras, and own variables of Keras."""
 
-    imports = (*Spelling.imports, "import keras")
+    imports = (*Emitter.imports, "import keras")
     module, method = "keras.Model", "call"
     made = "super().__init__(autocast=False)"  # else the model casts what it reads, too
 

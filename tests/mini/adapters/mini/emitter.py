@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from conformance.emit.emitter import BACKWARD, FORWARD, function
-from conformance.emit.emitter import Spelling as Base
+from conformance.emit.emitter import Emitter as Base
 
 
-class Spelling(Base):
+class Emitter(Base):
     imports = ("import numpy as np", "import mini")
     operations = {  # noqa: RUF012 (declared by the base class)
         "multiply": "mini.mul({a}, {b})",

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import Call, Writer, function
-from conformance.emit.emitter import Spelling as Base
+from conformance.emit.emitter import Emitter as Base
 from conformance.language.operations import OF_CALLABLES
 from conformance.model.case import (
     Again,
@@ -144,7 +144,7 @@ def _uniform(call: Call) -> str:
     return f"keras.random.uniform({call.options['shape']}{_range(call)}{_seed(call)})"
 
 
-class Spelling(Base):
+class Emitter(Base):
     """Writes one case for `remat-…` or `scope-…`; `Fit` does for `fit-…`."""
 
     helpers = HELPERS
@@ -209,7 +209,7 @@ class Spelling(Base):
         "accumulate_sin": "accumulate_sin({x}, {total})",
     }
 
-    def __new__(cls, case: Case, variant: Variant) -> Spelling:
+    def __new__(cls, case: Case, variant: Variant) -> Emitter:
         return super().__new__(Fit if variant.name.startswith("fit-") else cls)
 
     def __init__(self, case: Case, variant: Variant) -> None:
@@ -264,7 +264,7 @@ class Spelling(Base):
         if statement.op in OF_CALLABLES:
             return self.of_callable(statement, "remat_")
         if statement.op == "uniform_from" and statement.names()[0] in self._numpy:
-            call = self.spelled(statement)
+            call = self.call_of(statement)
             return _NUMPY.format(source=call.arguments["generator"], **call.options)
         return super().expression(statement)
 
@@ -438,5 +438,5 @@ class Spelling(Base):
         self.code(f"return {{{', '.join(results)}{self.state_entry()}}}")
 
 
-class Fit(models.Models, Spelling):  # type: ignore[misc]
+class Fit(models.Models, Emitter):  # type: ignore[misc]
     """Writes one case for `fit-…`."""

@@ -32,7 +32,7 @@ WIDE = ("float64", "int64", "uint64", "complex128")
 UNGUARDED = ("jit-prevent-cse-false", "scan")
 
 
-class Spelling(procedures.Procedures):  # type: ignore[misc]
+class Emitter(procedures.Procedures):  # type: ignore[misc]
     """Writes one case for a variant; `Scan` does for `scan`."""
 
     helpers: Mapping[str, str] = operations.HELPERS
@@ -52,7 +52,7 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
         *policies.IMPORTS,
     )
 
-    def __new__(cls, case: Case, variant: Variant) -> Spelling:
+    def __new__(cls, case: Case, variant: Variant) -> Emitter:
         return super().__new__(Scan if variant.name == "scan" else cls)
 
     def __init__(self, case: Case, variant: Variant) -> None:
@@ -120,8 +120,8 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
         named = self._region and policies.is_named(self.region_named(self._region), statement)
         return f'checkpoint_name({written}, "{statement.label}")' if named else written
 
-    def spelled(self, statement: Statement) -> Call:
-        call: Call = super().spelled(statement)
+    def call_of(self, statement: Statement) -> Call:
+        call: Call = super().call_of(statement)
         if statement.op == "uniform_from" and self._of_numpy(statement):
             numbers = "{generator}.uniform({low}, {high}, {shape})"
             arguments = {**call.arguments, **{k: str(v) for k, v in call.options.items()}}
@@ -240,7 +240,7 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
         return found
 
 
-class Scan(scans.Scans, Spelling):  # type: ignore[misc]
+class Scan(scans.Scans, Emitter):  # type: ignore[misc]
     """Writes one case for `scan`."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import BACKWARD, FORWARD, Call, Writer, function
-from conformance.emit.emitter import Spelling as Base
+from conformance.emit.emitter import Emitter as Base
 from conformance.model.case import Again, Array, Case, Generator, Loss, Region, Statement
 
 from . import compiling as compiled
@@ -70,7 +70,7 @@ ACCUMULATE_SIN = """
     """
 
 
-class Spelling(Base):
+class Emitter(Base):
     """Writes one case for a variant; those that go about it in another way have a class below."""
 
     procedures_written = (
@@ -152,7 +152,7 @@ class Spelling(Base):
         "add_in_place": "{a}.add_({b})",
     }
 
-    def __new__(cls, case: Case, variant: Variant) -> Spelling:
+    def __new__(cls, case: Case, variant: Variant) -> Emitter:
         own = variant.implementation
         name = "selective" if own is not None and "save" in own.options else variant.name
         return super().__new__(OTHERS.get(name, cls))
@@ -174,7 +174,7 @@ class Spelling(Base):
         ]
         if not set(drawn_from) & set(numpy):
             return super().expression(statement)
-        call = self.spelled(statement)
+        call = self.call_of(statement)
         low, high, shape = (call.options[name] for name in ("low", "high", "shape"))
         numbers = f"{call.arguments['generator']}.uniform({low}, {high}, {shape})"
         return f"torch.tensor({numbers}, dtype=torch.float32)"
@@ -315,22 +315,22 @@ class Spelling(Base):
         )
 
 
-class Selective(selective.Policies, Spelling):  # type: ignore[misc, name-defined]
+class Selective(selective.Policies, Emitter):  # type: ignore[misc, name-defined]
     """Writes one case for `selective`."""
 
-    imports = (*Spelling.imports, *selective.IMPORTS)
+    imports = (*Emitter.imports, *selective.IMPORTS)
 
 
-class Sequential(sequential.Sequences, Spelling):  # type: ignore[misc, name-defined]
+class Sequential(sequential.Sequences, Emitter):  # type: ignore[misc, name-defined]
     """Writes one case for `sequential`."""
 
-    imports = (*Spelling.imports, *sequential.IMPORTS)
+    imports = (*Emitter.imports, *sequential.IMPORTS)
 
 
-class Wrapper(wrapper.Modules, selective.Policies, Spelling):  # type: ignore[misc, name-defined]
+class Wrapper(wrapper.Modules, selective.Policies, Emitter):  # type: ignore[misc, name-defined]
     """Writes one case for `wrapper`: a policy where a region has one."""
 
-    imports = (*Spelling.imports, *wrapper.IMPORTS)
+    imports = (*Emitter.imports, *wrapper.IMPORTS)
 
     def __init__(self, case: Case, variant: Variant) -> None:
         super().__init__(case, variant)
@@ -338,16 +338,16 @@ class Wrapper(wrapper.Modules, selective.Policies, Spelling):  # type: ignore[mi
             self.imports = (*self.imports, *selective.IMPORTS)
 
 
-class Method(method.Methods, Spelling):  # type: ignore[misc, name-defined]
+class Method(method.Methods, Emitter):  # type: ignore[misc, name-defined]
     """Writes one case for `method`."""
 
-    imports = (*Spelling.imports, *method.IMPORTS)
+    imports = (*Emitter.imports, *method.IMPORTS)
 
 
-class Compiled(selective.Policies, Spelling):  # type: ignore[misc, name-defined]
+class Compiled(selective.Policies, Emitter):  # type: ignore[misc, name-defined]
     """Writes one case for a variant that compiles: a policy where a region has one."""
 
-    imports = (*Spelling.imports, *compiled.IMPORTS)
+    imports = (*Emitter.imports, *compiled.IMPORTS)
 
     def __init__(self, case: Case, variant: Variant) -> None:
         super().__init__(case, variant)
@@ -384,7 +384,7 @@ class Inside(Compiled):
         super().write_region(region)
 
 
-OTHERS: Mapping[str, type[Spelling]] = {
+OTHERS: Mapping[str, type[Emitter]] = {
     **dict.fromkeys(compiled.BACKENDS, Compiled),
     "compiled-inside": Inside,
     "method": Method,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import BACKWARD, FORWARD, Call, Writer, function
-from conformance.emit.emitter import Spelling as Base
+from conformance.emit.emitter import Emitter as Base
 from conformance.model.case import Again, Array, Case, Loss, Region
 
 from . import layers, sequential, static
@@ -99,7 +99,7 @@ ACCUMULATE_SIN = """
     """
 
 
-class Spelling(Base):
+class Emitter(Base):
     """Writes one case for any variant."""
 
     procedures_written = (
@@ -178,7 +178,7 @@ class Spelling(Base):
         "add_in_place": _add_in_place,
     }
 
-    def __new__(cls, case: Case, variant: Variant) -> Spelling:
+    def __new__(cls, case: Case, variant: Variant) -> Emitter:
         return super().__new__(OTHERS.get(variant.name, cls))
 
     def __init__(self, case: Case, variant: Variant) -> None:
@@ -186,12 +186,12 @@ class Spelling(Base):
         self.static = variant.name == "pir-pass"
         if self.static:
             self.imports = static.IMPORTS
-            self.operations = {**Spelling.operations, **static.OPERATIONS}
-            self.helpers = {**Spelling.helpers, **static.HELPERS}
+            self.operations = {**Emitter.operations, **static.OPERATIONS}
+            self.helpers = {**Emitter.helpers, **static.HELPERS}
         elif variant.name == "to-static-ast":
-            self.helpers = {**Spelling.helpers, "accumulate_sin": static.ACCUMULATE_SIN}
+            self.helpers = {**Emitter.helpers, "accumulate_sin": static.ACCUMULATE_SIN}
         elif variant.name == "sequential":
-            self.imports = (*Spelling.imports, *sequential.IMPORTS)
+            self.imports = (*Emitter.imports, *sequential.IMPORTS)
 
     def write_helpers(self) -> None:
         if self.static:
@@ -366,17 +366,17 @@ class Spelling(Base):
         return "{" + ", ".join(f'"{n}": values["{n}"].grad' for n in self.case.wrt) + "}"
 
 
-class Layers(layers.Networks, Spelling):  # type: ignore[misc, name-defined]
+class Layers(layers.Networks, Emitter):  # type: ignore[misc, name-defined]
     """Writes one case for `layers`."""
 
-    imports = (*Spelling.imports, *layers.IMPORTS)
+    imports = (*Emitter.imports, *layers.IMPORTS)
 
 
 class Fit(layers.Fits, Layers):  # type: ignore[misc, name-defined]
     """Writes one case for `model-fit`, with either implementation."""
 
 
-OTHERS: Mapping[str, type[Spelling]] = {
+OTHERS: Mapping[str, type[Emitter]] = {
     "layers": Layers,
     "model-fit": Fit,
     "model-fit-hook": Fit,

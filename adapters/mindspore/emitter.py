@@ -13,7 +13,7 @@ from typing import TypeGuard
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import Call, Writer, function
-from conformance.errors import AdapterError
+from conformance.errors import AdapterError, NotEmittedError
 from conformance.model.case import (
     Again,
     Array,
@@ -153,7 +153,7 @@ ACCUMULATE_SIN = """
     """
 
 
-class Spelling(procedures.Procedures):  # type: ignore[misc]
+class Emitter(procedures.Procedures):  # type: ignore[misc]
     """Writes one case for a variant in PyNative mode or in graph mode."""
 
     procedures_written = (
@@ -234,7 +234,7 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
         "add_in_place": "{a}.add_({b})",
     }
 
-    def __new__(cls, case: Case, variant: Variant) -> Spelling:
+    def __new__(cls, case: Case, variant: Variant) -> Emitter:
         return super().__new__(OTHERS.get(variant.name, cls))
 
     def __init__(self, case: Case, variant: Variant) -> None:
@@ -385,7 +385,7 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
             super().write_statement(statement, region)
             return
         site = Site("statement", self.path, region, statement.label, statement.op)
-        call = self.spelled(statement)
+        call = self.call_of(statement)
         given = [*call.arguments.values()] or [str(call.options["shape"])]
         mask = "[0]" if statement.op == "dropout" else ""  # the primitive gives its mask, too
         targets = ", ".join(statement.targets)
@@ -516,7 +516,7 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
         assert isinstance(statement, Statement)
         names = zip(leaves(region.takes), leaves(node.takes), strict=True)
         self._renamed = dict(names)
-        arguments = ", ".join(self.spelled(statement).arguments.values())
+        arguments = ", ".join(self.call_of(statement).arguments.values())
         self._renamed = {}
         site = Site("statement", self.path, region.name, statement.label, statement.op)
         self.code(f"{leaves(node.gives)[0]} = self.{function(region.name)}({arguments})", site)
@@ -534,7 +534,7 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
     def expression(self, statement: Statement) -> str:
         if statement.op == "matmul" and self.case.procedure.order > 1 and not self.graph:
             # `ops.matmul` itself has a gradient whose gradient lacks a part in PyNative mode.
-            arguments = self.spelled(statement).arguments
+            arguments = self.call_of(statement).arguments
             return f"ops.MatMul()({arguments['a']}, {arguments['b']})"
         return super().expression(statement)
 
@@ -542,11 +542,11 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
         """The constructor of the primitive that does a statement."""
         assert isinstance(statement, Statement)
         if statement.op not in PRIMITIVES:
-            raise AdapterError(f"{self.variant.id} does not spell the operation {statement.op!r}")
+            raise NotEmittedError(self.variant.id, statement.op)
         deep = any(len(array.shape) > 2 for array in self.case.arrays)
         if statement.op == "matmul" and deep and not any(r.mapped for r in self.case.regions()):
             return "auto_generate.MatMulExt()"  # MatMul takes matrices alone
-        options: dict[str, object] = dict(self.spelled(statement).options)
+        options: dict[str, object] = dict(self.call_of(statement).options)
         if statement.op == "conv2d":
             weight = statement.arguments[1]
             assert isinstance(weight, Ref)
@@ -557,7 +557,7 @@ class Spelling(procedures.Procedures):  # type: ignore[misc]
     def _drawing(self, statement: Statement) -> str:
         """The constructor of the primitive that draws for a statement, with two seeds of its own: the
         case's, and another for each statement. A primitive with none draws other numbers in each run."""
-        options = self.spelled(statement).options
+        options = self.call_of(statement).options
         number = 1 + [other for _, other in self.case.statements()].index(statement)
         seeds = f"{options['seed'] or 0}, {number}"
         if statement.op == "dropout":
@@ -572,7 +572,7 @@ def _attribute(statement: Statement) -> str:
     return f"{statement.op}_{statement.label}"
 
 
-class Layers(layers.Layers, Spelling):  # type: ignore[misc, name-defined]
+class Layers(layers.Layers, Emitter):  # type: ignore[misc, name-defined]
     """Writes one case for `pynative-layers` and `graph-layers`."""
 
 
@@ -580,7 +580,7 @@ class Trained(layers.Trains, Layers):  # type: ignore[misc, name-defined]
     """Writes one case for `model-train`."""
 
 
-OTHERS: Mapping[str, type[Spelling]] = {
+OTHERS: Mapping[str, type[Emitter]] = {
     "graph-layers": Layers,
     "model-train": Trained,
     "pynative-layers": Layers,

@@ -1,7 +1,7 @@
 """How MLX writes a case: functions of arrays, `mx.value_and_grad` of the loss, and `mx.eval`, since
 everything before it only builds a graph.
 
-`Spelling` puts `mx.checkpoint` around a region's function. `Modules`, for `module`, hands what the
+`Emitter` puts `mx.checkpoint` around a region's function. `Modules`, for `module`, hands what the
 region captures of the parameters to a module, and puts `nn.utils.checkpoint` around both.
 """
 
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import BACKWARD, FORWARD, Call, Writer, function
-from conformance.emit.emitter import Spelling as Base
+from conformance.emit.emitter import Emitter as Base
 from conformance.language.operations import OF_CALLABLES
 from conformance.model.case import Again, Array, Case, Generator, Loss, Region, Statement, walk
 
@@ -22,7 +22,7 @@ from . import operations
 HIGHER = {"second_order": "total_of", "third_order": "second_total_of"}
 
 
-class Spelling(Base):
+class Emitter(Base):
     """Writes one case for `function`; `Modules` does for `module`."""
 
     procedures_written = (
@@ -42,7 +42,7 @@ class Spelling(Base):
     drawing = "mx.random.uniform()"
     halving = "for name in {names}:\n    values[name] *= 0.5"
 
-    def __new__(cls, case: Case, variant: Variant) -> Spelling:
+    def __new__(cls, case: Case, variant: Variant) -> Emitter:
         return super().__new__(Modules if variant.name == "module" else cls)
 
     # -- inputs ----------------------------------------------------------------------------------
@@ -55,8 +55,8 @@ class Spelling(Base):
 
     # -- operations ------------------------------------------------------------------------------
 
-    def spelled(self, statement: Statement) -> Call:
-        call = super().spelled(statement)
+    def call_of(self, statement: Statement) -> Call:
+        call = super().call_of(statement)
         of_numpy = {
             i.name for i in self.case.inputs if isinstance(i, Generator) and i.library == "numpy"
         }
@@ -181,7 +181,7 @@ class Spelling(Base):
         return "{" + ", ".join(f'"{name}": {source}["{name}"]' for name in names) + "}"
 
 
-class Modules(Spelling):
+class Modules(Emitter):
     """Writes one case for `module`. What a region captures of the parameters are attributes of a
     module, and what it calls of other regions are submodules."""
 

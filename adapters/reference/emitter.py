@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from conformance.emit.emitter import BACKWARD, FORWARD, Call, Writer, function
-from conformance.emit.emitter import Spelling as Base
+from conformance.emit.emitter import Emitter as Base
 from conformance.emit.helpers import LISTS
 from conformance.language.operations import OF_CALLABLES, OPERATIONS
 from conformance.model.case import Array, Generator, Loss, Region, Statement
@@ -21,7 +21,7 @@ def _written(call: Call) -> str:
     return f"tape.{call.op}({', '.join(words)})"
 
 
-class Spelling(Base):
+class Emitter(Base):
     """Writes one case for `float64`."""
 
     procedures_written = (

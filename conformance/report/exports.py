@@ -1,0 +1,86 @@
+"""What other programs read: a table of outcomes as CSV, and a badge for each adapter.
+
+A badge is an SVG, and the same as endpoint JSON for services that draw badges.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Sequence
+
+from conformance.report.findings import Tally
+from conformance.report.outcomes import Outcome
+from conformance.report.overview import Framework
+from conformance.report.page import environment
+from conformance.report.versus import side_of
+from conformance.results import Results
+
+_HEADER = ("adapter", "variant", "case", "outcome", "message")
+#: What a spreadsheet takes for the beginning of a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+#: Pixels of a letter of a badge, on average, and of the room around a text.
+_LETTER, _ROOM = 6.6, 12
+
+
+def outcomes(results: Sequence[Results]) -> str:
+    """A line for each case on each variant: its outcome, and what was observed that makes it so."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(_HEADER)
+    for run in results:
+        for result in run.results:
+            side = side_of(result)
+            row = (
+                run.header.adapter,
+                result.variant,
+                result.case,
+                side.outcome.value,
+                side.message,
+            )
+            writer.writerow(map(_harmless, row))
+    return text.getvalue()
+
+
+def _harmless(cell: str) -> str:
+    """A cell that no spreadsheet takes for a formula, on one line."""
+    joined = " ".join(cell.replace("\0", " ").split())
+    return f"'{joined}" if joined.startswith(_FORMULA) else joined
+
+
+def badges(frameworks: Sequence[Framework]) -> dict[str, str]:
+    """For each adapter an SVG and an endpoint's JSON, by file name; the first variant counts."""
+    found: dict[str, str] = {}
+    template = environment().get_template("badge.svg.j2")
+    for framework in frameworks:
+        if not framework.modes:
+            continue
+        tally = framework.modes[0].tally
+        label, message, colour = f"recompute {framework.name}", _message(tally), _colour(tally)
+        left = round(len(label) * _LETTER + _ROOM)
+        width = left + round(len(message) * _LETTER + _ROOM)
+        file = re.sub(r"[^A-Za-z0-9_-]+", "-", framework.name)  # results may be anybody's
+        found[f"{file}.svg"] = template.render(
+            label=label, message=message, colour=colour, left=left, width=width
+        )
+        endpoint = {"schemaVersion": 1, "label": label, "message": message, "color": colour}
+        found[f"{file}.json"] = json.dumps(endpoint) + "\n"
+    return found
+
+
+def _message(tally: Tally) -> str:
+    wrong = tally.outcomes[Outcome.WRONG]
+    said = f"{tally.outcomes[Outcome.RIGHT]} of {tally.ran} right"
+    return f"{said}, {wrong} silently wrong" if wrong else said
+
+
+def _colour(tally: Tally) -> str:
+    """By the gravest outcome of any case."""
+    seen = {outcome for outcome, number in tally.outcomes.items() if number}
+    if Outcome.BROKEN in seen or not tally.ran:
+        return "#6e7781"
+    if Outcome.WRONG in seen:
+        return "#b3261e"
+    return "#9a6700" if seen & {Outcome.RAISES, Outcome.INERT, Outcome.COSTS} else "#1a7f37"
