@@ -35,7 +35,7 @@ def run(conformance) -> Command:
     "command",
     [
         *("run", "compare", "report", "list", "show", "emit", "schema", "adapters", "known"),
-        *("merge", "recorded"),
+        *("merge", "recorded", "bug"),
     ],
 )
 def test_every_command_has_help_with_examples(conformance, command):

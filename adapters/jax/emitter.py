@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from conformance.drivers.adapter import Variant
-from conformance.emit.emitter import Call, Site, Writer, function, numpy_fill
+from conformance.emit.emitter import Call, Writer, function, numpy_fill
 from conformance.language.operations import OF_CALLABLES, OPERATIONS
 from conformance.model.case import (
     Again,
@@ -24,6 +24,7 @@ from conformance.model.case import (
     Value,
     walk,
 )
+from conformance.model.program import Site
 
 from . import operations, policies, procedures, scans
 
@@ -32,7 +33,7 @@ WIDE = ("float64", "int64", "uint64", "complex128")
 UNGUARDED = ("jit-prevent-cse-false", "scan")
 
 
-class Emitter(procedures.Procedures):  # type: ignore[misc]
+class Emitter(procedures.Procedures):
     """Writes one case for a variant; `Scan` does for `scan`."""
 
     helpers: Mapping[str, str] = operations.HELPERS
@@ -240,7 +241,7 @@ class Emitter(procedures.Procedures):  # type: ignore[misc]
         return found
 
 
-class Scan(scans.Scans, Emitter):  # type: ignore[misc]
+class Scan(scans.Scans, Emitter):
     """Writes one case for `scan`."""
 
 

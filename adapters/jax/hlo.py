@@ -195,12 +195,12 @@ def computed(text: str, program: Program, *, apart: bool = False) -> Computed:
             elif one.opcode in ("fusion", "call") and one.called in module.computations:
                 last = evaluate(one.called, operands, quiet, times)
             elif one.opcode == "while":
-                trips, body = _TRIPS.search(one.attributes), _BODY.search(one.attributes)
-                if body is not None:
+                trips, loop = _TRIPS.search(one.attributes), _BODY.search(one.attributes)
+                if loop is not None:
                     rounds = times * (1 if trips is None else int(trips["trips"]))
                     carried = number(("carried", one.name))
                     barred.update([carried] if barred.intersection(operands) else [])
-                    evaluate(body["name"], [carried], quiet, rounds)
+                    evaluate(loop["name"], [carried], quiet, rounds)
                 last = number(("loop", one.name))
             elif one.opcode == "conditional":
                 branches = _branches(one.attributes)

@@ -139,7 +139,7 @@ class Observer(Base):
 
     def held(self) -> int | None:
         """Bytes of the distinct buffers of all arrays that are alive."""
-        found = {self.identity(array): array.nbytes for array in jax.live_arrays()}
+        found = {self.identity(array): int(array.nbytes) for array in jax.live_arrays()}
         return sum(found.values())
 
     def alive(self) -> int | None:
@@ -181,7 +181,7 @@ class Observer(Base):
         if meter.retained is None or not self._two_phase:
             return meter.retained
         start = self._executables.calls[calls[0] - 1]  # the last before backward
-        return meter.retained - sum(start.copies.values())
+        return meter.retained - int(sum(start.copies.values()))
 
     def leftovers(
         self, program: Program, module: ModuleType, forward: Callable[..., Any]
@@ -202,7 +202,12 @@ class Observer(Base):
     # -- executions ----------------------------------------------------------------------------
 
     def count(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run
+        self,
+        program: Program,
+        module: ModuleType,
+        forward: Callable[..., Any],
+        run: Run,
+        meter: Meter | None = None,
     ) -> Run:
         walk = jaxprs.Walk(program)
         alone = walk.run(jax.make_jaxpr(lambda: _arrays(_forward(module, forward)))())
@@ -240,7 +245,8 @@ class Observer(Base):
 def _same_trace() -> AbstractContextManager[object]:
     """What makes another thread a part of what this one traces: by itself it evaluates."""
     with take_current_trace() as trace:
-        return set_current_trace(trace)
+        same: AbstractContextManager[object] = set_current_trace(trace)
+        return same
 
 
 def _forward(module: ModuleType, forward: Callable[..., Any]) -> Any:

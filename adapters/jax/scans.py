@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from conformance.emit.emitter import Emitter, Site, function
+from conformance.emit.emitter import Emitter, function
 from conformance.errors import AdapterError
 from conformance.model.case import Node, Region, chains
+from conformance.model.program import Site
 
 
 class Scans(Emitter):

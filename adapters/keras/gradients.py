@@ -6,6 +6,7 @@ and, where gradients are taken more than once, `again`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -32,35 +33,27 @@ class Writing(Protocol):
         """The call that starts the backward pass."""
 
 
-class Backend(Protocol):
+class Backend(ABC):
     """A backend's own means."""
 
-    imports: Sequence[str]
+    imports: Sequence[str] = ()
     #: The head of a `with` in which gradients are off; empty where nothing has to be written.
-    without_gradients: str
+    without_gradients = ""
     #: What follows an input that asks for a gradient.
-    asks: str
+    asks = ""
 
-    def write_before(self, emitter: Writing) -> None:
+    def write_before(self, emitter: Writing) -> None:  # noqa: B027 (eager ones have nothing)
         """What all steps have in common, before the first."""
 
+    @abstractmethod
     def write(self, emitter: Writing) -> None:
         """Forward and backward, once."""
 
 
-class Eager:
-    """Steps have nothing in common."""
-
-    def write_before(self, emitter: Writing) -> None:
-        """Nothing."""
-
-
-class TensorFlow(Eager):
+class TensorFlow(Backend):
     """`tf.GradientTape`."""
 
     imports = ("import tensorflow as tf",)
-    without_gradients = ""
-    asks = ""
 
     def write(self, emitter: Writing) -> None:
         code, kind = emitter.code, emitter.case.procedure.kind
@@ -99,7 +92,7 @@ class TensorFlow(Eager):
                 emitter.code(f"other = {emitter.loss(emitter.case.then)}")
 
 
-class Torch(Eager):
+class Torch(Backend):
     """`loss.backward()`, `torch.autograd.grad` for higher orders, and `torch.func` for a transform."""
 
     imports = ("import torch",)
@@ -163,13 +156,11 @@ class Torch(Eager):
             code("value.grad = None")
 
 
-class Jax:
+class Jax(Backend):
     """`jax.vjp` of a function without state: a `keras.StatelessScope` gives variables their values
     and takes their changes, which are assigned when it is left."""
 
     imports = ("import jax",)
-    without_gradients = ""
-    asks = ""
 
     def write_before(self, emitter: Writing) -> None:
         """The variables that a forward pass changes."""

@@ -6,7 +6,7 @@ layer for is an operation of `keras.ops` in the graph of the model, to which the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -112,7 +112,7 @@ class Weight:
 class Models(Base):
     """Writes `plain` and `recomputed` as functions that make a model, and `run` as its training."""
 
-    procedures_written = ("train",)
+    procedures_written: Collection[str] = ("train",)
     #: The mode of the scope, where it is not `full`.
     _mode: str
     #: The weights of each layer, by the layer's name.

@@ -80,7 +80,7 @@ class Observer(OnBackend):
         return {**found, **HIDDEN} if self.variant.startswith("fit-") else found
 
     def leaf(self, value: object) -> Leaf | None:
-        return super().leaf(_value(value))
+        return super().leaf(_value(value))  # type: ignore[safe-super]
 
     def nbytes(self, value: object) -> int:
         return super().nbytes(_value(value))
@@ -89,13 +89,13 @@ class Observer(OnBackend):
         return super().identity(_value(value))
 
     def generator(self) -> Array | None:
-        return keras.ops.convert_to_numpy(keras.random.uniform((4,)))
+        return np.array(keras.ops.convert_to_numpy(keras.random.uniform((4,))))
 
     def numbers(self, generator: object) -> Array | None:
         if not isinstance(generator, keras.random.SeedGenerator):
             return None
         try:
-            return keras.ops.convert_to_numpy(keras.random.uniform((4,), seed=generator))
+            return np.array(keras.ops.convert_to_numpy(keras.random.uniform((4,), seed=generator)))
         except Exception:  # JAX: its state is a tracer that has escaped from the recomputed region
             return np.full(4, np.nan)
 

@@ -237,7 +237,12 @@ class Observer(Base):
     # -- executions ----------------------------------------------------------------------------
 
     def count(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run
+        self,
+        program: Program,
+        module: ModuleType,
+        forward: Callable[..., Any],
+        run: Run,
+        meter: Meter | None = None,
     ) -> Run:
         plain = forward.__name__ == "plain"
         order = statements(program, forward.__name__)

@@ -73,10 +73,14 @@ class LiveBuffers:
                 if start <= place[0] and sum(place) <= start + size:
                     place = start, size
             key = id(tensor)
-            self._tensors[key] = weakref.ref(tensor, lambda _, key=key: self._forget(key)), place
+            self._tensors[key] = weakref.ref(tensor, self._forgetting(key)), place
             self._holders[place] += 1
             self.held += place[1] if self._holders[place] == 1 else 0
         self.highest = max(self.highest, self.held)
+
+    def _forgetting(self, key: int) -> Callable[[object], None]:
+        """What is called when a tensor is gone."""
+        return lambda _: self._forget(key)
 
     def _forget(self, key: int) -> None:
         _, place = self._tensors.pop(key)

@@ -33,7 +33,7 @@ class Dispatched(TorchDispatchMode):
     shape of its output, on the device `meta`, only what computes all the same is noted.
     """
 
-    def __init__(self, trace: Any, live: Any) -> None:
+    def __init__(self, trace: Any, live: storages.Storages) -> None:
         super().__init__()
         self.trace, self.live = trace, live
         self.paused = False
@@ -77,7 +77,7 @@ class Dispatched(TorchDispatchMode):
 class Stored(TorchDispatchMode):
     """Knows every storage that an operation puts out."""
 
-    def __init__(self, live: Any) -> None:
+    def __init__(self, live: storages.Storages) -> None:
         super().__init__()
         self.live = live
 
@@ -108,9 +108,9 @@ class Observer(Base):
 
     def __init__(self, variant: str) -> None:
         super().__init__(variant)
-        self._live: Any = storages.Storages()
+        self._live = storages.Storages()
 
-    def leaf(self, value: object) -> Leaf | None:
+    def leaf(self, value: Any) -> Leaf | None:
         if not isinstance(value, torch.Tensor):
             return None
         dtype = str(value.dtype).removeprefix("torch.")

@@ -6,7 +6,7 @@ once, `Primitive.recompute` does without a cell and configures the operation its
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeGuard
@@ -153,10 +153,10 @@ ACCUMULATE_SIN = """
     """
 
 
-class Emitter(procedures.Procedures):  # type: ignore[misc]
+class Emitter(procedures.Procedures):
     """Writes one case for a variant in PyNative mode or in graph mode."""
 
-    procedures_written = (
+    procedures_written: Collection[str] = (
         *("backward", "part", "functional", "second_order", "third_order"),
         *("inference", "train"),
     )
@@ -240,7 +240,8 @@ class Emitter(procedures.Procedures):  # type: ignore[misc]
     def __init__(self, case: Case, variant: Variant) -> None:
         super().__init__(case, variant)
         self.primitive = variant.name == "graph-primitive"
-        reads = [s.options.get("reads", 1) for _, s in case.statements() if s.op == "custom_sin"]
+        rules = [s.options for _, s in case.statements() if s.op == "custom_sin"]
+        reads = [int(str(options.get("reads", 1))) for options in rules]
         if reads and max(reads) > 1 and not self.graph:
             function = CUSTOM_SIN_FUNCTION.format(reads=max(reads))
             self.helpers = {**self.helpers, "custom_sin": function}
@@ -532,6 +533,11 @@ class Emitter(procedures.Procedures):  # type: ignore[misc]
         self.write_results(node, f"ms.vmap({mapped})({given})", region)
 
     def expression(self, statement: Statement) -> str:
+        if statement.op == "add_in_place" and not self.graph:
+            # `add_` writes nothing on the CPU in PyNative mode: it gives a new tensor. `copy_` writes,
+            # its gradient is right, and backward raises where what it wrote over was saved.
+            a, b = self.call_of(statement).arguments.values()
+            return f"{a}.copy_({a} + {b})"
         if statement.op == "matmul" and self.case.procedure.order > 1 and not self.graph:
             # `ops.matmul` itself has a gradient whose gradient lacks a part in PyNative mode.
             arguments = self.call_of(statement).arguments
@@ -572,11 +578,11 @@ def _attribute(statement: Statement) -> str:
     return f"{statement.op}_{statement.label}"
 
 
-class Layers(layers.Layers, Emitter):  # type: ignore[misc, name-defined]
+class Layers(layers.Layers, Emitter):
     """Writes one case for `pynative-layers` and `graph-layers`."""
 
 
-class Trained(layers.Trains, Layers):  # type: ignore[misc, name-defined]
+class Trained(layers.Trains, Layers):
     """Writes one case for `model-train`."""
 
 

@@ -228,10 +228,11 @@ def _find(
 def _near(readers: Mapping[int | str, list[int]], source: Ref, steps: int) -> list[int]:
     """The nodes that are reached from a value in so many steps, in order."""
     found: set[int] = set()
-    edge: set[int | str] = {source[0]}
+    edge: Set[int | str] = {source[0]}
     for _ in range(steps):
-        edge = {number for name in edge for number in readers.get(name, ())} - found
-        found |= {number for number in edge if isinstance(number, int)}
+        reached = {number for name in edge for number in readers.get(name, ())} - found
+        found |= reached
+        edge = reached
     return sorted(found)
 
 

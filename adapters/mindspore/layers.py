@@ -7,7 +7,7 @@ the case. A region of nothing but such a call is the layer itself.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -208,7 +208,7 @@ KEEPING = """
 class Trains(Layers):
     """Writes `run` as a training by `mindspore.Model`, of a network that ends in the loss."""
 
-    procedures_written = ("train",)
+    procedures_written: Collection[str] = ("train",)
 
     def _write_loss(self) -> None:
         code, case, loss = self.code, self.case, self.case.loss

@@ -130,7 +130,6 @@ class Observer(Base):
 
     tracing = Lines
     state_readers = (("mindspore.common.recompute", "get_rng_state"),)
-    holds_states = True
     rehearsals = 0  # those that looked at values and executions have filled the caches
 
     def __init__(self, variant: str) -> None:
@@ -185,9 +184,6 @@ class Observer(Base):
         # nothing public takes a seed back; by name, since functions are called the same
         sys.modules["mindspore.common.seed"]._GLOBAL_SEED = None  # type: ignore[attr-defined]
         ms.seed()
-
-    def state_bytes(self, state: object) -> int:
-        return -(-self.nbytes(state) // pool.BLOCK) * pool.BLOCK
 
     def wait(self) -> None:
         profiler.synchronize()
@@ -287,8 +283,9 @@ class Observer(Base):
                 peaks.append(memory.peak() - before)
             return result
 
+        measured: Any = SimpleNamespace(run=run)
         with graphs.written() as texts:
-            found = super().values(program, SimpleNamespace(run=run), forward)
+            found = super().values(program, measured, forward)
         if found.error is not None:
             return found
         self._texts[forward.__name__] = [t for t in texts if f"# In file {program.file}:" in t]

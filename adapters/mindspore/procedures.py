@@ -17,7 +17,6 @@ from conformance.model.case import (
     Ref,
     Statement,
     Tree,
-    Value,
     leaves,
 )
 from conformance.model.program import Site
@@ -43,6 +42,7 @@ class Procedures(Base, ABC):
             for value in case.inputs
             if self.graph and isinstance(value, Array) and value.name in captured
         ]
+        held: tuple[Array | Generator, ...]
         held = (*case.parameters, *case.state, *own, *self._fixed)
         self._held = {value.name for value in held}  # what a cell is given when it is made
         self._inputs = [value for value in case.inputs if value.name not in self._held]
@@ -107,7 +107,7 @@ class Procedures(Base, ABC):
         In PyNative mode every argument asks for a gradient; in graph mode whatever is no argument
         is a constant of the graph.
         """
-        asks = [v for v in self._inputs if not isinstance(v, Value) and v.gradient]
+        asks = [v for v in self._inputs if isinstance(v, Array) and v.gradient]
         return [v.name for v in (self._inputs if self.graph else asks)]
 
     def _weights(self) -> list[str]:

@@ -14,6 +14,7 @@ import numpy as np
 from conformance.language.operations import RANDOM
 from conformance.model.observation import Array, Draw, Execution, Leaf, Phase, Run
 from conformance.model.program import Program
+from conformance.observe.worker.observer import Meter
 from conformance.observe.worker.observer import Observer as Base
 from conformance.observe.worker.trace import Trace
 
@@ -103,7 +104,12 @@ class Observer(Base):
     # -- executions ----------------------------------------------------------------------------
 
     def count(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run
+        self,
+        program: Program,
+        module: ModuleType,
+        forward: Callable[..., Any],
+        run: Run,
+        meter: Meter | None = None,
     ) -> Run:
         seen = graphs.Evaluations()
         trace = Building(program, on_statement=seen.made)

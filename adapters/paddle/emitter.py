@@ -6,7 +6,7 @@ In dynamic mode, as it is or compiled by `to_static`; or as a static graph (`sta
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import BACKWARD, FORWARD, Call, Writer, function
@@ -102,7 +102,7 @@ ACCUMULATE_SIN = """
 class Emitter(Base):
     """Writes one case for any variant."""
 
-    procedures_written = (
+    procedures_written: Collection[str] = (
         *("backward", "part", "functional", "per_output", "second_backward"),
         *("second_order", "third_order", "inference", "train"),
     )
@@ -366,13 +366,13 @@ class Emitter(Base):
         return "{" + ", ".join(f'"{n}": values["{n}"].grad' for n in self.case.wrt) + "}"
 
 
-class Layers(layers.Networks, Emitter):  # type: ignore[misc, name-defined]
+class Layers(layers.Networks, Emitter):
     """Writes one case for `layers`."""
 
     imports = (*Emitter.imports, *layers.IMPORTS)
 
 
-class Fit(layers.Fits, Layers):  # type: ignore[misc, name-defined]
+class Fit(layers.Fits, Layers):
     """Writes one case for `model-fit`, with either implementation."""
 
 

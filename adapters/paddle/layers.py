@@ -7,7 +7,7 @@ class. What Paddle has no layer for is called as a function. `model-fit` has `pa
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -145,10 +145,10 @@ class Networks(Base):
         """A layer's class, after those of the regions in it. `given` are the arguments of `__init__`."""
         code = self.code
         inner = [node for node in nodes if isinstance(node, Region)]
-        for node in inner:
-            if not self._is_sequence(node) and self._class(node) not in self._defined:
-                self._defined.add(self._class(node))
-                self._write_class(self._class(node), self._captured(node), node.body, node)
+        for part in inner:
+            if not self._is_sequence(part) and self._class(part) not in self._defined:
+                self._defined.add(self._class(part))
+                self._write_class(self._class(part), self._captured(part), part.body, part)
         outer = self._layers, self._attributes
         made = [s for s in nodes if isinstance(s, Statement) and self._is_layer(s, region)]
         seen: Counter[str] = Counter()
@@ -169,8 +169,8 @@ class Networks(Base):
                 for node in nodes:
                     if isinstance(node, Region):
                         self._write_held(node)
-                    elif id(node) in layers:
-                        self._write_layer(f"self.{layers[id(node)]}", node)  # type: ignore[arg-type]
+                    elif isinstance(node, Statement) and id(node) in layers:
+                        self._write_layer(f"self.{layers[id(node)]}", node)
             code()
             site = None if region is None else Site("region", self.path, region.name, region.name)
             formals = ", ".join(self._given) if region is None else self.parameters(region)
@@ -360,7 +360,7 @@ class Networks(Base):
 class Fits(Networks):
     """Writes `run` as a training by `paddle.Model`."""
 
-    procedures_written = ("train",)
+    procedures_written: Collection[str] = ("train",)
 
     def write_helpers(self) -> None:
         super().write_helpers()

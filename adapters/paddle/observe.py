@@ -277,7 +277,8 @@ class Observer(Base):
             after = [op for op in ops if op.again]
             runs = graphs.times(program, ops, launched[""])
         else:
-            _, (_, layer) = forward.program_cache.last()
+            compiled: Any = forward
+            _, (_, layer) = compiled.program_cache.last()
             if program.procedure == "inference":
                 before, after = graphs.operations(layer.infer_program.forward_program, program), []
             else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,14 +38,18 @@ class LiveBuffers(following.Follower):
             key = id(value)
             kind = value._datatype_enum()
             if kind == types_pb2.DT_VARIANT:
-                self._lists[key] = weakref.ref(value, lambda _, key=key: self._forget(key))
+                self._lists[key] = weakref.ref(value, self._forgetting(key))
                 continue
             place = None if kind in _WITHOUT_ELEMENTS else _elements(value)
             if place is not None:
                 if around is None:
                     around = [found for given in inputs for found in self.places_of(given)]
                 held = frozenset((_whole(place, around),))
-                self._live[key] = weakref.ref(value, lambda _, key=key: self._forget(key)), held
+                self._live[key] = weakref.ref(value, self._forgetting(key)), held
+
+    def _forgetting(self, key: int) -> Callable[[object], None]:
+        """What is called when a tensor is gone."""
+        return lambda _: self._forget(key)
 
     def _forget(self, key: int) -> None:
         self._live.pop(key, None)

@@ -41,7 +41,7 @@ def passing(follow: Follow) -> Iterator[list[Draw]]:
             draws.append(Draw(site.region, site.label, phase, np.array(array)))
             return array
 
-        @tf.custom_gradient  # type: ignore[untyped-decorator]
+        @tf.custom_gradient
         def told(value: Any) -> Any:
             passed = tf.numpy_function(tell, [value], value.dtype)
             passed.set_shape(value.shape)

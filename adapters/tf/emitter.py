@@ -38,7 +38,7 @@ class Emitter(Base):
         *("backward", "part", "per_output", "second_backward", "second_order"),
         *("third_order", "inference", "train"),
     )
-    imports = ("import random", "import numpy as np", "import tensorflow as tf")
+    imports: Sequence[str] = ("import random", "import numpy as np", "import tensorflow as tf")
     helpers = operations.HELPERS
     seeding = "tf.random.set_seed({seed})"
     drawing = "tf.random.uniform([3])"
@@ -333,7 +333,7 @@ class Emitter(Base):
         self.code(f"return {{{', '.join(results)}{self.state_entry()}}}")
 
 
-class Loop(loops.Loops, Emitter):  # type: ignore[misc, name-defined]
+class Loop(loops.Loops, Emitter):
     """Writes one case for `loop`."""
 
 

@@ -185,7 +185,7 @@ class Operations(following.Follower):
         The frame itself carries it, in the place of a trace function where it has none: so it is not
         kept alive, with all that its variables hold, and none is taken for another.
         """
-        known = frame.f_trace
+        known: object = frame.f_trace
         if known is not None and not isinstance(known, Call):
             known = self._followed.get(frame)
         if isinstance(known, Call):

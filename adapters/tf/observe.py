@@ -22,12 +22,14 @@ import tensorflow as tf
 
 from conformance.model.observation import Array, Draw, Leaf, Observation, Phase, Run
 from conformance.model.program import Program, Site
-from conformance.observe.worker.observer import Counts, told_apart
+from conformance.observe.worker.observer import Meter, told_apart
 from conformance.observe.worker.observer import Observer as Base
 from conformance.observe.worker.trace import Trace, executions
 
 from . import buffers, compiled, draws, following, hlo, lines, profiler
 
+#: Executions of statements or regions by phase.
+Counted = Counter[tuple[Site, Phase]]
 _EXECUTIONS = {
     "eager": "op callbacks, operations by program line",
     "function": "profiler, graph nodes by the program line that traced them",
@@ -147,7 +149,12 @@ class Observer(Base):
             self._operations, self._sizes = operations, sizes
 
     def count(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run
+        self,
+        program: Program,
+        module: ModuleType,
+        forward: Callable[..., Any],
+        run: Run,
+        meter: Meter | None = None,
     ) -> Run:
         if self.variant == "eager":
             return self._run_eagerly(program, module, forward, run)
@@ -209,7 +216,7 @@ class Observer(Base):
 
     def _while_tracing(
         self, program: Program, module: ModuleType, forward: Callable[..., Any]
-    ) -> Counts:
+    ) -> Counted:
         """Executions of statements that make no operation: they are done while tracing."""
         ran = {run.site for run in self._operations.runs}
         silent = {
@@ -225,7 +232,7 @@ class Observer(Base):
 
     def _profiled(
         self, program: Program, module: ModuleType, forward: Callable[..., Any]
-    ) -> tuple[Counts, Counts]:
+    ) -> tuple[Counted, Counted]:
         """Executions of regions and statements, by the kernels that the profiler saw.
 
         Two graphs may have nodes of the same name: there is a session for each phase.
@@ -251,12 +258,12 @@ class Observer(Base):
         if not apart:
             ran["rerun"] = ran["forward"]
         times = lines.Kernels(ran).times
-        found: tuple[Counts, Counts] = self._operations.graph_executions(times)
+        found: tuple[Counted, Counted] = self._operations.graph_executions(times)
         return found
 
     def _compiled(
         self, program: Program, module: ModuleType, forward: Callable[..., Any]
-    ) -> tuple[Counts, Counts]:
+    ) -> tuple[Counted, Counted]:
         """Executions of regions and statements, by the instructions that are left."""
         if self._operations is None:  # the values are those of functions that put out draws as well
             with self._functions.active(), self._noting(program, forward):
@@ -271,7 +278,7 @@ class Observer(Base):
             merged = lines.merged(run.site.op, (name for name, _ in nodes))
             return None if not count and merged else count
 
-        found: tuple[Counts, Counts] = self._operations.graph_executions(
+        found: tuple[Counted, Counted] = self._operations.graph_executions(
             times, lambda run: hlo.traces(traced(run), nodes)
         )
         return found
@@ -284,8 +291,7 @@ class Observer(Base):
 
         with draws.passing(follow) as found:
             module.run(forward)
-        told: list[Draw] = found
-        return told
+        return found
 
     # -- memory --------------------------------------------------------------------------------
 

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from conformance.model.observation import Observation, RandomState, Run
 from conformance.model.program import Program
-from conformance.observe.worker.observer import Observer as Base
+from conformance.observe.worker.observer import Meter
 from conformance.observe.worker.random_state import RandomStates
 
 from . import graphs
+from .observe import Observer as Eager
 
 #: One for the process: what is compiled is noted from the first observer on.
 GRAPHS = graphs.Graphs()
 
 
-class Compiled(Base if TYPE_CHECKING else object):
-    """What differs where the program is compiled.
+class Compiled(Eager):
+    """Observes programs that `torch.compile` compiles.
 
     A function is compiled once, in the pass that looks at values, and later passes run the same
     code. A dispatch mode would make Dynamo run everything eagerly, so that none is used. Where Dynamo
@@ -70,7 +70,12 @@ class Compiled(Base if TYPE_CHECKING else object):
         return run
 
     def count(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run
+        self,
+        program: Program,
+        module: ModuleType,
+        forward: Callable[..., Any],
+        run: Run,
+        meter: Meter | None = None,
     ) -> Run:
         """Runs of the graphs that the values pass has compiled."""
         GRAPHS.restart()
@@ -110,9 +115,3 @@ class _InGraphs(RandomStates):
     def now(self) -> RandomState:
         found: RandomState = GRAPHS.live.random_state()
         return found
-
-
-@cache
-def observer(eager: type[Base]) -> type[Base]:
-    """The observer of programs that `torch.compile` compiles, over that of eager ones."""
-    return type("CompiledObserver", (Compiled, eager), {})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import BACKWARD, FORWARD, Call, Writer, function
@@ -77,7 +77,7 @@ class Emitter(Base):
         *("backward", "part", "functional", "per_output", "second_backward"),
         *("second_order", "third_order", "inference", "train"),
     )
-    imports = (
+    imports: Sequence[str] = (
         "import random",
         "import numpy as np",
         "import torch",
@@ -315,19 +315,19 @@ class Emitter(Base):
         )
 
 
-class Selective(selective.Policies, Emitter):  # type: ignore[misc, name-defined]
+class Selective(selective.Policies, Emitter):
     """Writes one case for `selective`."""
 
     imports = (*Emitter.imports, *selective.IMPORTS)
 
 
-class Sequential(sequential.Sequences, Emitter):  # type: ignore[misc, name-defined]
+class Sequential(sequential.Sequences, Emitter):
     """Writes one case for `sequential`."""
 
     imports = (*Emitter.imports, *sequential.IMPORTS)
 
 
-class Wrapper(wrapper.Modules, selective.Policies, Emitter):  # type: ignore[misc, name-defined]
+class Wrapper(wrapper.Modules, selective.Policies, Emitter):
     """Writes one case for `wrapper`: a policy where a region has one."""
 
     imports = (*Emitter.imports, *wrapper.IMPORTS)
@@ -338,13 +338,13 @@ class Wrapper(wrapper.Modules, selective.Policies, Emitter):  # type: ignore[mis
             self.imports = (*self.imports, *selective.IMPORTS)
 
 
-class Method(method.Methods, Emitter):  # type: ignore[misc, name-defined]
+class Method(method.Methods, Emitter):
     """Writes one case for `method`."""
 
     imports = (*Emitter.imports, *method.IMPORTS)
 
 
-class Compiled(selective.Policies, Emitter):  # type: ignore[misc, name-defined]
+class Compiled(selective.Policies, Emitter):
     """Writes one case for a variant that compiles: a policy where a region has one."""
 
     imports = (*Emitter.imports, *compiled.IMPORTS)

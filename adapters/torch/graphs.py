@@ -139,7 +139,7 @@ def _noted(graph: torch.fx.Graph, kind: Kind) -> tuple[Noted, ...]:
         frames = _FRAME.findall(node.meta.get("stack_trace") or "")
         lines = tuple((file, int(number)) for file, number in frames)
         target = node.target
-        name = getattr(target, "_opname", None) or getattr(target, "__name__", str(target))
+        name = str(getattr(target, "_opname", "") or getattr(target, "__name__", target))
         found.append(Noted(node.name, name, lines, kind == "backward"))
     return tuple(found)
 

@@ -17,9 +17,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
 from types import FrameType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest import mock
 
 import torch
@@ -30,11 +29,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from conformance.model.observation import Execution, Observation, Phase, Run
 from conformance.model.program import Program, Site
 from conformance.observe.worker.observer import Meter
-from conformance.observe.worker.observer import Observer as Base
 from conformance.observe.worker.threads import entering
 from conformance.observe.worker.trace import Trace
 
 from . import graphs, storages
+from .observe import Observer as Eager
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _RUN_NODE = Interpreter.run_node.__code__
@@ -282,8 +281,8 @@ class Dispatched(TorchDispatchMode):
         return dict(found), regions
 
 
-class Kernels(Base if TYPE_CHECKING else object):
-    """What differs where the program is traced by Dynamo, and its kernels run one by one.
+class Kernels(Eager):
+    """Observes programs that Dynamo traces, and whose kernels run one by one.
 
     A function is compiled once, in the pass that looks at values, and later passes run the same code.
     Where Dynamo breaks the graph, a region may run as Python or in parts, and how often is not told.
@@ -366,9 +365,3 @@ class Kernels(Base if TYPE_CHECKING else object):
     def watching(self) -> Iterator[None]:
         with self._dispatched(None):
             yield
-
-
-@cache
-def observer(eager: type[Base]) -> type[Base]:
-    """The observer of programs that are compiled and run kernel by kernel, over that of eager ones."""
-    return type("KernelsObserver", (Kernels, eager), {})

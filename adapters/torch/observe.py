@@ -36,7 +36,7 @@ class Dispatched(TorchDispatchMode):
     aborts before its kernel is never dispatched.
     """
 
-    def __init__(self, trace: Trace, live: Any) -> None:
+    def __init__(self, trace: Trace, live: storages.Storages) -> None:
         super().__init__()
         self.trace, self.live = trace, live
         #: (statement, phase, number of that execution of the statement) -> operations
@@ -79,7 +79,7 @@ def _without_casts(operations: Sequence[Any]) -> Sequence[Any]:
 class Stored(TorchDispatchMode):
     """Knows every storage that an operation puts out."""
 
-    def __init__(self, live: Any) -> None:
+    def __init__(self, live: storages.Storages) -> None:
         super().__init__()
         self.live = live
 
@@ -108,26 +108,27 @@ class Observer(Base):
     rehearsals = 0  # an eager kernel keeps nothing from run to run
 
     def __new__(cls, variant: str) -> Observer:
-        if variant not in (*COMPILED, *KERNELS):
-            return super().__new__(cls)
         # Imported where it is needed: Dynamo takes as long as PyTorch itself.
         if variant in COMPILED:
-            from .compiled import observer
-        else:
-            from .kernels import observer
-        kind: type[Observer] = observer(cls)
-        return super().__new__(kind)
+            from .compiled import Compiled
+
+            return super().__new__(Compiled)
+        if variant in KERNELS:
+            from .kernels import Kernels
+
+            return super().__new__(Kernels)
+        return super().__new__(cls)
 
     def __init__(self, variant: str) -> None:
         super().__init__(variant)
-        self._live: Any = None
+        self._live: storages.Storages | None = None
 
     def warm_up(self) -> None:
         torch.set_num_threads(1)
         x = torch.ones(2, requires_grad=True)
         checkpoint(torch.sin, x, use_reentrant=False).sum().backward()
 
-    def leaf(self, value: object) -> Leaf | None:
+    def leaf(self, value: Any) -> Leaf | None:
         if not isinstance(value, torch.Tensor):
             return None
         dtype = str(value.dtype).removeprefix("torch.")
@@ -137,20 +138,20 @@ class Observer(Base):
         return Leaf(np.array(value.numpy()), dtype)
 
     def generator(self) -> Array | None:
-        return torch.rand(4).numpy()
+        return np.array(torch.rand(4))
 
     def nbytes(self, value: object) -> int:
         return value.untyped_storage().nbytes() if isinstance(value, torch.Tensor) else 0
 
     def identity(self, value: object) -> int:
         if isinstance(value, torch.Tensor):
-            return value.untyped_storage()._cdata
+            return int(value.untyped_storage()._cdata)
         return id(value)
 
     def numbers(self, generator: object) -> Array | None:
         if not isinstance(generator, torch.Generator):
             return None
-        return torch.rand(4, generator=generator).numpy()
+        return np.array(torch.rand(4, generator=generator))
 
     def held(self) -> int | None:
         return None if self._live is None else int(self._live.nbytes)

@@ -44,8 +44,9 @@ class Sequences(Base):
     def _layers(self, region: Region) -> list[str]:
         """The names of the functions of a segment's layers, numbered through the sequence."""
         assert region.segment is not None
-        before = [r for r in self._segments(region) if r.segment.number < region.segment.number]
-        start = 1 + sum(len(r.segment.layers) for r in before)
+        every = [part.segment for part in self._segments(region) if part.segment is not None]
+        before = [segment for segment in every if segment.number < region.segment.number]
+        start = 1 + sum(len(segment.layers) for segment in before)
         name = function(region.segment.sequence)
         return [f"{name}_layer{start + n}" for n in range(len(region.segment.layers))]
 

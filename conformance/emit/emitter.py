@@ -29,6 +29,7 @@ from pathlib import Path
 
 from ruff.__main__ import find_ruff_bin
 
+from conformance.drivers import contract
 from conformance.drivers.adapter import Implementation, Variant
 from conformance.emit.asked import missing
 from conformance.emit.helpers import CALLS, HELPERS, LISTS
@@ -112,7 +113,7 @@ RAISE_IF = """
     """
 
 
-class Emitter(ABC):
+class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
     """Writes one case for one variant. A subclass per adapter, named `Emitter`."""
 
     #: Import lines; those that a program does not use are taken out again.
@@ -809,7 +810,7 @@ class Text:
     lines: Mapping[int, Site]
 
 
-def finish(drafts: Mapping[str, Code]) -> dict[str, Text]:
+def finish(drafts: Mapping[str, contract.Draft]) -> dict[str, Text]:
     """Format drafts as one batch: unused imports out, imports sorted, ruff's format, marks out.
 
     Raises `RuntimeError` with ruff's own words where a draft is not valid Python.

@@ -14,7 +14,8 @@ from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from conformance.drivers.adapter import Adapter, Variant
-from conformance.emit.emitter import Code, Text, finish
+from conformance.drivers.contract import Draft, Emitter
+from conformance.emit.emitter import Text, finish
 from conformance.errors import NotEmittedError
 from conformance.language.operations import RANDOM
 from conformance.model.case import Case
@@ -57,7 +58,7 @@ def texts(
 ) -> Mapping[Key, Text | EmitFailure]:
     """The programs of an adapter, written in memory and formatted as one batch."""
     found: dict[Key, Text | EmitFailure] = {}
-    drafts: dict[str, Code] = {}
+    drafts: dict[str, Draft] = {}
     keys: dict[str, Key] = {}
     for case, variant in pairs:
         key = (case.id, variant.id)
@@ -71,12 +72,12 @@ def texts(
     return found
 
 
-def _draft(adapter: Adapter, case: Case, variant: Variant) -> Code:
-    draft: Code = adapter.load("emitter").Emitter(case, variant).write()
-    return draft
+def _draft(adapter: Adapter, case: Case, variant: Variant) -> Draft:
+    emitter: Emitter = adapter.load("emitter").Emitter(case, variant)
+    return emitter.write()
 
 
-def _finished(drafts: Mapping[str, Code]) -> Mapping[str, Text | EmitFailure]:
+def _finished(drafts: Mapping[str, Draft]) -> Mapping[str, Text | EmitFailure]:
     if not drafts:
         return {}
     done = _attempt(lambda: finish(drafts))

@@ -191,6 +191,7 @@ QUESTIONS: tuple[Question, ...] = (
         "Are they right through a region?",
         (
             "procedures/second-order",
+            "procedures/second-order-of-output",
             "procedures/second-order-of-parameter",
             "procedures/third-order",
             "nested/second-order",

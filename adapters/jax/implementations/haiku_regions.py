@@ -1,12 +1,17 @@
 """A region inside a Haiku transform, which `haiku.remat` asks for."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import haiku as hk
 
 
-def remat(function, policy=None, static=()):
+def remat(
+    function: Callable[..., Any], policy: Any = None, static: Sequence[int] = ()
+) -> Callable[..., Any]:
     """The callable of a region: it has no parameters of Haiku's, and draws from keys of its own."""
 
-    def transformed(*args, **kwargs):
+    def transformed(*args: Any, **kwargs: Any) -> Any:
         recomputed = hk.remat(function, policy=policy, static_argnums=static)
         return recomputed(*args, **kwargs)
 

@@ -1,6 +1,7 @@
 """A region as a Flax module that `flax.linen.remat` recomputes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import flax.linen as nn
 
@@ -8,14 +9,16 @@ import flax.linen as nn
 class Region(nn.Module):
     """A module without parameters, which runs a region."""
 
-    function: Callable
+    function: Callable[..., Any]
 
     @nn.compact
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
 
 
-def remat(function, policy=None, static=()):
+def remat(
+    function: Callable[..., Any], policy: Any = None, static: Sequence[int] = ()
+) -> Callable[..., Any]:
     """The callable of a region; `flax.linen.remat` takes a module's class and gives one."""
     # The first argument is the module itself. A region inside another is no submodule of it.
     after = tuple(place + 1 for place in static)

@@ -1,5 +1,8 @@
 """A region as the one layer of a model of Hugging Face's transformers."""
 
+from typing import Any
+
+from torch import nn
 from transformers import PretrainedConfig, PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
@@ -7,11 +10,11 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 class Layer(GradientCheckpointingLayer):
     """What the library recomputes: a layer of a model."""
 
-    def __init__(self, module):
+    def __init__(self, module: nn.Module) -> None:
         super().__init__()
         self.module = module
 
-    def forward(self, *args, **kwargs):
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self.module(*args, **kwargs)
 
 
@@ -22,15 +25,15 @@ class Model(PreTrainedModel):
     main_input_name = "hidden_states"
     supports_gradient_checkpointing = True
 
-    def __init__(self, module):
+    def __init__(self, module: nn.Module) -> None:
         super().__init__(PretrainedConfig())
         self.layer = Layer(module)
 
-    def forward(self, *args, **kwargs):
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self.layer(*args, **kwargs)
 
 
-def checkpointed(module):
+def checkpointed(module: nn.Module) -> nn.Module:
     """The module as a model in training whose layers are recomputed."""
     if not callable(module):
         raise TypeError("not a module")

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from conformance.drivers import contract
 from conformance.drivers.modules import load_file
 from conformance.language.operations import RANDOM
 from conformance.model.observation import (
@@ -46,7 +47,7 @@ BACKWARD_PROCEDURES = (
 )
 
 
-class Observer(ABC):
+class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
     """Observes programs of one framework; made once per worker process."""
 
     #: For each check, in a few words, how this observer sees it.
@@ -88,7 +89,7 @@ class Observer(ABC):
 
     # -- what each framework says for itself -----------------------------------------------------
 
-    def warm_up(self) -> None:  # noqa: B027 (most frameworks need none)
+    def warm_up(self) -> None:
         """Run once before the first program, outside all limits of a case."""
 
     @abstractmethod
@@ -113,7 +114,7 @@ class Observer(ABC):
         """Bytes of a state that one of `state_readers` handed out; 0 where Python can tell."""
         return self.nbytes(state)
 
-    def wait(self) -> None:  # noqa: B027 (most frameworks have done it when they return)
+    def wait(self) -> None:
         """Wait until the framework has done all that it has begun."""
 
     def settle(self) -> None:
@@ -125,7 +126,7 @@ class Observer(ABC):
         """Bytes allocated now. The default asks glibc, and so sees no pool that never gives back."""
         return allocated_bytes()
 
-    def reset_peak(self) -> None:  # noqa: B027 (without a peak there is nothing to reset)
+    def reset_peak(self) -> None:
         """Forget the peak: from now on `peak` tells of what comes."""
 
     def peak(self) -> int | None:
@@ -225,10 +226,10 @@ class Observer(ABC):
             return Run(error=error_seen(error, program))
         return replace(run, generators=self.standing(program, result))
 
-    def unseed(self) -> None:  # noqa: B027 (most frameworks go on drawing from where they are)
+    def unseed(self) -> None:
         """Have the framework as if no program before had seeded it."""
 
-    def raised(self, error: Exception) -> None:  # noqa: B027 (most frameworks need nothing)
+    def raised(self, error: Exception) -> None:
         """Told of an exception that a program raised, and with it of what its frames hold, before both
         are dropped."""
 

@@ -1,0 +1,156 @@
+"""A deviation as the text of an issue that the framework's maintainers can act on.
+
+Pure: from values to Markdown. It says nothing in words that only this suite has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from conformance.model.facts import Raised
+from conformance.model.verdict import Verdict
+from conformance.report.outcomes import Outcome
+
+#: Words of the suite, and what others call that.
+_WORDS: tuple[tuple[str, str], ...] = (
+    (r"\s*[,;(]?\s*see the [\w ]+ of the same cases?\)?", ""),
+    (r"\binert: ", ""),
+    (r"\bAs in [\w-]+/[\w=,\[\]-]+, and (\w)", r"\1"),
+    (r"\b([Rr])ecomputed regions?\b", r"\1ecomputed function"),
+    (r"\bRegions\b", "Recomputed functions"),
+    (r"\bregions\b", "recomputed functions"),
+    (r"\bregion's\b", "recomputed function's"),
+    (r"\bRegion\b", "Recomputed function"),
+    (r"\bregion\b", "recomputed function"),
+    (r"\brecomputed recomputed\b", "recomputed"),
+    (r"\bin (that|this|the same) case\b", "there"),
+    (r"\b(of|in) the same cases?\b", ""),
+    (r"\bcases\b", "programs"),
+    (r"\bcase\b", "program"),
+    (r"\bvariants?\b", "way to call it"),
+    (r"\b(the )?(conformance )?suite\b", "the program"),
+)
+#: What should be, by the check that is not passed.
+_EXPECTED: Mapping[str, str] = {
+    "gradient": "The gradients are those of the same program without recompute.",
+    "value": "What the program computes is the same as without recompute.",
+    "structure": "Outputs have the structure, dtypes and `requires_grad` that they have without "
+    "recompute.",
+    "state": "State is left as it is without recompute.",
+    "randomness": "The rerun draws the numbers that the forward pass drew.",
+    "executions": "What backward needs runs once more in backward, and nothing else does.",
+    "retained memory": "Between forward and backward no more is kept than what the recomputed "
+    "function is given.",
+    "peak memory": "Recompute lowers the peak of memory by what it does not keep.",
+    "release": "After backward, or after an error, nothing is left over.",
+    "error": "The program runs as it does without recompute.",
+    "hooks": "Hooks are called as often as without recompute.",
+}
+_MATTERS: Mapping[Outcome, str] = {
+    Outcome.WRONG: "No error says so: whoever uses recompute here gets results that differ from those "
+    "without it, and may train with them unnoticed.",
+    Outcome.RAISES: "A program that works without recompute stops when recompute is switched on.",
+    Outcome.INERT: "Nothing is recomputed, so that the memory that recompute is used for is not freed.",
+    Outcome.COSTS: "Results are right, but recompute costs more memory or work than it has to, which is "
+    "what it is used to save.",
+    Outcome.WARNS: "Results may depend on whether recompute is on.",
+}
+#: Beginnings of sentences that are written small inside of one.
+_SMALL = frozenset(
+    {"A", "After", "All", "An", "Arguments", "As", "At", "Before", "Beside", "Both", "By", "Each"}
+    | {"Early", "Every", "For", "In", "It", "Neither", "No", "Nothing", "Of", "On", "One", "Only"}
+    | {"Pooling", "Recomputed", "Steps", "That", "The", "There", "This", "Trained", "What", "When"}
+    | {"Where", "With", "Without", "Wrong"}
+)
+
+
+@dataclass(frozen=True)
+class Bug:
+    """What an issue is made of.
+
+    `api` is how users name the way to call recompute; `program` stands alone, `environment` is set
+    before it; `output` is what it printed here, or empty where it has not run; `shows` is whether the
+    program itself fails. `change` makes the difference go away; `reason` is a person's words.
+    """
+
+    title: str
+    api: str
+    verdict: Verdict
+    outcome: Outcome
+    program: str
+    versions: Mapping[str, str]
+    environment: Mapping[str, str]
+    output: str = ""
+    shows: bool = True
+    change: str = ""
+    reason: str = ""
+
+
+def say(text: str) -> str:
+    """A text without words that only the suite has."""
+    words = " ".join(text.split()) if "\n" not in text else text
+    for pattern, other in _WORDS:
+        words = re.sub(pattern, other, words)
+    return words[:1].upper() + words[1:] if text[:1].isupper() else words
+
+
+def title_of(verdict: Verdict, api: str) -> str:
+    """A title where no person has given one: the way to call it, and what was found."""
+    found = re.split(r", but should| in \d+ of \d+ elements|, most at", verdict.message)[0]
+    return f"{api}: {say(found)}"
+
+
+def slug(title: str) -> str:
+    """A title as the name of a file."""
+    words = re.findall(r"[a-z0-9]+", title.lower())
+    return "-".join(words[:9]) or "report"
+
+
+def render(bug: Bug) -> str:
+    """The issue, as Markdown."""
+    parts = [f"# {bug.title}", f"With `{bug.api}`:", _fenced(bug.program, "python")]
+    if bug.environment:
+        setting = " ".join(f'{k}="{v}"' for k, v in bug.environment.items())
+        parts.append(f"It runs with `{setting}` in the environment.")
+    parts += ["## Expected", _expected(bug), "## Observed", _observed(bug)]
+    if bug.change:
+        parts.append(f"With one change it goes away: {bug.change}.")
+    matters = _MATTERS.get(bug.outcome)
+    parts += ["## Why it matters", matters] if matters else []
+    parts += ["## Possible cause", seems(bug.reason)] if bug.reason else []
+    versions = "\n".join(f"- {name}: {version}" for name, version in bug.versions.items())
+    parts += ["## Versions", versions]
+    return "\n\n".join(parts) + "\n"
+
+
+def seems(reason: str) -> str:
+    """A reason as a guess at the cause."""
+    words = say(reason)
+    first, _, rest = words.partition(" ")
+    small = first.lower() if first in _SMALL or first.rstrip(",") in _SMALL else first
+    return f"It seems that {small} {rest}".strip()
+
+
+def _expected(bug: Bug) -> str:
+    found = _EXPECTED.get(bug.verdict.check, "The same as without recompute.")
+    promised = next(
+        (f.promised for f in bug.verdict.facts if isinstance(f, Raised) and f.promised), ""
+    )
+    return f"The program raises {promised}." if promised else found
+
+
+def _observed(bug: Bug) -> str:
+    message = say(bug.verdict.message)
+    if bug.output and bug.shows:
+        return f"The program prints:\n\n{_fenced(bug.output, 'text')}"
+    if bug.shows:
+        return f"In a program like this one: {message}."
+    how = f" ({say(bug.verdict.method)})" if bug.verdict.method else ""
+    return f"The program ends without an error; watched from outside{how}: {message}."
+
+
+def _fenced(text: str, language: str) -> str:
+    ticks = "`" * max(3, *(len(m) + 1 for m in re.findall(r"`{3,}", text)), 3)
+    return f"{ticks}{language}\n{text.rstrip()}\n{ticks}"

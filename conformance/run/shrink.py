@@ -1,0 +1,237 @@
+"""A smaller case that still fails: statements, tensors, outputs and sizes are taken away one by one.
+
+A pure search over frozen cases. Whether a case still fails is for the caller to say; a candidate that
+makes no sense any more simply does not fail in the same way.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from conformance.model.case import (
+    Again,
+    Array,
+    Case,
+    Fill,
+    Node,
+    Procedure,
+    Ref,
+    Region,
+    Statement,
+    Tree,
+    leaves,
+    node_makes,
+    node_reads,
+)
+
+#: Candidates that are tried, and seconds that they may take, where nobody says otherwise.
+TRIES, SECONDS = 120, 60.0
+#: What a size is made.
+_SMALL = 2
+_N = TypeVar("_N", bound=Node)
+
+
+def shrink(
+    case: Case,
+    fails: Callable[[Case], bool],
+    *,
+    tries: int = TRIES,
+    seconds: float = SECONDS,
+    clock: Callable[[], float] = time.monotonic,
+) -> Case:
+    """The smallest case found that `fails`; the one given where none is, or none was in time.
+
+    Greedy: the first candidate that fails is taken, and candidates are made anew from it.
+    """
+    end = clock() + seconds
+    seen = [case]  # cases hold dicts, and have no hash
+    found = case
+    while True:
+        for candidate in candidates(found):
+            if candidate in seen:
+                continue
+            if not tries or clock() > end:
+                return found
+            seen.append(candidate)
+            tries -= 1
+            if fails(candidate):
+                found = candidate
+                break
+        else:
+            return found
+
+
+def candidates(case: Case) -> Iterator[Case]:
+    """Cases with one thing less each, those first that save most. Each has all names that it reads."""
+    for changed in _candidates(case):
+        tidy = _tidied(changed)
+        if _is_whole(tidy):
+            yield tidy
+
+
+def _candidates(case: Case) -> Iterator[Case]:
+    for program in _without_one(case.program):
+        yield replace(case, program=program)
+    if not isinstance(case.outputs, Ref) and case.loss is not None:
+        yield replace(case, outputs=Ref(case.loss.name))
+    for name in case.wrt:
+        if len(case.wrt) > 1:
+            yield replace(case, wrt=(name,))
+    plainer = Procedure(case.procedure.kind, case.procedure.steps, case.procedure.learning_rate)
+    yield replace(case, procedure=plainer)
+    yield replace(case, procedure=replace(case.procedure, steps=1))
+    yield replace(case, law=None, printed_gradients={}, printed_executions={}, hooks=())
+    sizes = {size for array in case.arrays for size in array.shape if size > _SMALL}
+    if sizes:
+        yield _resized(case, dict.fromkeys(sizes, _SMALL))
+    for size in sorted(sizes, reverse=True):
+        yield _resized(case, {size: _SMALL})
+    yield _each_array(case, lambda a: replace(a, fill=Fill("full", (1.0,))) if _is_drawn(a) else a)
+
+
+def _without_one(nodes: tuple[Node, ...]) -> Iterator[tuple[Node, ...]]:
+    """Lists of nodes with one less, or with a region's body in its place."""
+    for number in reversed(range(len(nodes))):
+        node, before, after = nodes[number], nodes[:number], nodes[number + 1 :]
+        yield (*before, *_bypassed(node, after))
+        yield (*_made_before(node, before), *after)
+        yield (*before, *after)
+        if isinstance(node, Region):
+            if node.called:
+                yield (*before, *node.body, *after)
+            for body in _without_one(node.body):
+                yield (*before, replace(node, body=body), *after)
+
+
+def _bypassed(node: Node, after: tuple[Node, ...]) -> tuple[Node, ...]:
+    """What comes after a node where what it makes is what it was given first."""
+    read = node_reads(node)
+    if not read:
+        return after
+    words = dict.fromkeys(node_makes(node), read[0])
+    return tuple(_renamed(part, words) for part in after)
+
+
+def _made_before(node: Node, before: tuple[Node, ...]) -> tuple[Node, ...]:
+    """What comes before a node where the statement that made what it was given makes its result."""
+    read, made = node_reads(node), node_makes(node)
+    if not read or len(made) != 1:
+        return before
+    return tuple(
+        replace(part, targets=made)
+        if isinstance(part, Statement) and part.targets == (read[0],)
+        else part
+        for part in before
+    )
+
+
+def _renamed(node: Node, words: Mapping[str, str]) -> Node:
+    """A node that reads other names."""
+    if isinstance(node, Statement):
+        arguments = tuple(
+            tuple(Ref(words.get(p.name, p.name)) for p in a)
+            if isinstance(a, tuple)
+            else Ref(words.get(a.name, a.name))
+            if isinstance(a, Ref)
+            else a
+            for a in node.arguments
+        )
+        return replace(node, arguments=arguments)
+    if isinstance(node, Again):
+        return replace(node, takes=tuple(_tree(t, words) for t in node.takes))
+    body = tuple(_renamed(part, words) for part in node.body)
+    return replace(node, takes=tuple(_tree(t, words) for t in node.takes), body=body)
+
+
+def _tree(tree: Tree, words: Mapping[str, str]) -> Tree:
+    if isinstance(tree, Ref):
+        return Ref(words.get(tree.name, tree.name))
+    if isinstance(tree, tuple):
+        return tuple(_tree(part, words) for part in tree)
+    if isinstance(tree, Mapping):
+        return {key: _tree(part, words) for key, part in tree.items()}
+    return tree
+
+
+def _resized(case: Case, sizes: Mapping[int, int]) -> Case:
+    return _each_array(
+        case,
+        lambda a: (
+            replace(a, shape=tuple(sizes.get(size, size) for size in a.shape))
+            if a.fill.kind != "values"
+            else a
+        ),
+    )
+
+
+def _each_array(case: Case, change: Callable[[Array], Array]) -> Case:
+    inputs = tuple(change(i) if isinstance(i, Array) else i for i in case.inputs)
+    parameters, state = (tuple(map(change, group)) for group in (case.parameters, case.state))
+    return replace(case, inputs=inputs, parameters=parameters, state=state)
+
+
+def _is_drawn(array: Array) -> bool:
+    return array.fill.kind in ("normal", "uniform")
+
+
+def _tidied(case: Case) -> Case:
+    """A case without tensors that nothing reads, and whose loss and outputs are still made."""
+    made = {name for node in case.program for name in node_makes(node)} | set(case.names())
+    outputs, loss = case.outputs, case.loss
+    if loss is not None and loss.name not in made and case.program:
+        last = node_makes(case.program[-1])
+        loss = replace(loss, name=last[0]) if last else loss
+        outputs = Ref(loss.name)
+    read = {name for node in case.program for name in node_reads(node)} | set(leaves(outputs))
+
+    def used(values: tuple[_V, ...]) -> tuple[_V, ...]:
+        return tuple(value for value in values if value.name in read)  # type: ignore[attr-defined]
+
+    inputs, parameters, state = used(case.inputs), used(case.parameters), used(case.state)
+    left = {value.name for value in (*inputs, *parameters, *state)}
+    wrt = tuple(name for name in case.wrt if name in left)
+    return replace(
+        case,
+        inputs=inputs,
+        parameters=parameters,
+        state=state,
+        wrt=wrt,
+        outputs=outputs,
+        loss=loss,
+        totals={name: total for name, total in case.totals.items() if name in left},
+        hooks=tuple(name for name in case.hooks if name in left),
+    )
+
+
+_V = TypeVar("_V")
+
+
+def _is_whole(case: Case) -> bool:
+    """Whether names are made before they are read, something is differentiated, a region is left."""
+    known = set(case.names())
+    regions: set[str] = set()
+    for node in case.program:
+        if not _knows(node, known, regions):
+            return False
+    asked = bool(case.wrt) or case.loss is None
+    return bool(case.regions()) and asked and known.issuperset(leaves(case.outputs))
+
+
+def _knows(node: Node, known: set[str], regions: set[str]) -> bool:
+    """Whether all that a node reads is known; adds what it makes."""
+    if not known.issuperset(node_reads(node)):
+        return False
+    if isinstance(node, Again) and node.region not in regions:
+        return False
+    if isinstance(node, Region):
+        inner = known | set(leaves(node.takes)) | set(leaves(node.kwargs))
+        if not node.body or not all(_knows(part, inner, regions) for part in node.body):
+            return False
+        if not inner.issuperset(leaves(node.gives)):
+            return False
+        regions.add(node.name)
+    known |= set(node_makes(node))
+    return True
