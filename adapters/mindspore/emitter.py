@@ -567,7 +567,9 @@ class Emitter(procedures.Procedures):
         number = 1 + [other for _, other in self.case.statements()].index(statement)
         seeds = f"{options['seed'] or 0}, {number}"
         if statement.op == "dropout":
-            return f"Dropout({1 - options['p']}, {seeds})"
+            rate = options["p"]
+            assert isinstance(rate, float | int)
+            return f"Dropout({1 - rate}, {seeds})"
         if (options["low"], options["high"]) != (0, 1):
             raise AdapterError("UniformReal draws numbers from 0 to 1")
         return f"UniformReal({seeds})"
