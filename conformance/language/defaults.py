@@ -6,9 +6,22 @@ output.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from conformance.model.case import Loss, Node, Ref, Tree, leaves, node_makes
+from conformance.language.operations import BOOLS
+from conformance.model.case import (
+    Array,
+    Generator,
+    Loss,
+    Node,
+    Ref,
+    Statement,
+    Tree,
+    Value,
+    leaves,
+    node_makes,
+    walk,
+)
 
 
 def last_value(nodes: Sequence[Node]) -> Ref | None:
@@ -21,3 +34,18 @@ def usual_loss(outputs: Tree) -> Loss | None:
     """The sum of the first output; none where there is no output that has a name."""
     named = leaves(outputs)
     return Loss("sum", named[0]) if named else None
+
+
+def without_gradient(
+    program: Sequence[Node], given: Iterable[Array | Value | Generator]
+) -> frozenset[str]:
+    """The names of what is no floating tensor and has no gradient, as far as the text shows."""
+    made = [node for node in walk(tuple(program)) if isinstance(node, Statement)]
+    whole = {n for node in made if _is_whole(node) for n in node.targets}
+    whole |= {v.name for v in given if not isinstance(v, Array) or "float" not in v.dtype}
+    return frozenset(whole - {n for node in made if not _is_whole(node) for n in node.targets})
+
+
+def _is_whole(statement: Statement) -> bool:
+    dtype = statement.options.get("dtype")
+    return statement.op in BOOLS or (isinstance(dtype, str) and "float" not in dtype)

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from conformance.errors import CaseError, nearest
 from conformance.language.capabilities import CAPABILITIES
-from conformance.language.defaults import last_value, usual_loss
+from conformance.language.defaults import last_value, usual_loss, without_gradient
 from conformance.language.laws import LAWS
 from conformance.language.operations import OPERATIONS
 from conformance.language.spec import (
@@ -291,6 +291,7 @@ class _Builder:
         #: What calls returned as a whole, and where it is named.
         self._returned: dict[str, Position] = {}
         self._raises = False
+        self._undifferentiable: frozenset[str] = frozenset()
 
     def at(self, *path: object) -> Position:
         return self.marked.at((*self.path, *path))
@@ -314,6 +315,7 @@ class _Builder:
         _refuse_rebinding(program)
         outputs = self._outputs(model, program, known)
         arrays = (*(i for i in inputs if isinstance(i, Array)), *parameters, *state)
+        self._undifferentiable = without_gradient(program, (*inputs, *parameters, *state))
         loss, wrt = self._gradients(model, kind, arrays, outputs)
         self._check_needs(model)
         error = self._error(model, inputs)
@@ -1074,7 +1076,7 @@ class _Builder:
             return None, ()
         given = model.gradients or GradientsModel()
         if given.of is None:
-            loss = self._usual_loss(outputs)
+            loss = self._usual_loss(model, outputs)
         else:
             loss = self._loss(given.of, outputs, ("gradients", "of"))
         wrt = asking if given.wrt is None else tuple(given.wrt)
@@ -1102,12 +1104,12 @@ class _Builder:
                 )
         return loss, wrt
 
-    def _usual_loss(self, outputs: Tree) -> Loss:
+    def _usual_loss(self, model: CaseModel, outputs: Tree) -> Loss:
         loss = usual_loss(outputs)
-        if loss is None or loss.name in self._returned:
+        if loss is None or loss.name in self._returned or loss.name in self._undifferentiable:
             raise CaseError(
-                "the first output is no tensor, and nothing says what is differentiated",
-                where=self.at("outputs"),
+                "the first output is no floating tensor, and nothing says what is differentiated",
+                where=self.at("outputs" if "outputs" in model.model_fields_set else "program"),
                 hint="say so (`gradients: {of: sum(z)}`), or `procedure: inference`",
             )
         return loss
@@ -1126,6 +1128,12 @@ class _Builder:
                 f"{loss.name!r} is not among the outputs",
                 where=self.at(*path),
                 hint=nearest(loss.name, leaves(outputs)),
+            )
+        if loss.name in self._undifferentiable:
+            raise CaseError(
+                f"{loss.name!r} is no floating tensor, and has no gradient",
+                where=self.at(*path),
+                hint="say of what (`gradients: {of: sum(z)}`), or `procedure: inference`",
             )
         return loss
 

@@ -452,6 +452,8 @@ _ALL = (
 )
 
 OPERATIONS: Mapping[str, Operation] = {operation.name: operation for operation in _ALL}
+#: Operations that give a bool, and no tensor.
+BOOLS = frozenset(name for name, op in OPERATIONS.items() if op.shape == "a bool")
 RANDOM: frozenset[str] = frozenset(o.name for o in _ALL if o.random)
 #: Operations that leave a note, outside of the program, that they ran.
 NOTED: frozenset[str] = frozenset({"noted_sin"})
