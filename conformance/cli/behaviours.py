@@ -29,8 +29,8 @@ def behaviours(
         Path | None,
         typer.Option(
             "--into",
-            help="Markdown file whose table between <!-- behaviours --> and <!-- end --> is made anew: the "
-            "first variant of each framework.",
+            help="Markdown file whose table between <!-- behaviours --> and <!-- end --> is made anew: "
+            "the first variant of each framework.",
         ),
     ] = None,
 ) -> None:
