@@ -15,9 +15,11 @@ import yaml
 from conformance.cli.app import app
 from conformance.drivers.adapter import read_adapter
 from conformance.drivers.modules import load_file
+from conformance.emit import emitter
 from conformance.emit.programs import EmitFailure, texts
 from conformance.errors import CaseError
 from conformance.language.load import load_text
+from conformance.model import case as case_model
 from tests import suite_cases
 
 ROOT = Path(__file__).parent.parent
@@ -193,3 +195,26 @@ def test_the_example_adapter_writes_programs(tmp_path: Path) -> None:
             assert f"{line}\n" in program.text
     assert "15 of them" in page.read_text("utf-8")
     assert len(adapter.load("emitter").Emitter.operations) == 15
+
+
+def test_the_examples_of_an_emitter_write_what_the_page_shows() -> None:
+    page = ROOT / "docs" / "adapters.md"
+    after = page.read_text("utf-8").partition("### One example each")[2]
+    names: dict[str, Any] = {**vars(emitter), **vars(case_model), "Base": emitter.Emitter}
+    shown = ""
+    for text in re.findall(r"^```python\n(.*?)^```$", after, re.DOTALL | re.MULTILINE):
+        if text.startswith("def run("):
+            shown = text
+            break
+        exec(compile(f"from __future__ import annotations\n{text}", str(page), "exec"), names)
+    torch = read_adapter(ROOT / "adapters" / "torch")
+    own = torch.load("emitter").Emitter
+    taken = ("write_gradients", "drawing", "halving")
+    made = type("Example", (own,), {name: names[name] for name in taken})
+    (case,) = (case for case in suite_cases.CASES if case.id == "randomness/drawn-between")
+    draft = made(case, torch.variant("non-reentrant")).write()
+    (text,) = emitter.finish({"example": draft}).values()
+    assert shown in text.text
+    call = emitter.Call("sum", {"x": "h"}, {"axis": 0, "keepdims": False}, case.statements()[0][1])
+    assert names["summed"](call) == "np.sum(h, axis=0)"
+    assert "def gelu(x):" in names["helpers"]["gelu"]
