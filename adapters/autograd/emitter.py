@@ -8,11 +8,11 @@ leaves them to be read from outside.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-from conformance.emit.emitter import BACKWARD, FORWARD, Writer, function
+from conformance.emit.emitter import BACKWARD, FORWARD, Writer, function, listed
 from conformance.emit.emitter import Emitter as Base
-from conformance.model.case import Again, Array, Literal, Loss, Ref, Region, Tree, walk
+from conformance.model.case import Again, Array, Literal, Ref, Region, Tree, walk
 from conformance.model.program import Site
 
 from . import operations
@@ -42,6 +42,7 @@ class Emitter(Base):
     operations: Mapping[str, Writer] = operations.OPERATIONS
     seeding = "np.random.seed({seed})"
     drawing = "np.random.uniform()"
+    reduction = "np.{kind}({x})"
     halving = "for name in {names}:\n    values[name] *= 0.5"
 
     def tensor(self, array: Array, source: str) -> str:
@@ -122,7 +123,7 @@ class Emitter(Base):
             code(f"vjp, total = make_vjp({HIGHER[kind]})(wanted)")
             code("again = vjp(np.ones_like(total))")
             code("loss, gradients = taken[0]")
-            again = f', "again": {self._chosen(self.case.wrt, "again")}'
+            again = f', "again": {self.entries(self.case.wrt, "again")}'
         else:
             code("vjp, loss = make_vjp(loss_of)(wanted)", FORWARD)
         code("outputs = seen[0]")
@@ -138,8 +139,8 @@ class Emitter(Base):
         if kind == "second_backward":
             code("again = vjp(np.ones_like(loss))")
         if kind in ("per_output", "second_backward"):
-            again = f', "again": {self._chosen(self.case.wrt, "again")}'
-        gradients = self._chosen(self.case.wrt, "gradients")
+            again = f', "again": {self.entries(self.case.wrt, "again")}'
+        gradients = self.entries(self.case.wrt, "gradients")
         results = f'"outputs": outputs, "losses": [loss], "gradients": {gradients}{again}'
         code(f"return {{{results}{self.state_entry()}}}")
 
@@ -153,12 +154,12 @@ class Emitter(Base):
             code("outputs = seen.pop()")
             self.write_between()
             code("gradients = vjp(np.ones_like(loss))", BACKWARD)
-            with code.indent(f"for name in {_listed(trained)}:"):
+            with code.indent(f"for name in {listed(trained)}:"):
                 # In place, so that `wanted` has it too.
                 code(f"values[name] -= {procedure.learning_rate} * gradients[name]")
             code("losses.append(loss)")
-        gradients = self._chosen(self.case.wrt, "gradients")
-        parameters = self._chosen([p.name for p in self.case.parameters], "values")
+        gradients = self.entries(self.case.wrt, "gradients")
+        parameters = self.entries([p.name for p in self.case.parameters], "values")
         results = f'"outputs": outputs, "losses": losses, "gradients": {gradients}, '
         code(f'return {{{results}"parameters": {parameters}{self.state_entry()}}}')
 
@@ -166,7 +167,7 @@ class Emitter(Base):
         """What is differentiated: `wanted`, the loss as a function of it, and for higher orders the sum
         of all gradients as another one. What they find out beside is left in lists."""
         code, kind = self.code, self.case.procedure.kind
-        code(f"wanted = {self._chosen(self._wanted(), 'values')}")
+        code(f"wanted = {self.entries(self._wanted(), 'values')}")
         code("seen = []")
         if kind in HIGHER:
             code("taken = []")
@@ -175,9 +176,9 @@ class Emitter(Base):
             functional = kind == "functional"
             code("outputs = forward(**{**values, **wanted})", FORWARD if functional else None)
             code("seen.append(outputs)")
-            loss = self._loss(self.case.loss)
+            loss = self.loss()
             if kind == "per_output":
-                loss = f"tuple([{loss}, {self._loss(self.case.then)}])"
+                loss = f"tuple([{loss}, {self.loss(self.case.then)}])"
             # What follows is backward, for who recomputes there.
             code(f"return {loss}", BACKWARD if functional else None)
         code()
@@ -187,19 +188,14 @@ class Emitter(Base):
             code("vjp, loss = make_vjp(loss_of)(wanted)", FORWARD)
             code("gradients = vjp(np.ones_like(loss))", BACKWARD)
             code("taken.append((loss, gradients))")
-            code(f"return sum(np.sum(gradients[name]) for name in {_listed(self.case.wrt)})")
+            code(f"return sum(np.sum(gradients[name]) for name in {listed(self.case.wrt)})")
         code()
         if kind == "third_order":
             with code.indent("def second_total_of(wanted):"):
                 code("vjp, total = make_vjp(total_of)(wanted)")
                 code("gradients = vjp(np.ones_like(total))")
-                code(f"return sum(np.sum(gradients[name]) for name in {_listed(self.case.wrt)})")
+                code(f"return sum(np.sum(gradients[name]) for name in {listed(self.case.wrt)})")
             code()
-
-    def _loss(self, loss: Loss | None) -> str:
-        assert loss is not None
-        place = self.loss_place(loss=loss)
-        return place if loss.reduction == "none" else f"np.{loss.reduction}({place})"
 
     def _wanted(self) -> list[str]:
         """The names that gradients are taken of: what asks for one, or where only a part of it is
@@ -207,16 +203,3 @@ class Emitter(Base):
         if self.case.procedure.kind == "part":
             return [name for name in self.case.names() if name in self.case.wrt]
         return [array.name for array in self.case.arrays if array.gradient]
-
-    def _chosen(self, names: Iterable[str], source: str) -> str:
-        """The entries of a dict with these names: written out where they are few."""
-        names = list(names)
-        if len(names) > 3:
-            return f"{{name: {source}[name] for name in {_listed(names)}}}"
-        return "{" + ", ".join(f'"{name}": {source}["{name}"]' for name in names) + "}"
-
-
-def _listed(names: Iterable[str]) -> str:
-    """An expression for a sequence of names."""
-    written = [f'"{name}"' for name in names]
-    return f"({', '.join(written)}{',' * (len(written) == 1)})"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from conformance.drivers.adapter import Variant
-from conformance.emit.emitter import BACKWARD, FORWARD
+from conformance.emit.emitter import BACKWARD, FORWARD, listed
 from conformance.emit.emitter import Emitter as Base
 from conformance.emit.helpers import LISTS
-from conformance.model.case import Case, Generator, Loss, Value
+from conformance.model.case import Case, Generator, Value
 from conformance.model.program import Site
 
 #: Of variants that are not jitted as a whole: how they are.
@@ -79,7 +79,7 @@ class Procedures(Base, ABC):
         code = self.code
         into = f"{self._results()} = " if site else ""
         if self.stages != "eager":
-            code(f"arrays = {self._chosen(self._arrays())}")
+            code(f"arrays = {self.entries(self._arrays())}")
             code()
             code("@jax.jit")
             with code.indent("def step(arrays):"):
@@ -95,7 +95,7 @@ class Procedures(Base, ABC):
 
     def _write_eager(self) -> None:
         code, kind = self.code, self.case.procedure.kind
-        code(f"wanted = {self._chosen(self._wanted())}")
+        code(f"wanted = {self.entries(self._wanted())}")
         code()
         self._write_loss("values | wanted")
         if kind in HIGHER:
@@ -133,7 +133,7 @@ class Procedures(Base, ABC):
             code("one = jnp.ones(())")
         with self._loop():
             if fixed and kind == "train":
-                code(f"fixed = {self._chosen(self._fixed())}")
+                code(f"fixed = {self.entries(self._fixed())}")
             ones = {"second_backward": "one, one", "per_output": "one, none"}.get(kind, "one")
             if kind != "functional":
                 given = f"wanted, {fixed}{ones}"
@@ -161,7 +161,7 @@ class Procedures(Base, ABC):
         code()
         with self._loop():
             if fixed and kind == "train":
-                code(f"fixed = {self._chosen(self._fixed())}")
+                code(f"fixed = {self.entries(self._fixed())}")
             if kind in HIGHER:
                 taken = f"(loss, {self._tuple()}, gradients)"
                 code(f"total, vjp, {taken} = start(wanted{fixed})")
@@ -196,9 +196,9 @@ class Procedures(Base, ABC):
         with self.code.indent("def loss_of(wanted):"):
             site = FORWARD if self.case.procedure.kind == "functional" else None
             self.code(f"{self._results()} = forward(**{arguments})", site)
-            loss = self._loss()
+            loss = self.loss()
             if self.case.procedure.kind == "per_output":
-                loss = f"({loss}, {self._loss(self.case.then)})"
+                loss = f"({loss}, {self.loss(self.case.then)})"
             self.code(f"return {loss}, {self._tuple()}")
 
     def _write_totals(self) -> None:
@@ -258,7 +258,7 @@ class Procedures(Base, ABC):
             with code.indent("for name, gradient in gradients.items():"):
                 code(f"wanted[name] = wanted[name] - {rate} * gradient")
         else:
-            with code.indent(f"for name in {self._listed(self._trained())}:"):
+            with code.indent(f"for name in {listed(self._trained())}:"):
                 code(f"wanted[name] = wanted[name] - {rate} * gradients[name]")
         if self._state:
             code("values |= state")
@@ -268,7 +268,7 @@ class Procedures(Base, ABC):
         kind = self.case.procedure.kind
         gradients = "gradients"
         if set(self._wanted()) != set(self.case.wrt):
-            gradients = self._chosen(self.case.wrt, "gradients")
+            gradients = self.entries(self.case.wrt, "gradients")
         results = ['"outputs": outputs']
         results.append('"losses": losses' if kind == "train" else '"losses": [loss]')
         results.append(f'"gradients": {gradients}')
@@ -279,7 +279,7 @@ class Procedures(Base, ABC):
             if parameters == self._wanted():
                 results.append('"parameters": wanted')
             else:
-                chosen = self._chosen(parameters, "(values | wanted)")
+                chosen = self.entries(parameters, "(values | wanted)")
                 results.append(f'"parameters": {chosen}')
         self.code(f"return {{{', '.join(results)}{self.state_entry()}}}")
 
@@ -296,12 +296,6 @@ class Procedures(Base, ABC):
         found += [f'"{name}": values["{name}"][...]' for name in self._references]
         written = {f'"{name}": values["{name}"]' for name in names}
         return found + [entry for entry in super().state_entries() if entry not in written]
-
-    def _loss(self, other: Loss | None = None) -> str:
-        loss = other or self.case.loss
-        assert loss is not None
-        place = self.loss_place(loss=loss)
-        return place if loss.reduction == "none" else f"{place}.{loss.reduction}()"
 
     def _results(self) -> str:
         return "outputs, state" if self._state else "outputs"
@@ -332,28 +326,16 @@ class Procedures(Base, ABC):
     def _write_values(self) -> list[str]:
         """Divide `values`; returns the parts of what `forward` is given inside a jitted function."""
         code = self.code
-        code(f"wanted = {self._chosen(self._wanted())}")
+        code(f"wanted = {self.entries(self._wanted())}")
         fixed = self._fixed()
         if fixed and self.case.procedure.kind != "train":
-            code(f"fixed = {self._chosen(fixed)}")
+            code(f"fixed = {self.entries(fixed)}")
         values = any(isinstance(value, Value) for value in self.case.inputs)
         values |= any(value.library == "numpy" for value in self._generators())
         return [*(["values"] if values else []), *(["fixed"] if fixed else []), "wanted"]
 
     def _fixed(self) -> list[str]:
         return [name for name in self._arrays() if name not in self._wanted()]
-
-    def _chosen(self, names: Sequence[str], source: str = "values") -> str:
-        """The entries of a dict with these names: written out where they are few."""
-        if len(names) > 3 or "|" in source:
-            return f"{{name: {source}[name] for name in {self._listed(names)}}}"
-        return "{" + ", ".join(f'"{name}": {source}["{name}"]' for name in names) + "}"
-
-    def _listed(self, names: Sequence[str]) -> str:
-        """An expression for a sequence of names."""
-        return (
-            "(" + ", ".join(f'"{name}"' for name in names) + ("," if len(names) == 1 else "") + ")"
-        )
 
 
 def _all_names(case: Case) -> set[str]:

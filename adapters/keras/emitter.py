@@ -20,7 +20,6 @@ from conformance.model.case import (
     Array,
     Case,
     Generator,
-    Loss,
     Region,
     Statement,
     Value,
@@ -152,6 +151,7 @@ class Emitter(Base):
         *("backward", "part", "functional", "per_output", "second_backward"),
         *("second_order", "third_order", "inference", "train"),
     )
+    reduction = "ops.{kind}({x})"
     seeding = "keras.utils.set_random_seed({seed})"
     drawing = "keras.random.uniform((3,))"
     halving = """
@@ -386,13 +386,6 @@ class Emitter(Base):
         return f"ops.vectorized_map({self.tupled(function)}, ({given}))"
 
     # -- run -----------------------------------------------------------------------------------
-
-    def loss(self, other: Loss | None = None) -> str:
-        """The expression of the loss, or of another one."""
-        loss = other or self.case.loss
-        assert loss is not None
-        place = self.loss_place(loss=loss)
-        return place if loss.reduction == "none" else f"ops.{loss.reduction}({place})"
 
     def write_gradients(self) -> None:
         self.write_after()

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from conformance.drivers.adapter import Variant
-from conformance.emit.emitter import BACKWARD, FORWARD, Call, Writer, function
+from conformance.emit.emitter import BACKWARD, FORWARD, Call, Writer, function, listed
 from conformance.emit.emitter import Emitter as Base
 from conformance.language.operations import OF_CALLABLES
-from conformance.model.case import Again, Array, Case, Generator, Loss, Region, Statement, walk
+from conformance.model.case import Again, Array, Case, Generator, Region, Statement, walk
 
 from . import operations
 
@@ -114,7 +114,7 @@ class Emitter(Base):
         code("mx.eval(gradients, again)" if higher else "mx.eval(gradients)", BACKWARD)
         gradients = "gradients"
         if set(self._wanted()) != set(self.case.wrt):
-            gradients = self._chosen(self.case.wrt, "gradients")
+            gradients = self.entries(self.case.wrt, "gradients")
         again = ', "again": again' if higher else ""
         results = f'"outputs": outputs, "losses": [loss], "gradients": {gradients}{again}'
         code(f"return {{{results}{self.state_entry()}}}")
@@ -129,13 +129,13 @@ class Emitter(Base):
             code("mx.eval(loss, outputs)")
             self.write_between()
             code("mx.eval(gradients)", BACKWARD)
-            with code.indent(f"for name in {_listed(trained)}:"):
+            with code.indent(f"for name in {listed(trained)}:"):
                 code(f"values[name] = values[name] - {procedure.learning_rate} * gradients[name]")
             code("losses.append(loss)")
-        parameters = self._chosen([p.name for p in self.case.parameters], "values")
+        parameters = self.entries([p.name for p in self.case.parameters], "values")
         gradients = "gradients"
         if list(self.case.wrt) != self._wanted():
-            gradients = self._chosen(self.case.wrt, "gradients")
+            gradients = self.entries(self.case.wrt, "gradients")
         results = f'"outputs": outputs, "losses": losses, "gradients": {gradients}, '
         code(f'return {{{results}"parameters": {parameters}{self.state_entry()}}}')
 
@@ -143,11 +143,11 @@ class Emitter(Base):
         """What is differentiated: `wanted`, the loss as a function of it, and for higher orders the sum
         of all gradients as another one."""
         code, kind = self.code, self.case.procedure.kind
-        code(f"wanted = {self._chosen(self._wanted(), 'values')}")
+        code(f"wanted = {self.entries(self._wanted(), 'values')}")
         code()
         with code.indent("def loss_of(wanted):"):
             code("outputs = forward(**values | wanted)")
-            code(f"return {self._loss(self.case.loss)}, outputs")
+            code(f"return {self.loss()}, outputs")
         code()
         if kind not in HIGHER:
             return
@@ -162,23 +162,11 @@ class Emitter(Base):
                 code("return sum(gradient.sum() for gradient in second.values()), *taken")
             code()
 
-    def _loss(self, loss: Loss | None) -> str:
-        assert loss is not None
-        place = self.loss_place(loss=loss)
-        return place if loss.reduction == "none" else f"{place}.{loss.reduction}()"
-
     def _wanted(self) -> list[str]:
         """The names that gradients are taken of: what the case asks for, and what is trained."""
         trained = [p.name for p in self.case.parameters if p.gradient]
         wanted = {*self.case.wrt, *(trained if self.case.procedure.kind == "train" else ())}
         return [name for name in self.case.names() if name in wanted]
-
-    def _chosen(self, names: Iterable[str], source: str) -> str:
-        """The entries of a dict with these names: written out where they are few."""
-        names = list(names)
-        if len(names) > 3:
-            return f"{{name: {source}[name] for name in {_listed(names)}}}"
-        return "{" + ", ".join(f'"{name}": {source}["{name}"]' for name in names) + "}"
 
 
 class Modules(Emitter):
@@ -230,9 +218,3 @@ class Modules(Emitter):
 
 def _module(region: str) -> str:
     return f"{function(region)}_module"
-
-
-def _listed(names: Iterable[str]) -> str:
-    """An expression for a sequence of names."""
-    written = [f'"{name}"' for name in names]
-    return f"({', '.join(written)}{',' * (len(written) == 1)})"

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import BACKWARD, FORWARD, Call, Writer, function
 from conformance.emit.emitter import Emitter as Base
-from conformance.model.case import Again, Array, Case, Loss, Region
+from conformance.model.case import Again, Array, Case, Region
 
 from . import layers, sequential, static
 
@@ -260,14 +260,7 @@ class Emitter(Base):
 
     def _write_forward(self) -> None:
         self.code("outputs = forward(**values)", FORWARD)
-        self.code(f"loss = {self.loss_expression()}")
-
-    def loss_expression(self, other: Loss | None = None) -> str:
-        """A loss (the case's own) as an expression of `outputs`."""
-        loss = other or self.case.loss
-        assert loss is not None
-        place = self.loss_place(loss=loss)
-        return place if loss.reduction == "none" else f"{place}.{loss.reduction}()"
+        self.code(f"loss = {self.loss()}")
 
     def write_gradients(self) -> None:
         if self.static:
@@ -300,7 +293,7 @@ class Emitter(Base):
             code(f"taken = {self._gradients()}")
             code("gradients = {n: None if g is None else g.clone() for n, g in taken.items()}")
             self._write_clearing()
-            then = self.loss_expression(self.case.then) if kind == "per_output" else "loss"
+            then = self.loss(self.case.then) if kind == "per_output" else "loss"
             code(f"{then}.backward()", BACKWARD)
             code(f"again = {self._gradients()}")
         elif kind == "part":
@@ -320,7 +313,7 @@ class Emitter(Base):
         with code.indent("def loss_of(*wanted):"):
             code("outputs = forward(**{**values, **dict(zip(names, wanted))})", FORWARD)
             code("seen.append(outputs)")
-            code(f"loss = {self.loss_expression()}")
+            code(f"loss = {self.loss()}")
             code("return loss", BACKWARD)
         call = "paddle.incubate.autograd.vjp(loss_of, [values[name] for name in names])"
         code(f"loss, found = {call}")

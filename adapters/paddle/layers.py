@@ -354,7 +354,7 @@ class Networks(Base):
     def _write_forward(self) -> None:
         given = ", ".join(map(_value, self._given))
         self.code(f"outputs = network({given})", FORWARD)
-        self.code(f"loss = {self.loss_expression()}")  # type: ignore[attr-defined]
+        self.code(f"loss = {self.loss()}")
 
 
 class Fits(Networks):

@@ -171,7 +171,7 @@ def _building(emitter: Base) -> Iterator[None]:
 def _write_graph(emitter: Base, wanted: list[str]) -> None:
     """Forward, backward and the pass; leaves `main`, `executor` and `results` in the program."""
     code, case = emitter.code, emitter.case
-    loss = emitter.loss_expression()  # type: ignore[attr-defined]
+    loss = emitter.loss()
     functional = case.procedure.kind == "functional"
     results = [
         '"outputs": outputs',

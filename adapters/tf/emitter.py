@@ -40,6 +40,7 @@ class Emitter(Base):
     )
     imports: Sequence[str] = ("import random", "import numpy as np", "import tensorflow as tf")
     helpers = operations.HELPERS
+    reduction = "tf.reduce_{kind}({x})"
     seeding = "tf.random.set_seed({seed})"
     drawing = "tf.random.uniform([3])"
     halving = """
@@ -282,9 +283,9 @@ class Emitter(Base):
             self._write_watch("tape")
             step = self.variant.name == "forward-function"
             self.code("outputs = step(values)" if step else "outputs = forward(**values)", FORWARD)
-            self.code(f"loss = {self._loss(self.case.loss)}")
+            self.code(f"loss = {self.loss()}")
             if self.case.then is not None:
-                self.code(f"then = {self._loss(self.case.then)}")
+                self.code(f"then = {self.loss(self.case.then)}")
         if not self._one_graph or self.case.procedure.between == "update":
             self.write_between()
 
@@ -296,11 +297,6 @@ class Emitter(Base):
             self.code(f"{tape}.watch({watched})")
         elif inputs:
             self.code(f"{tape}.watch([{watched}])")
-
-    def _loss(self, loss: Loss | None) -> str:
-        assert loss is not None
-        place = self.loss_place(loss=loss)
-        return place if loss.reduction == "none" else f"tf.reduce_{loss.reduction}({place})"
 
     def _trained(self) -> list[str]:
         return [p.name for p in self.case.parameters if p.gradient]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import BACKWARD, FORWARD, Call, Writer, function
 from conformance.emit.emitter import Emitter as Base
-from conformance.model.case import Again, Array, Case, Generator, Loss, Region, Statement
+from conformance.model.case import Again, Array, Case, Generator, Region, Statement
 
 from . import compiling as compiled
 from . import method, selective, sequential, wrapper
@@ -221,13 +221,7 @@ class Emitter(Base):
 
     def _write_forward(self) -> None:
         self.code("outputs = forward(**values)", FORWARD)
-        self.code(f"loss = {self._loss()}")
-
-    def _loss(self, other: Loss | None = None) -> str:
-        loss = other or self.case.loss
-        place = self.loss_place(loss=loss)
-        assert loss is not None
-        return place if loss.reduction == "none" else f"{place}.{loss.reduction}()"
+        self.code(f"loss = {self.loss()}")
 
     def _write_clearing(self) -> None:
         every = "for value in values.values():"
@@ -263,7 +257,7 @@ class Emitter(Base):
             code("loss.backward(retain_graph=True)", BACKWARD)
             code(f"gradients = {self._gradients()}")
             self._write_clearing()
-            again = "loss" if kind == "second_backward" else self._loss(self.case.then)
+            again = "loss" if kind == "second_backward" else self.loss(self.case.then)
             code(f"{again}.backward()", BACKWARD)
             code(f"again = {self._gradients()}")
             results.append('"again": again')
@@ -281,7 +275,7 @@ class Emitter(Base):
         code(f"wanted = {{name: values[name].detach() for name in ({wanted},)}}")
         with code.indent("def loss_of(wanted):"):
             code("outputs = forward(**{**values, **wanted})", FORWARD)
-            code(f"return {self._loss()}, outputs", BACKWARD)
+            code(f"return {self.loss()}, outputs", BACKWARD)
         call = "torch.func.grad_and_value(loss_of, has_aux=True)(wanted)"
         code(f"gradients, (loss, outputs) = {call}")
         code(

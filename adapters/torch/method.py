@@ -185,4 +185,4 @@ class Methods(Base):
     def _write_forward(self) -> None:
         given = ", ".join(f'values["{value.name}"]' for value in self.case.inputs)
         self.code(f"outputs = network({given})", FORWARD)
-        self.code(f"loss = {self._loss()}")  # type: ignore[attr-defined]
+        self.code(f"loss = {self.loss()}")

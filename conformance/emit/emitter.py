@@ -567,6 +567,8 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
     hook: str = ""
     #: The lines that halve the parameters in `values` whose names are in `{names}`.
     halving: str = ""
+    #: The expression of a loss that is made of an output `{x}`: its `{kind}`, `sum` or `mean`.
+    reduction: str = "{x}.{kind}()"
 
     def write_run(self) -> None:
         """`run(forward)`, for the case's procedure.
@@ -694,6 +696,14 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         """A dict of some of the program's tensors by name, out of `values`."""
         return "{" + ", ".join(f'"{a.name}": values["{a.name}"]' for a in arrays) + "}"
 
+    @staticmethod
+    def entries(names: Iterable[str], source: str = "values") -> str:
+        """The entries of the dict `source` with these names: written out where they are few."""
+        names = list(names)
+        if len(names) > 3 or "|" in source:
+            return f"{{name: {source}[name] for name in {listed(names)}}}"
+        return "{" + ", ".join(f'"{name}": {source}["{name}"]' for name in names) + "}"
+
     def state_entry(self) -> str:
         """The entries of state and generators in what `run` returns; empty where there are none."""
         entries = self.state_entries()
@@ -726,6 +736,15 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         place = _place(self.case.outputs, chosen.name)
         assert place is not None
         return outputs + place
+
+    def loss(self, other: Loss | None = None) -> str:
+        """The expression of a loss (the case's own): an output, or its sum or mean."""
+        chosen = other or self.case.loss
+        place = self.loss_place(loss=chosen)
+        assert chosen is not None
+        if chosen.reduction == "none":
+            return place
+        return self.reduction.format(x=place, kind=chosen.reduction)
 
     def write_main(self) -> None:
         """`main()`: run both, print both."""
@@ -760,6 +779,12 @@ def in_docstring(text: str) -> str:
 def function(region: str) -> str:
     """The Python name of a region's function."""
     return region.replace("-", "_")
+
+
+def listed(names: Iterable[str]) -> str:
+    """An expression for a sequence of names."""
+    written = [f'"{name}"' for name in names]
+    return f"({', '.join(written)}{',' * (len(written) == 1)})"
 
 
 def numpy_fill(array: Array) -> str:
