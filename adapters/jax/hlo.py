@@ -168,6 +168,12 @@ class Computed:
     behind: Counter[tuple[Site, str]]
 
 
+def _trips(attributes: str) -> int:
+    """How often a loop goes round, as far as XLA knows: 1 where it does not."""
+    found = _TRIPS.search(attributes)
+    return 1 if found is None else int(found["trips"])
+
+
 def computed(text: str, program: Program, *, apart: bool = False) -> Computed:
     """What the module computes for the program's statements. Where it is `apart`, a backward pass by
     itself, all that it is given lies behind a barrier.
@@ -195,12 +201,11 @@ def computed(text: str, program: Program, *, apart: bool = False) -> Computed:
             elif one.opcode in ("fusion", "call") and one.called in module.computations:
                 last = evaluate(one.called, operands, quiet, times)
             elif one.opcode == "while":
-                trips, loop = _TRIPS.search(one.attributes), _BODY.search(one.attributes)
+                loop = _BODY.search(one.attributes)
                 if loop is not None:
-                    rounds = times * (1 if trips is None else int(trips["trips"]))
                     carried = number(("carried", one.name))
                     barred.update([carried] if barred.intersection(operands) else [])
-                    evaluate(loop["name"], [carried], quiet, rounds)
+                    evaluate(loop["name"], [carried], quiet, times * _trips(one.attributes))
                 last = number(("loop", one.name))
             elif one.opcode == "conditional":
                 branches = _branches(one.attributes)
