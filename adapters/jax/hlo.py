@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from conformance.model.program import Program, Site
@@ -174,6 +175,24 @@ def _trips(attributes: str) -> int:
     return 1 if found is None else int(found["trips"])
 
 
+def _counted(
+    made: Mapping[tuple[Site, int, str], Sequence[tuple[int, int]]],
+    used: Mapping[tuple[Site, int, str], AbstractSet[int]],
+    again: AbstractSet[int],
+) -> Computed:
+    """The counts of values (number, how often) by statement, line and primitive. Of each, those that the
+    same line and primitive reads, `used`, are left out; `again` are those of reruns behind a barrier."""
+    instructions: Counter[tuple[Site, str]] = Counter()
+    values: Counter[tuple[Site, str]] = Counter()
+    behind: Counter[tuple[Site, str]] = Counter()
+    for (site, line, primitive), found in made.items():
+        ends = [value for value in found if value[0] not in used[site, line, primitive]]
+        instructions[site, primitive] += sum(times for _, times in ends)
+        values[site, primitive] += sum(times for _, times in set(ends))
+        behind[site, primitive] += sum(times for value, times in set(ends) if value in again)
+    return Computed(instructions, values, behind)
+
+
 def computed(text: str, program: Program, *, apart: bool = False) -> Computed:
     """What the module computes for the program's statements. Where it is `apart`, a backward pass by
     itself, all that it is given lies behind a barrier.
@@ -242,15 +261,7 @@ def computed(text: str, program: Program, *, apart: bool = False) -> Computed:
     entry = [number(("argument", place)) for place in range(_arity(module, module.entry))]
     barred.update(entry if apart else [])
     evaluate(module.entry, entry, False, 1)
-    instructions: Counter[tuple[Site, str]] = Counter()
-    values: Counter[tuple[Site, str]] = Counter()
-    behind: Counter[tuple[Site, str]] = Counter()
-    for (site, line, primitive), found in made.items():
-        ends = [value for value in found if value[0] not in used[site, line, primitive]]
-        instructions[site, primitive] += sum(times for _, times in ends)
-        values[site, primitive] += sum(times for _, times in set(ends))
-        behind[site, primitive] += sum(times for value, times in set(ends) if value in again)
-    return Computed(instructions, values, behind)
+    return _counted(made, used, again)
 
 
 def _branches(attributes: str) -> list[str]:
