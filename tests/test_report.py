@@ -273,6 +273,13 @@ def test_hostile_case_text_stays_text(tmp_path):
     assert not page.all("img")
 
 
+def test_the_summary_says_first_how_each_framework_does(tmp_path):
+    folder, _ = written(tmp_path, *realistic(tmp_path))
+    text = (folder / "report.md").read_text("utf-8")
+    assert text.index("| b 1.2.3 | one: right in 0 of 2 cases") < text.index("| variant |")
+    assert "- ✗ **a**: the wrapper drops it (sample/block on a/two)" in text
+
+
 def test_hostile_markdown_stays_text(tmp_path):
     given, found = hostile(tmp_path)
     folder, _ = written(tmp_path, *found, given=given)

@@ -32,13 +32,13 @@ def write_report(
     report = build(results, cases, comparison)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "report.json").write_text(to_json(report), "utf-8")
-    (folder / "report.md").write_text(markdown.render(report), "utf-8")
+    frameworks = overview.frameworks(results)
+    (folder / "report.md").write_text(markdown.render(report, frameworks), "utf-8")
     files = page.render(report, results, cases, folder, programs)
     details = folder / page.DETAILS
     details.mkdir(exist_ok=True)
     for old in set(details.glob("*.js")) - {folder / name for name in files}:
         old.unlink()
-    frameworks = overview.frameworks(results)
     (folder / "outcomes.csv").write_text(exports.outcomes(results), "utf-8")
     (folder / "badges").mkdir(exist_ok=True)
     files |= {f"badges/{name}": text for name, text in exports.badges(frameworks).items()}

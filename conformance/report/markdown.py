@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from urllib.parse import quote
 
 from conformance.report.data import (
@@ -14,9 +14,13 @@ from conformance.report.data import (
     VariantView,
     grouped,
 )
+from conformance.report.outcomes import SIGN
+from conformance.report.overview import Framework, worst
 from conformance.report.page import SHORT, web_address
 from conformance.words import counted
 
+#: Letters of a finding.
+_LONGEST = 300
 #: What may stand in a URL without ending a link or a table's cell.
 _IN_URL = ":/?#@!$&'()*+,;=%~-._"
 #: What means something wherever it stands, an underscore that is at a word's edge, and what does so at
@@ -24,9 +28,9 @@ _IN_URL = ":/?#@!$&'()*+,;=%~-._"
 _SPECIAL = re.compile(r"([\\`*{}\[\]<>|~&@$]|(?<![^\W_])_|_(?![^\W_])|^[#+-]|^\d+(?=[.)]))")
 
 
-def render(report: Report) -> str:
+def render(report: Report, frameworks: Sequence[Framework]) -> str:
     """The summary as GitHub-flavoured Markdown; every text from outside is escaped."""
-    return "\n".join(_lines(report)) + "\n"
+    return "\n".join(_lines(report, frameworks)) + "\n"
 
 
 def escape(text: str) -> str:
@@ -34,7 +38,7 @@ def escape(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
 
 
-def _lines(report: Report) -> Iterator[str]:
+def _lines(report: Report, frameworks: Sequence[Framework]) -> Iterator[str]:
     yield "# Recompute conformance"
     yield ""
     yield _headline(report)
@@ -42,6 +46,7 @@ def _lines(report: Report) -> Iterator[str]:
     if report.partial:
         yield escape(report.partial)
         yield ""
+    yield from _frameworks(frameworks)
     yield from _variants(report)
     yield from _deviations("Unexpected", report.unexpected)
     yield from _comparison(report)
@@ -54,6 +59,23 @@ def _lines(report: Report) -> Iterator[str]:
 def _headline(report: Report) -> str:
     cases, variants = counted(len(report.cases), "case"), counted(len(report.variants), "variant")
     return f"**{report.headline}** in {cases} on {variants}."
+
+
+def _frameworks(frameworks: Sequence[Framework]) -> Iterator[str]:
+    """Each framework in a sentence, and the worst findings."""
+    yield "| framework | how its cases come out |"
+    yield "|---|---|"
+    for framework in frameworks:
+        name = f"{framework.name} {framework.version}".rstrip()
+        yield f"| {escape(name)} | {escape(framework.sentence)} |"
+    yield ""
+    for finding in worst(frameworks):
+        words = " ".join(finding.words.split())
+        short = words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…"
+        where = f"{finding.example[0]} on {finding.example[1]}"
+        who = f"{SIGN[finding.outcome]} **{escape(finding.adapter)}**"
+        yield f"- {who}: {escape(short)} ({escape(where)})"
+    yield ""
 
 
 def _variants(report: Report) -> Iterator[str]:
