@@ -47,7 +47,6 @@ def recomputed(x, w1, w2, key):
 
 
 def run(forward):
-
     values = inputs() | {"key": jax.random.key(0)}
     wanted = {"x": values["x"], "w1": values["w1"], "w2": values["w2"]}
     fixed = {"key": values["key"]}

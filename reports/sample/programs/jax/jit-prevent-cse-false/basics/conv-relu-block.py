@@ -1,0 +1,85 @@
+"""A convolution and its ReLU recomputed together.
+
+Case basics/conv-relu-block, variant jax/jit-prevent-cse-false.
+Source: the family of programs that every framework's page on recompute opens with
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+
+def max_pool2d(x, size):
+    window = (1, 1, size, size)
+    return lax.reduce_window(x, -jnp.inf, lax.max, window, window, "VALID")
+
+
+def avg_pool2d(x, size):
+    window = (1, 1, size, size)
+    total = lax.reduce_window(x, 0.0, lax.add, window, window, "VALID")
+    return total / size**2
+
+
+def inputs():
+    rng = np.random.default_rng(0)
+    x = jnp.asarray(rng.standard_normal((2, 3, 6, 6)), jnp.float32)
+    w1 = jnp.asarray(0.3 * rng.standard_normal((4, 3, 3, 3)), jnp.float32)
+    w2 = jnp.asarray(0.3 * rng.standard_normal((2, 4, 3, 3)), jnp.float32)
+    return {"x": x, "w1": w1, "w2": w2}
+
+
+def plain(x, w1, w2):
+    def block(x):
+        c = lax.conv_general_dilated(x, w1, (1, 1), "SAME")
+        r = jax.nn.relu(c)
+        y = lax.conv_general_dilated(r, w2, (1, 1), "VALID")
+        return y
+
+    y = block(x)
+    p = max_pool2d(y, 2)
+    z = avg_pool2d(p, 2)
+    return z
+
+
+def recomputed(x, w1, w2):
+    def block(x):
+        c = lax.conv_general_dilated(x, w1, (1, 1), "SAME")
+        r = jax.nn.relu(c)
+        y = lax.conv_general_dilated(r, w2, (1, 1), "VALID")
+        return y
+
+    y = jax.checkpoint(block, prevent_cse=False)(x)
+    p = max_pool2d(y, 2)
+    z = avg_pool2d(p, 2)
+    return z
+
+
+def run(forward):
+    values = inputs()
+    wanted = {"x": values["x"], "w1": values["w1"], "w2": values["w2"]}
+
+    @jax.jit
+    def step(wanted, cotangent):
+        def loss_of(wanted):
+            outputs = forward(**wanted)
+            return outputs.sum(), outputs
+
+        loss, vjp, outputs = jax.vjp(loss_of, wanted, has_aux=True)
+        (gradients,) = vjp(cotangent.astype(loss.dtype))
+        return loss, outputs, gradients
+
+    one = jnp.ones(())
+    loss, outputs, gradients = step(wanted, one)
+    return {"outputs": outputs, "losses": [loss], "gradients": gradients}
+
+
+def main():
+    for name, forward in (("plain", plain), ("recomputed", recomputed)):
+        print(name)
+        for key, value in run(forward).items():
+            print(f"  {key}: {value}")
+
+
+if __name__ == "__main__":
+    main()

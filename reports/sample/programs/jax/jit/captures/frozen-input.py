@@ -1,0 +1,74 @@
+"""No argument of the region asks for a gradient, its parameters do.
+
+Case captures/frozen-input, variant jax/jit.
+Source: pytorch issue 7617; Paddle issues 52603 and 62981; transformers issue 21381
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def inputs():
+    rng = np.random.default_rng(0)
+    x = jnp.asarray(0.5 * rng.standard_normal((3, 4)), jnp.float32)
+    w1 = jnp.asarray(0.5 * rng.standard_normal((4, 4)), jnp.float32)
+    w2 = jnp.asarray(0.5 * rng.standard_normal((4, 2)), jnp.float32)
+    return {"x": x, "w1": w1, "w2": w2}
+
+
+def plain(x, w1, w2):
+    def block(x):
+        h = x @ w1
+        s = jnp.sin(h)
+        a = jnp.exp(s)
+        return a
+
+    a = block(x)
+    y = a @ w2
+    z = y * y
+    return z
+
+
+def recomputed(x, w1, w2):
+    def block(x):
+        h = x @ w1
+        s = jnp.sin(h)
+        a = jnp.exp(s)
+        return a
+
+    a = jax.checkpoint(block)(x)
+    y = a @ w2
+    z = y * y
+    return z
+
+
+def run(forward):
+    values = inputs()
+    wanted = {"w1": values["w1"], "w2": values["w2"]}
+    fixed = {"x": values["x"]}
+
+    @jax.jit
+    def step(wanted, fixed, cotangent):
+        def loss_of(wanted):
+            outputs = forward(**fixed | wanted)
+            return outputs.sum(), outputs
+
+        loss, vjp, outputs = jax.vjp(loss_of, wanted, has_aux=True)
+        (gradients,) = vjp(cotangent.astype(loss.dtype))
+        return loss, outputs, gradients
+
+    one = jnp.ones(())
+    loss, outputs, gradients = step(wanted, fixed, one)
+    return {"outputs": outputs, "losses": [loss], "gradients": gradients}
+
+
+def main():
+    for name, forward in (("plain", plain), ("recomputed", recomputed)):
+        print(name)
+        for key, value in run(forward).items():
+            print(f"  {key}: {value}")
+
+
+if __name__ == "__main__":
+    main()

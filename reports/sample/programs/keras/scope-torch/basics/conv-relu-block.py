@@ -1,0 +1,106 @@
+"""A convolution and its ReLU recomputed together.
+
+Case basics/conv-relu-block, variant keras/scope-torch.
+Source: the family of programs that every framework's page on recompute opens with
+"""
+
+import os
+
+os.environ["KERAS_BACKEND"] = "torch"
+import keras
+import numpy as np
+from keras import ops
+
+
+def inputs():
+    rng = np.random.default_rng(0)
+    x = ops.convert_to_tensor(rng.standard_normal((2, 3, 6, 6)), "float32")
+    w1 = keras.Variable(0.3 * rng.standard_normal((4, 3, 3, 3)), dtype="float32")
+    w2 = keras.Variable(0.3 * rng.standard_normal((2, 4, 3, 3)), dtype="float32")
+    return {"x": x, "w1": w1, "w2": w2}
+
+
+def plain(x, w1, w2):
+    class Block(keras.layers.Layer):
+        def __init__(self, w1, w2):
+            super().__init__()
+            self.w1 = w1
+            self.w2 = w2
+
+        def call(self, x):
+            c = ops.conv(
+                x,
+                ops.transpose(self.w1, (2, 3, 1, 0)),
+                padding="same",
+                data_format="channels_first",
+            )
+            r = ops.relu(c)
+            y = ops.conv(
+                r,
+                ops.transpose(self.w2, (2, 3, 1, 0)),
+                padding="valid",
+                data_format="channels_first",
+            )
+            return y
+
+    block = Block(w1, w2)
+    y = block(x)
+    p = ops.max_pool(y, 2, 2, data_format="channels_first")
+    z = ops.average_pool(p, 2, 2, data_format="channels_first")
+    return z
+
+
+def recomputed(x, w1, w2):
+    class Block(keras.layers.Layer):
+        def __init__(self, w1, w2):
+            super().__init__()
+            self.w1 = w1
+            self.w2 = w2
+
+        def call(self, x):
+            c = ops.conv(
+                x,
+                ops.transpose(self.w1, (2, 3, 1, 0)),
+                padding="same",
+                data_format="channels_first",
+            )
+            r = ops.relu(c)
+            y = ops.conv(
+                r,
+                ops.transpose(self.w2, (2, 3, 1, 0)),
+                padding="valid",
+                data_format="channels_first",
+            )
+            return y
+
+    with keras.RematScope(mode="full"):
+        block = Block(w1, w2)
+    y = block(x)
+    p = ops.max_pool(y, 2, 2, data_format="channels_first")
+    z = ops.average_pool(p, 2, 2, data_format="channels_first")
+    return z
+
+
+def run(forward):
+    values = inputs()
+    wanted = {
+        "x": values["x"].requires_grad_(),
+        "w1": values["w1"].value,
+        "w2": values["w2"].value,
+    }
+    outputs = forward(**values)
+    loss = ops.sum(outputs)
+    loss.backward()
+    gradients = {name: value.grad for name, value in wanted.items()}
+    return {"outputs": outputs, "losses": [loss], "gradients": gradients}
+
+
+def main():
+    for name, forward in (("plain", plain), ("recomputed", recomputed)):
+        print(name)
+        for key, value in run(forward).items():
+            print(f"  {key}: {value}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""A convolution and its ReLU recomputed together.
+
+Case basics/conv-relu-block, variant mindspore/pynative-layers.
+Source: the family of programs that every framework's page on recompute opens with
+"""
+
+import mindspore as ms
+import numpy as np
+from mindspore import Parameter, Tensor, nn, ops
+
+
+def inputs():
+    rng = np.random.default_rng(0)
+    x = Tensor(rng.standard_normal((2, 3, 6, 6)), ms.float32)
+    w1 = Parameter(
+        Tensor(0.3 * rng.standard_normal((4, 3, 3, 3)), ms.float32), name="w1"
+    )
+    w2 = Parameter(
+        Tensor(0.3 * rng.standard_normal((2, 4, 3, 3)), ms.float32), name="w2"
+    )
+    return {"x": x, "w1": w1, "w2": w2}
+
+
+class Block(nn.Cell):
+    def __init__(self, w1, w2):
+        super().__init__()
+        self.c = nn.Conv2d(3, 4, 3)
+        self.c.weight = w1
+        self.r = nn.ReLU()
+        self.y = nn.Conv2d(4, 2, 3, pad_mode="valid")
+        self.y.weight = w2
+
+    def construct(self, x):
+        c = self.c(x)
+        r = self.r(c)
+        y = self.y(r)
+        return y
+
+
+class Net(nn.Cell):
+    def __init__(self, w1, w2):
+        super().__init__()
+        self.block = Block(w1, w2)
+
+    def construct(self, x):
+        y = self.block(x)
+        p = ops.MaxPool(2, 2)(y)
+        z = ops.avg_pool2d(p, 2, 2)
+        return z
+
+
+def plain(w1, w2):
+    return Net(w1, w2)
+
+
+class RecomputedNet(nn.Cell):
+    def __init__(self, w1, w2):
+        super().__init__()
+        self.block = Block(w1, w2)
+
+    def construct(self, x):
+        y = ms.recompute(self.block, x)
+        p = ops.MaxPool(2, 2)(y)
+        z = ops.avg_pool2d(p, 2, 2)
+        return z
+
+
+def recomputed(w1, w2):
+    return RecomputedNet(w1, w2)
+
+
+def run(forward):
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    values = inputs()
+    held = {k: v for k, v in values.items() if isinstance(v, Parameter)}
+    network = forward(**held)
+    network.set_train()
+    weights = [values["w1"], values["w2"]]
+
+    def compute(x):
+        outputs = network(x)
+        loss = ops.sum(outputs)
+        return loss, outputs
+
+    differentiate_compute = ms.value_and_grad(
+        compute, grad_position=(0,), weights=weights, has_aux=True
+    )
+    (loss, outputs), (of_inputs, of_weights) = differentiate_compute(values["x"])
+    gradients = {"x": of_inputs, "w1": of_weights[0], "w2": of_weights[1]}
+    return {"outputs": outputs, "losses": [loss], "gradients": gradients}
+
+
+def main():
+    for name, forward in (("plain", plain), ("recomputed", recomputed)):
+        print(name)
+        for key, value in run(forward).items():
+            print(f"  {key}: {value}")
+
+
+if __name__ == "__main__":
+    main()

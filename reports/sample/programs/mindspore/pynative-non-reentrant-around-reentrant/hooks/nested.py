@@ -1,0 +1,123 @@
+"""A gradient hook on a parameter that two nested regions use.
+
+Case hooks/nested, variant mindspore/pynative-non-reentrant-around-reentrant.
+Source: torch's nested checkpoint tests, test_nested_checkpoint_same_graph
+"""
+
+import mindspore as ms
+import numpy as np
+from mindspore import Parameter, Tensor, nn, ops
+
+
+def inputs():
+    rng = np.random.default_rng(0)
+    x = Tensor(0.5 * rng.standard_normal((3, 4)), ms.float32)
+    w = Parameter(Tensor(0.5 * rng.standard_normal((4, 4)), ms.float32), name="w")
+    return {"x": x, "w": w}
+
+
+class Inner(nn.Cell):
+    def __init__(self, w):
+        super().__init__()
+        self.w = w
+
+    def construct(self, s1):
+        h2 = ops.matmul(s1, self.w)
+        s2 = ops.sin(h2)
+        a = ops.exp(s2)
+        return a
+
+
+class Outer(nn.Cell):
+    def __init__(self, w):
+        super().__init__()
+        self.w = w
+        self.inner = Inner(w)
+
+    def construct(self, x):
+        h1 = ops.matmul(x, self.w)
+        s1 = ops.sin(h1)
+        a = self.inner(s1)
+        y = ops.tanh(a)
+        return y
+
+
+class Net(nn.Cell):
+    def __init__(self, w):
+        super().__init__()
+        self.outer = Outer(w)
+
+    def construct(self, x):
+        y = self.outer(x)
+        z = y * y
+        return z
+
+
+def plain(w):
+    return Net(w)
+
+
+class RecomputedOuter(nn.Cell):
+    def __init__(self, w):
+        super().__init__()
+        self.w = w
+        self.inner = Inner(w)
+
+    def construct(self, x):
+        h1 = ops.matmul(x, self.w)
+        s1 = ops.sin(h1)
+        a = ms.recompute(self.inner, s1, use_reentrant=True)
+        y = ops.tanh(a)
+        return y
+
+
+class RecomputedNet(nn.Cell):
+    def __init__(self, w):
+        super().__init__()
+        self.outer = RecomputedOuter(w)
+
+    def construct(self, x):
+        y = ms.recompute(self.outer, x, use_reentrant=False, early_stop=False)
+        z = y * y
+        return z
+
+
+def recomputed(w):
+    return RecomputedNet(w)
+
+
+def run(forward):
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    values = inputs()
+    fired = []
+    values["w"].register_hook(lambda gradient: fired.append("w") or gradient)
+    held = {k: v for k, v in values.items() if isinstance(v, Parameter)}
+    network = forward(**held)
+    weights = [values["w"]]
+
+    def compute(x):
+        outputs = network(x)
+        return ops.sum(outputs), outputs
+
+    loss, backward, outputs = ms.vjp(
+        compute, values["x"], weights=weights, has_aux=True
+    )
+    of_inputs, of_weights = backward(ops.ones_like(loss))
+    gradients = {"x": of_inputs[0], "w": of_weights[0]}
+    return {
+        "outputs": outputs,
+        "losses": [loss],
+        "gradients": gradients,
+        "state": {"hook of w": fired.count("w")},
+    }
+
+
+def main():
+    for name, forward in (("plain", plain), ("recomputed", recomputed)):
+        print(name)
+        for key, value in run(forward).items():
+            print(f"  {key}: {value}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""No argument of the region asks for a gradient, its parameters do.
+
+Case captures/frozen-input, variant mindspore/pynative-non-reentrant.
+Source: pytorch issue 7617; Paddle issues 52603 and 62981; transformers issue 21381
+"""
+
+import mindspore as ms
+import numpy as np
+from mindspore import Parameter, Tensor, nn, ops
+
+
+def inputs():
+    rng = np.random.default_rng(0)
+    x = Tensor(0.5 * rng.standard_normal((3, 4)), ms.float32)
+    w1 = Parameter(Tensor(0.5 * rng.standard_normal((4, 4)), ms.float32), name="w1")
+    w2 = Parameter(Tensor(0.5 * rng.standard_normal((4, 2)), ms.float32), name="w2")
+    return {"x": x, "w1": w1, "w2": w2}
+
+
+class Block(nn.Cell):
+    def __init__(self, w1):
+        super().__init__()
+        self.w1 = w1
+
+    def construct(self, x):
+        h = ops.matmul(x, self.w1)
+        s = ops.sin(h)
+        a = ops.exp(s)
+        return a
+
+
+class Net(nn.Cell):
+    def __init__(self, w1, w2):
+        super().__init__()
+        self.w2 = w2
+        self.block = Block(w1)
+
+    def construct(self, x):
+        a = self.block(x)
+        y = ops.matmul(a, self.w2)
+        z = y * y
+        return z
+
+
+def plain(w1, w2):
+    return Net(w1, w2)
+
+
+class RecomputedNet(nn.Cell):
+    def __init__(self, w1, w2):
+        super().__init__()
+        self.w2 = w2
+        self.block = Block(w1)
+
+    def construct(self, x):
+        a = ms.recompute(self.block, x, use_reentrant=False)
+        y = ops.matmul(a, self.w2)
+        z = y * y
+        return z
+
+
+def recomputed(w1, w2):
+    return RecomputedNet(w1, w2)
+
+
+def run(forward):
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    values = inputs()
+    held = {k: v for k, v in values.items() if isinstance(v, Parameter)}
+    network = forward(**held)
+    weights = [values["w1"], values["w2"]]
+
+    def compute():
+        outputs = network(values["x"])
+        return ops.sum(outputs), outputs
+
+    loss, backward, outputs = ms.vjp(compute, weights=weights, has_aux=True)
+    _, of_weights = backward(ops.ones_like(loss))
+    gradients = {"w1": of_weights[0], "w2": of_weights[1]}
+    return {"outputs": outputs, "losses": [loss], "gradients": gradients}
+
+
+def main():
+    for name, forward in (("plain", plain), ("recomputed", recomputed)):
+        print(name)
+        for key, value in run(forward).items():
+            print(f"  {key}: {value}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""No argument of the region asks for a gradient, its parameters do.
+
+Case captures/frozen-input, variant mlx/function.
+Source: pytorch issue 7617; Paddle issues 52603 and 62981; transformers issue 21381
+"""
+
+import mlx.core as mx
+import numpy as np
+
+
+def inputs():
+    rng = np.random.default_rng(0)
+    x = mx.array(0.5 * rng.standard_normal((3, 4)), mx.float32)
+    w1 = mx.array(0.5 * rng.standard_normal((4, 4)), mx.float32)
+    w2 = mx.array(0.5 * rng.standard_normal((4, 2)), mx.float32)
+    return {"x": x, "w1": w1, "w2": w2}
+
+
+def plain(x, w1, w2):
+    def block(x):
+        h = x @ w1
+        s = mx.sin(h)
+        a = mx.exp(s)
+        return a
+
+    a = block(x)
+    y = a @ w2
+    z = y * y
+    return z
+
+
+def recomputed(x, w1, w2):
+    def block(x):
+        h = x @ w1
+        s = mx.sin(h)
+        a = mx.exp(s)
+        return a
+
+    a = mx.checkpoint(block)(x)
+    y = a @ w2
+    z = y * y
+    return z
+
+
+def run(forward):
+    values = inputs()
+    wanted = {"w1": values["w1"], "w2": values["w2"]}
+
+    def loss_of(wanted):
+        outputs = forward(**values | wanted)
+        return outputs.sum(), outputs
+
+    (loss, outputs), gradients = mx.value_and_grad(loss_of)(wanted)
+    mx.eval(loss, outputs)
+    mx.eval(gradients)
+    return {"outputs": outputs, "losses": [loss], "gradients": gradients}
+
+
+def main():
+    for name, forward in (("plain", plain), ("recomputed", recomputed)):
+        print(name)
+        for key, value in run(forward).items():
+            print(f"  {key}: {value}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""No argument of the region asks for a gradient, its parameters do.
+
+Case captures/frozen-input, variant paddle/defaults.
+Source: pytorch issue 7617; Paddle issues 52603 and 62981; transformers issue 21381
+"""
+
+import numpy as np
+import paddle
+from paddle.distributed.fleet.utils import recompute
+
+
+def inputs():
+    rng = np.random.default_rng(0)
+    x = paddle.to_tensor(0.5 * rng.standard_normal((3, 4)), dtype="float32")
+    w1 = paddle.nn.Parameter(
+        paddle.to_tensor(0.5 * rng.standard_normal((4, 4)), dtype="float32")
+    )
+    w2 = paddle.nn.Parameter(
+        paddle.to_tensor(0.5 * rng.standard_normal((4, 2)), dtype="float32")
+    )
+    return {"x": x, "w1": w1, "w2": w2}
+
+
+def plain(x, w1, w2):
+    def block(x):
+        h = x @ w1
+        s = paddle.sin(h)
+        a = paddle.exp(s)
+        return a
+
+    a = block(x)
+    y = a @ w2
+    z = y * y
+    return z
+
+
+def recomputed(x, w1, w2):
+    def block(x):
+        h = x @ w1
+        s = paddle.sin(h)
+        a = paddle.exp(s)
+        return a
+
+    a = recompute(block, x)
+    y = a @ w2
+    z = y * y
+    return z
+
+
+def run(forward):
+    values = inputs()
+    outputs = forward(**values)
+    loss = outputs.sum()
+    loss.backward()
+    gradients = {"w1": values["w1"].grad, "w2": values["w2"].grad}
+    return {"outputs": outputs, "losses": [loss], "gradients": gradients}
+
+
+def main():
+    for name, forward in (("plain", plain), ("recomputed", recomputed)):
+        print(name)
+        for key, value in run(forward).items():
+            print(f"  {key}: {value}")
+
+
+if __name__ == "__main__":
+    main()

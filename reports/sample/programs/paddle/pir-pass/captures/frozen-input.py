@@ -1,0 +1,112 @@
+"""No argument of the region asks for a gradient, its parameters do.
+
+Case captures/frozen-input, variant paddle/pir-pass.
+Source: pytorch issue 7617; Paddle issues 52603 and 62981; transformers issue 21381
+"""
+
+import numpy as np
+import paddle
+from paddle.base import core
+from paddle.distributed.fleet.utils import recompute
+from paddle.distributed.passes import PassContext, new_pass
+
+paddle.enable_static()
+
+
+def apply_recompute(main, startup, backward_from):
+    """Run again in backward what `recompute` has marked: the pass asks for operations' roles."""
+    role = core.op_proto_and_checker_maker.OpRole
+    for number, op in enumerate(main.global_block().ops):
+        op.op_role = int(role.Forward if number < backward_from else role.Backward)
+    recompute_pass = new_pass(
+        "auto_parallel_recompute_pir", {"refined_ops_patterns": []}
+    )
+    recompute_pass.apply([main], [startup], PassContext())
+
+
+def fetch(executor, main, feed, results):
+    """Run a program, and put the numbers that it computed in the place of its values."""
+    values = [
+        v for v in paddle.utils.flatten(results) if isinstance(v, paddle.pir.Value)
+    ]
+    numbers = iter(executor.run(main, feed=feed, fetch_list=values))
+
+    def number(value):
+        return next(numbers) if isinstance(value, paddle.pir.Value) else value
+
+    return paddle.utils.map_structure(number, results)
+
+
+def inputs():
+    rng = np.random.default_rng(0)
+    x = np.array(0.5 * rng.standard_normal((3, 4)), dtype="float32")
+    w1 = np.array(0.5 * rng.standard_normal((4, 4)), dtype="float32")
+    w2 = np.array(0.5 * rng.standard_normal((4, 2)), dtype="float32")
+    return {"x": x, "w1": w1, "w2": w2}
+
+
+def plain(x, w1, w2):
+    def block(x):
+        h = x @ w1
+        s = paddle.sin(h)
+        a = paddle.exp(s)
+        return a
+
+    a = block(x)
+    y = a @ w2
+    z = y * y
+    return z
+
+
+def recomputed(x, w1, w2):
+    def block(x):
+        h = x @ w1
+        s = paddle.sin(h)
+        a = paddle.exp(s)
+        return a
+
+    a = recompute(block, x)
+    y = a @ w2
+    z = y * y
+    return z
+
+
+def run(forward):
+    values = inputs()
+    fed = ["x", "w1", "w2"]
+    main, startup = paddle.static.Program(), paddle.static.Program()
+    with paddle.static.program_guard(main, startup):
+        placed = dict(values)
+        for name in fed:
+            array = values[name]
+            placed[name] = paddle.static.data(name, array.shape, str(array.dtype))
+        for name in ["w1", "w2"]:
+            placed[name].stop_gradient = False
+        wanted = ["w1", "w2"]
+        sources = [placed[name] for name in wanted]
+        outputs = forward(**placed)
+        loss = outputs.sum()
+        backward_from = len(main.global_block().ops)
+        gradients = paddle.static.gradients(loss, sources)
+    if forward is recomputed:
+        apply_recompute(main, startup, backward_from)
+    executor = paddle.static.Executor(paddle.CPUPlace())
+    results = {
+        "outputs": outputs,
+        "losses": [loss],
+        "gradients": dict(zip(wanted, gradients)),
+    }
+    feed = {name: values[name] for name in fed}
+    found = fetch(executor, main, feed, results)
+    return found
+
+
+def main():
+    for name, forward in (("plain", plain), ("recomputed", recomputed)):
+        print(name)
+        for key, value in run(forward).items():
+            print(f"  {key}: {value}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""A gradient hook on a parameter that two nested regions use.
+
+Case hooks/nested, variant paddle/to-static-sot.
+Source: torch's nested checkpoint tests, test_nested_checkpoint_same_graph
+"""
+
+import numpy as np
+import paddle
+from paddle.distributed.fleet.utils import recompute
+
+
+def inputs():
+    rng = np.random.default_rng(0)
+    x = paddle.to_tensor(
+        0.5 * rng.standard_normal((3, 4)), dtype="float32", stop_gradient=False
+    )
+    w = paddle.nn.Parameter(
+        paddle.to_tensor(0.5 * rng.standard_normal((4, 4)), dtype="float32")
+    )
+    return {"x": x, "w": w}
+
+
+@paddle.jit.to_static(full_graph=False)
+def plain(x, w):
+    def outer(x):
+        h1 = x @ w
+        s1 = paddle.sin(h1)
+
+        def inner(s1):
+            h2 = s1 @ w
+            s2 = paddle.sin(h2)
+            a = paddle.exp(s2)
+            return a
+
+        a = inner(s1)
+        y = paddle.tanh(a)
+        return y
+
+    y = outer(x)
+    z = y * y
+    return z
+
+
+@paddle.jit.to_static(full_graph=False)
+def recomputed(x, w):
+    def outer(x):
+        h1 = x @ w
+        s1 = paddle.sin(h1)
+
+        def inner(s1):
+            h2 = s1 @ w
+            s2 = paddle.sin(h2)
+            a = paddle.exp(s2)
+            return a
+
+        a = recompute(inner, s1)
+        y = paddle.tanh(a)
+        return y
+
+    y = recompute(outer, x)
+    z = y * y
+    return z
+
+
+def run(forward):
+    values = inputs()
+    fired = []
+    values["w"].register_hook(lambda _: fired.append("w"))
+    outputs = forward(**values)
+    loss = outputs.sum()
+    loss.backward()
+    gradients = {"x": values["x"].grad, "w": values["w"].grad}
+    return {
+        "outputs": outputs,
+        "losses": [loss],
+        "gradients": gradients,
+        "state": {"hook of w": fired.count("w")},
+    }
+
+
+def main():
+    for name, forward in (("plain", plain), ("recomputed", recomputed)):
+        print(name)
+        for key, value in run(forward).items():
+            print(f"  {key}: {value}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""No argument of the region asks for a gradient, its parameters do.
+
+Case captures/frozen-input, variant reference/float64.
+Source: pytorch issue 7617; Paddle issues 52603 and 62981; transformers issue 21381
+"""
+
+import numpy as np
+import tape
+
+
+def inputs():
+    rng = np.random.default_rng(0)
+    x = tape.tensor(0.5 * rng.standard_normal((3, 4)))
+    w1 = tape.tensor(0.5 * rng.standard_normal((4, 4)), gradient=True)
+    w2 = tape.tensor(0.5 * rng.standard_normal((4, 2)), gradient=True)
+    return {"x": x, "w1": w1, "w2": w2}
+
+
+def plain(x, w1, w2):
+    def block(x):
+        h = tape.matmul(x, w1)
+        s = tape.sin(h)
+        a = tape.exp(s)
+        return a
+
+    a = block(x)
+    y = tape.matmul(a, w2)
+    z = tape.multiply(y, y)
+    return z
+
+
+def recomputed(x, w1, w2):
+    def block(x):
+        h = tape.matmul(x, w1)
+        s = tape.sin(h)
+        a = tape.exp(s)
+        return a
+
+    recomputed_block = tape.recompute(block)
+    a = recomputed_block(x)
+    y = tape.matmul(a, w2)
+    z = tape.multiply(y, y)
+    return z
+
+
+def run(forward):
+    values = inputs()
+    outputs = forward(**values)
+    loss = tape.sum(outputs)
+    names = ["w1", "w2"]
+    wrt = [values[name] for name in names]
+    first = tape.gradient(loss, wrt)
+    return {
+        "outputs": outputs,
+        "losses": [loss],
+        "gradients": dict(zip(names, first, strict=True)),
+    }
+
+
+def main():
+    for name, forward in (("plain", plain), ("recomputed", recomputed)):
+        print(name)
+        for key, value in run(forward).items():
+            print(f"  {key}: {value}")
+
+
+if __name__ == "__main__":
+    main()

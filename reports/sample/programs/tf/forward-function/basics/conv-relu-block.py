@@ -1,0 +1,89 @@
+"""A convolution and its ReLU recomputed together.
+
+Case basics/conv-relu-block, variant tf/forward-function.
+Source: the family of programs that every framework's page on recompute opens with
+"""
+
+import numpy as np
+import tensorflow as tf
+
+
+def conv2d(x, w, strides, padding):
+    # On the CPU, convolutions are computed in NHWC.
+    x, w = tf.transpose(x, [0, 2, 3, 1]), tf.transpose(w, [2, 3, 1, 0])
+    y = tf.nn.conv2d(x, w, strides=strides, padding=padding)
+    return tf.transpose(y, [0, 3, 1, 2])
+
+
+def max_pool2d(x, size):
+    x = tf.transpose(x, [0, 2, 3, 1])
+    y = tf.nn.max_pool2d(x, size, strides=size, padding="VALID")
+    return tf.transpose(y, [0, 3, 1, 2])
+
+
+def avg_pool2d(x, size):
+    x = tf.transpose(x, [0, 2, 3, 1])
+    y = tf.nn.avg_pool2d(x, size, strides=size, padding="VALID")
+    return tf.transpose(y, [0, 3, 1, 2])
+
+
+def inputs():
+    rng = np.random.default_rng(0)
+    x = tf.constant(rng.standard_normal((2, 3, 6, 6)), dtype=tf.float32)
+    w1 = tf.Variable(0.3 * rng.standard_normal((4, 3, 3, 3)), dtype=tf.float32)
+    w2 = tf.Variable(0.3 * rng.standard_normal((2, 4, 3, 3)), dtype=tf.float32)
+    return {"x": x, "w1": w1, "w2": w2}
+
+
+def plain(x, w1, w2):
+    def block(x):
+        c = conv2d(x, w1, 1, "SAME")
+        r = tf.nn.relu(c)
+        y = conv2d(r, w2, 1, "VALID")
+        return y
+
+    y = block(x)
+    p = max_pool2d(y, 2)
+    z = avg_pool2d(p, 2)
+    return z
+
+
+def recomputed(x, w1, w2):
+    def block(x):
+        c = conv2d(x, w1, 1, "SAME")
+        r = tf.nn.relu(c)
+        y = conv2d(r, w2, 1, "VALID")
+        return y
+
+    recomputed_block = tf.recompute_grad(block)
+    y = recomputed_block(x)
+    p = max_pool2d(y, 2)
+    z = avg_pool2d(p, 2)
+    return z
+
+
+def run(forward):
+    values = inputs()
+
+    @tf.function(autograph=False)
+    def step(values):
+        return forward(**values)
+
+    sources = {"x": values["x"], "w1": values["w1"], "w2": values["w2"]}
+    with tf.GradientTape() as tape:
+        tape.watch(values["x"])
+        outputs = step(values)
+        loss = tf.reduce_sum(outputs)
+    gradients = tape.gradient(loss, sources)
+    return {"outputs": outputs, "losses": [loss], "gradients": gradients}
+
+
+def main():
+    for name, forward in (("plain", plain), ("recomputed", recomputed)):
+        print(name)
+        for key, value in run(forward).items():
+            print(f"  {key}: {value}")
+
+
+if __name__ == "__main__":
+    main()
