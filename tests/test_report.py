@@ -23,8 +23,9 @@ from conformance.model.verdict import KnownNote, Level, Status, Verdict
 from conformance.report import build, schema, sources, tables, write_report
 from conformance.report.data import grouped, worst
 from conformance.report.markdown import escape
-from conformance.report.page import file_name, format_bytes, line, sentence, shorten, web_address
+from conformance.report.page import file_name, format_bytes, sentence, shorten, web_address
 from conformance.results import parts, read, write
+from conformance.words import line
 from tests import report_samples as samples
 from tests.report_samples import FAIL, GRADIENT, PASS, result, results, run, unobserved
 

@@ -34,7 +34,7 @@ def write_report(
     (folder / "report.json").write_text(to_json(report), "utf-8")
     frameworks = overview.frameworks(results)
     (folder / "report.md").write_text(markdown.render(report, frameworks), "utf-8")
-    files = page.render(report, results, cases, folder, programs)
+    files = page.render(report, frameworks, results, cases, folder, programs)
     details = folder / page.DETAILS
     details.mkdir(exist_ok=True)
     for old in set(details.glob("*.js")) - {folder / name for name in files}:

@@ -10,6 +10,7 @@ from conformance.model.observation import Run
 from conformance.report.outcomes import Outcome
 from conformance.report.versus import Side, side_of
 from conformance.results import Result, Results
+from conformance.words import line
 
 #: Bytes that differ by less than this share of the old ones are measured as before.
 ALIKE = 0.02
@@ -166,8 +167,8 @@ def lines(found: Changes, *, longest: int = 200) -> Iterator[str]:
     for title, listed in (("worse", found.worse), ("better", found.better)):
         for change in listed:
             yield f"{title}: {change.case} on {change.variant}"
-            yield f"  was {_short(change.old.text, longest)}"
-            yield f"  now {_short(change.new.text, longest)}"
+            yield f"  was {line(change.old.text, longest)}"
+            yield f"  now {line(change.new.text, longest)}"
     for number in found.measured:
         yield (
             f"measured otherwise: {number.case} on {number.variant}: {number.what} "
@@ -189,8 +190,3 @@ def summary(found: Changes) -> str:
     if found.added:
         parts.append(f"{len(found.added)} new")
     return f"{', '.join(parts)}."
-
-
-def _short(text: str, longest: int) -> str:
-    joined = " ".join(text.split())
-    return joined if len(joined) <= longest else f"{joined[: longest - 1]}…"

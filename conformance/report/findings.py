@@ -12,7 +12,6 @@ from conformance.results import Result, Results
 
 #: Outcomes that are no finding.
 _FINE = frozenset({Outcome.RIGHT, Outcome.UNSEEN, Outcome.NOT_OFFERED, Outcome.NOT_RUN})
-_ORDER = tuple(Outcome)
 _APART = frozenset({Outcome.NOT_OFFERED, Outcome.NOT_RUN})
 
 
@@ -54,7 +53,7 @@ def ranked(found: Iterable[Finding]) -> tuple[Finding, ...]:
     """Findings, the gravest first, of equal ones those that most variants show, then most cases."""
 
     def rank(finding: Finding) -> tuple[int, int, int]:
-        return _ORDER.index(finding.outcome), -len(finding.variants), -len(finding.cases)
+        return finding.outcome.rank, -len(finding.variants), -len(finding.cases)
 
     return tuple(sorted(found, key=rank))
 
@@ -69,7 +68,7 @@ def _of_run(run: Results) -> Iterable[Finding]:
                     (outcome, result, verdict.check)
                 )
     for (words, url, known), shown in causes.items():
-        outcome, worst, _ = min(shown, key=lambda item: _ORDER.index(item[0]))
+        outcome, worst, _ = min(shown, key=lambda item: item[0].rank)
         pairs = dict.fromkeys((result.case, result.variant) for _, result, _ in shown)
         checks = dict.fromkeys(check for o, r, check in shown if (o, r) == (outcome, worst))
         example = worst.case, worst.variant

@@ -17,7 +17,7 @@ from conformance.report.data import (
 from conformance.report.outcomes import SIGN
 from conformance.report.overview import Framework, worst
 from conformance.report.page import SHORT, web_address
-from conformance.words import counted
+from conformance.words import counted, line
 
 #: Letters of a finding.
 _LONGEST = 300
@@ -70,11 +70,9 @@ def _frameworks(frameworks: Sequence[Framework]) -> Iterator[str]:
         yield f"| {escape(name)} | {escape(framework.sentence)} |"
     yield ""
     for finding in worst(frameworks):
-        words = " ".join(finding.words.split())
-        short = words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…"
         where = f"{finding.example[0]} on {finding.example[1]}"
         who = f"{SIGN[finding.outcome]} **{escape(finding.adapter)}**"
-        yield f"- {who}: {escape(short)} ({escape(where)})"
+        yield f"- {who}: {escape(line(finding.words, _LONGEST))} ({escape(where)})"
     yield ""
 
 

@@ -28,6 +28,11 @@ class Outcome(StrEnum):
     NOT_OFFERED = "not offered"
     NOT_RUN = "not run"
 
+    @property
+    def rank(self) -> int:
+        """Its place among all outcomes, 0 the gravest."""
+        return _RANKS[self]
+
 
 #: What each outcome means, for a legend.
 MEANING: dict[Outcome, str] = {
@@ -55,12 +60,12 @@ SIGN: dict[Outcome, str] = {
     Outcome.NOT_OFFERED: "\N{EN DASH}",
     Outcome.NOT_RUN: "\N{MIDDLE DOT}",
 }
-_ORDER = tuple(Outcome)
+_RANKS = {outcome: rank for rank, outcome in enumerate(Outcome)}
 
 
 def gravest(outcomes: Iterable[Outcome]) -> Outcome:
     """The gravest of several, of which those that say nothing count last; else `UNSEEN`."""
-    return min(outcomes, key=_ORDER.index, default=Outcome.UNSEEN)
+    return min(outcomes, key=lambda outcome: outcome.rank, default=Outcome.UNSEEN)
 
 
 def of_result(result: Result, checks: frozenset[str] = frozenset()) -> Outcome:

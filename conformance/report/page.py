@@ -37,7 +37,7 @@ from conformance.report.outcomes import MEANING, SIGN, Outcome
 from conformance.report.questions import QUESTIONS
 from conformance.report.versus import side_of
 from conformance.results import Result, Results
-from conformance.words import counted
+from conformance.words import counted, line
 
 _TEMPLATES = Path(__file__).parent / "templates"
 #: Short words for a narrow column; the legend spells them out.
@@ -89,6 +89,7 @@ class Shown:
 
 def render(
     report: Report,
+    frameworks: Sequence[overview.Framework],
     results: Sequence[Results],
     cases: Sequence[Case],
     folder: Path,
@@ -107,7 +108,6 @@ def render(
     for verdict in report.comparison.verdicts:
         cross.setdefault(verdict.case, []).append(verdict)
     templates = environment()
-    frameworks = overview.frameworks(results)
     shared: dict[str, object] = {
         "report": report,
         "marks": MARKS,
@@ -169,7 +169,7 @@ def sides(results: Sequence[Results]) -> dict[str, dict[str, tuple[int, str, str
             one = side_of(result)
             if one.outcome is not Outcome.NOT_RUN:
                 found.setdefault(result.variant, {})[result.case] = (
-                    tuple(Outcome).index(one.outcome),
+                    one.outcome.rank,
                     one.outcome.name.lower(),
                     SIGN[one.outcome],
                     one.outcome.value,
@@ -251,12 +251,6 @@ def shorten(text: str, longest: int = _LONGEST) -> str:
         return text
     left = longest * 2 // 3
     return f"{text[:left]}\n… {len(text) - longest} characters left out …\n{text[left - longest :]}"
-
-
-def line(text: str, longest: int = 240) -> str:
-    """A text on one line of bounded length."""
-    joined = " ".join(text.split())
-    return joined if len(joined) <= longest else f"{joined[: longest - 1]}…"
 
 
 def sentence(text: str, longest: int = 260) -> str:

@@ -12,8 +12,7 @@ from conformance.model.case import Case
 from conformance.report.outcomes import Outcome, of_result, of_verdict, unoffered
 from conformance.report.questions import QUESTIONS, Answer, answers
 from conformance.results import Result, Results
-
-_ORDER = tuple(Outcome)
+from conformance.words import line
 
 
 @dataclass(frozen=True)
@@ -118,7 +117,7 @@ def side_of(result: Result | None) -> Side:
 
 
 def _gravity(difference: Difference) -> int:
-    return min(_ORDER.index(side.outcome) for side in (difference.left, difference.right))
+    return min(side.outcome.rank for side in (difference.left, difference.right))
 
 
 def _numbers(left: str, right: str, results: Sequence[Results]) -> tuple[Number, ...]:
@@ -141,7 +140,7 @@ def lines(found: Versus, *, longest: int = 200) -> Iterator[str]:
         also = f" and {more} more" if more else ""
         yield f"{difference.title} ({difference.cases[0]}{also})"
         for variant, side in ((found.left, difference.left), (found.right, difference.right)):
-            yield f"  {variant}: {_short(side.text, longest)}"
+            yield f"  {variant}: {line(side.text, longest)}"
         yield ""
     for number in found.numbers:
         yield f"{number.title}: {found.left} {number.left.word}, {found.right} {number.right.word}"
@@ -173,8 +172,8 @@ def markdown(found: Versus, programs: Mapping[str, tuple[str, str]]) -> Iterator
     for difference in found.differences:
         yield f"## {escape(difference.title)}"
         yield ""
-        yield f"- `{found.left}`: {escape(_short(difference.left.text, 600))}"
-        yield f"- `{found.right}`: {escape(_short(difference.right.text, 600))}"
+        yield f"- `{found.left}`: {escape(line(difference.left.text, 600))}"
+        yield f"- `{found.right}`: {escape(line(difference.right.text, 600))}"
         yield f"- seen in {', '.join(f'`{case}`' for case in difference.cases)}"
         yield ""
         pair = programs.get(difference.cases[0])
@@ -188,9 +187,9 @@ def markdown(found: Versus, programs: Mapping[str, tuple[str, str]]) -> Iterator
 def program_diff(left: str, right: str) -> Iterator[str]:
     """The lines of two programs, from their first function on: `-` is the left's, `+` the right's."""
     ours, theirs = (text[text.find("\ndef ") + 1 :].splitlines() for text in (left, right))
-    for line in difflib.unified_diff(ours, theirs, lineterm="", n=2):
-        if not line.startswith(("---", "+++")):
-            yield line.replace("```", "` ` `")
+    for changed in difflib.unified_diff(ours, theirs, lineterm="", n=2):
+        if not changed.startswith(("---", "+++")):
+            yield changed.replace("```", "` ` `")
 
 
 def read_programs(
@@ -216,8 +215,3 @@ def _inside(folder: Path, path: str) -> Path | None:
     except (OSError, ValueError):
         return None
     return file if file.is_relative_to(folder.resolve()) else None
-
-
-def _short(text: str, longest: int) -> str:
-    joined = " ".join(text.split())
-    return joined if len(joined) <= longest else f"{joined[: longest - 1]}…"
