@@ -43,8 +43,6 @@ from conformance.run.alone import Ran, run_alone
 from conformance.run.runner import Runner
 from conformance.run.shrink import SECONDS, TRIES, shrink
 
-_ORDER = tuple(Outcome)
-
 
 @dataclass(frozen=True)
 class _Found:
@@ -161,7 +159,7 @@ def _find(name: str, case_id: str, check: str, places: Places) -> _Found:
             f"nothing deviates in {case.id} on {variant.id}", where=file, hint=statuses
         )
     chosen = [v for v in deviating if not check or v.check == check]
-    verdict = min(chosen, key=lambda v: _ORDER.index(of_verdict(v, result)))
+    verdict = min(chosen, key=lambda v: of_verdict(v, result).rank)
     return _Found(adapter, variant, case, result, verdict, run.header.versions)
 
 
