@@ -6,13 +6,12 @@ the case. A region of nothing but such a call is the layer itself.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from conformance.emit.emitter import BACKWARD, FORWARD, function
 from conformance.emit.emitter import Emitter as Base
+from conformance.emit.layers import Layer, attributes, taken
 from conformance.model.case import Again, Case, Node, Ref, Region, Statement, Tree, leaves, walk
 from conformance.model.program import Site
 
@@ -24,16 +23,6 @@ WEIGHTLESS: Mapping[str, str] = {
     "dropout": "Dropout(p={p})",
     "softmax": "Softmax({axis})",
 }
-
-
-@dataclass(frozen=True)
-class Layer:
-    """A layer with weights: its name, the argument that it is called on, and for each other argument of
-    the operation the attribute that holds it, in the order in which its primitives read them."""
-
-    name: str
-    takes: str
-    weights: Mapping[str, str]
 
 
 LAYERS: Mapping[str, Layer] = {
@@ -55,19 +44,10 @@ class Layers(Base):
     """Writes cells whose statements are calls of layers."""
 
     def __init__(self, case: Case, variant: Any) -> None:
-        #: For each statement that a layer does, the layer's attribute.
-        self._layers: dict[int, str] = {}
         super().__init__(case, variant)
-        calls = [node for node in walk(case.program) if isinstance(node, Region | Again)]
-        #: What regions are given as an argument is no weight of a layer.
-        self._taken = {n for c in calls for n in leaves(c.takes) + leaves(c.kwargs)}
-        seen: Counter[str] = Counter()
-        for _, statement in case.statements():
-            if self.is_layer(statement):
-                seen[statement.label] += 1
-                often = seen[statement.label]
-                own = statement.label + ("" if often == 1 else f"_{often}")
-                self._layers[id(statement)] = own
+        self._taken = taken(walk(case.program))
+        #: For each statement that a layer does, the layer's attribute.
+        self._layers = attributes(s for _, s in case.statements() if self.is_layer(s))
 
     def is_layer(self, statement: Statement) -> bool:
         """Whether a layer does a statement, with the parameters that it reads."""

@@ -6,13 +6,13 @@ class. What Paddle has no layer for is called as a function. `model-fit` has `pa
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from conformance.emit.emitter import BACKWARD, FORWARD, function
 from conformance.emit.emitter import Emitter as Base
+from conformance.emit.layers import attributes, taken
 from conformance.errors import AdapterError
 from conformance.model.case import Again, Array, Case, Node, Ref, Region, Statement, leaves, walk
 from conformance.model.program import Site
@@ -101,8 +101,7 @@ class Networks(Base):
 
     def _is_layer_weight(self, name: str) -> bool:
         """Whether no region takes it as an argument: a layer has its weights from the start."""
-        calls = [n for n in walk(self.case.program) if isinstance(n, Region | Again)]
-        return not any(name in leaves(c.takes) + leaves(c.kwargs) for c in calls)
+        return name not in taken(walk(self.case.program))
 
     # -- inputs --------------------------------------------------------------------------------
 
@@ -151,15 +150,9 @@ class Networks(Base):
                 self._write_class(self._class(part), self._captured(part), part.body, part)
         outer = self._layers, self._attributes
         made = [s for s in nodes if isinstance(s, Statement) and self._is_layer(s, region)]
-        seen: Counter[str] = Counter()
-        layers: dict[int, str] = {}
-        for statement in made:
-            seen[statement.label] += 1
-            often = seen[statement.label]
-            layers[id(statement)] = statement.label + ("" if often == 1 else f"_{often}")
+        layers = attributes(made)
         read = {n for s in nodes if isinstance(s, Statement) and s not in made for n in s.names()}
-        calls = [n for n in nodes if isinstance(n, Region | Again)]
-        read |= {n for c in calls for n in leaves(c.takes) + leaves(c.kwargs)}
+        read |= taken(nodes)
         own = [n for n in given if n in read | set(leaves(region.gives if region else ()))]
         with code.indent(f"class {name}(nn.Layer):"):
             with code.indent(f"def __init__({', '.join(['self', *given])}):"):

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import FORWARD, function
 from conformance.emit.emitter import Emitter as Base
+from conformance.emit.layers import Layer, attributes, taken
 from conformance.model.case import Again, Array, Case, Region, Statement, leaves, walk
 from conformance.model.program import Site
 
 IMPORTS = ("from torch import nn",)
-
-
-@dataclass(frozen=True)
-class Layer:
-    """A layer: its name, the argument that it is called on, and for each other argument of the operation
-    the attribute that holds it."""
-
-    name: str
-    takes: str
-    weights: Mapping[str, str]
 
 
 LAYERS: Mapping[str, Layer] = {
@@ -53,18 +43,9 @@ class Methods(Base):
         super().__init__(case, variant)
         arrays = (*case.parameters, *case.state)
         self._held = {array.name: array for array in arrays}
-        calls = [node for node in walk(case.program) if isinstance(node, Region | Again)]
-        #: What regions are given as an argument is no weight of a layer.
-        self._taken = {n for c in calls for n in leaves(c.takes) + leaves(c.kwargs)}
-        seen: Counter[str] = Counter()
-        self._layers: dict[int, str] = {}
-        for _, statement in case.statements():
-            if self._is_layer(statement):
-                seen[statement.label] += 1
-                often = seen[statement.label]
-                own = statement.label + ("" if often == 1 else f"_{often}")
-                self._layers[id(statement)] = own
+        self._taken = taken(walk(case.program))
         listed = case.statements()
+        self._layers = attributes(s for _, s in listed if self._is_layer(s))
         read = {n for _, s in listed if id(s) not in self._layers for n in s.names()}
         read |= self._taken | set(leaves(case.outputs))
         self._attributes = frozenset(read & set(self._held))
