@@ -67,7 +67,10 @@ class Emitter(Base):
         with self.code.indent(f"def {function(region.name)}({self.parameters(region)}):", site):
             self.write_unpacking(region)
             self.write_nodes(region.body, region.name)
-            self.code(f"return {self._traced(region.gives)}")
+            if self._traced(region.gives) == self.tree(region.gives):
+                self.write_return(region.gives)
+            else:
+                self.code(f"return {self._traced(region.gives)}")
         self.code()
         if self.path == "recomputed" and self._is_named(region):
             self.code(f"remat_{function(region.name)} = {self._checkpoint(region)}")

@@ -103,9 +103,11 @@ class Emitter(procedures.Procedures):
         names = [*self.case.names(), *([self._key] if self._random else [])]
         with self.code.indent(f"def {path}({', '.join(names)}):"):
             self.write_nodes(self.case.program, "")
-            outputs = self.tree(self.case.outputs)
             state = ", ".join(f'"{name}": {name}' for name in self._state)
-            self.code(f"return {outputs}, {{{state}}}" if state else f"return {outputs}")
+            if state:
+                self.code(f"return {self.tree(self.case.outputs)}, {{{state}}}")
+            else:
+                self.write_return(self.case.outputs)
         self.code("\n")
 
     def write_statement(self, statement: Statement, region: str) -> None:
@@ -152,7 +154,7 @@ class Emitter(procedures.Procedures):
         with self.code.indent(f"def {name}({self.parameters(region)}):", site):
             self.write_unpacking(region)
             self.write_nodes(region.body, region.name)
-            self.code(f"return {self.tree(self.received(region.gives, region))}")
+            self.write_return(self.received(region.gives, region))
         self._folds.pop()
         self.code()
         if self.path == "recomputed" and policies.helper(region):

@@ -321,7 +321,7 @@ class Emitter(Base):
             with code.indent(f"def call({parameters}):", site), inside:
                 self.write_unpacking(region)
                 self.write_nodes(region.body, region.name)
-                code(f"return {self.tree(region.gives)}")
+                self.write_return(region.gives)
         code()
         with self._scope("full", name):
             code(f"{name} = {kind}({', '.join(values)})")

@@ -365,7 +365,7 @@ class Emitter(procedures.Procedures):
                 if region is not None:
                     self.write_unpacking(region)
                 self.write_nodes(nodes, "" if region is None else region.name)
-                code(f"return {self.tree(gives)}")
+                self.write_return(gives)
         code("\n")
 
     def write_own(self, nodes: Sequence[Node], region: Region | None) -> None:
@@ -438,7 +438,7 @@ class Emitter(procedures.Procedures):
             with self.code.indent(f"def {name}({self.parameters(region)}):", site):
                 self.write_unpacking(region)
                 self.write_nodes(region.body, region.name)
-                self.code(f"return {self.tree(region.gives)}")
+                self.write_return(region.gives)
             self.code("\n")
             return
         self._write_cell(name, self._given(region), region.body, region.gives, region)

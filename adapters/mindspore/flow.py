@@ -40,12 +40,13 @@ class Flow(Trace):
         self._assignments = {
             node.lineno: node
             for node in ast.walk(ast.parse(program.text))
-            if isinstance(node, ast.Assign)
+            if isinstance(node, ast.Assign | ast.Return)
         }
+        #: The names that a statement gives; what is returned at once has the statement's label.
         self._targets = {
-            id(program.lines[line]): node.targets[0]
+            id(site): _targets(node) if isinstance(node, ast.Assign) else (site.label,)
             for line, node in sorted(self._assignments.items(), reverse=True)
-            if line in program.lines
+            if (site := program.lines.get(line)) is not None
         }
 
     def number(self, tensor: Tensor) -> int:
@@ -90,7 +91,8 @@ class Flow(Trace):
         """The tensors that the statement at a frame's line reads, in the order written."""
         found: list[int] = []
         weights: list[int] = []  # of layers, which read them after what they are called on
-        for node in ast.walk(self._assignments[frame.f_lineno].value):
+        read = self._assignments[frame.f_lineno].value
+        for node in () if read is None else ast.walk(read):
             value: object = None
             if isinstance(node, ast.Name):
                 value = frame.f_locals.get(node.id)
@@ -114,11 +116,16 @@ class Flow(Trace):
         reads, regions = self._begun[site]
         if site.region and site.region not in (name for name, _ in regions):
             regions = (*regions, (site.region, -1 - len(self.steps)))  # an operation, and no cell
-        target = self._targets[id(site)]
-        parts = target.elts if isinstance(target, ast.Tuple) else [target]
-        values = [names.get(part.id) for part in parts if isinstance(part, ast.Name)]
+        values = map(names.get, self._targets[id(site)])
         gives = tuple(self.number(v) for v in values if isinstance(v, Tensor))
         self.steps.append(Step(site, reads, gives, regions))
+
+
+def _targets(node: ast.Assign) -> tuple[str, ...]:
+    """The names that an assignment of one or several gives."""
+    target = node.targets[0]
+    parts = target.elts if isinstance(target, ast.Tuple) else [target]
+    return tuple(part.id for part in parts if isinstance(part, ast.Name))
 
 
 def follow(program: Program, module: ModuleType) -> tuple[Flow, list[str]]:

@@ -173,7 +173,7 @@ class Networks(Base):
                 if region is not None:
                     self.write_unpacking(region)
                 self.write_nodes(nodes, "" if region is None else region.name)
-                code(f"return {self.tree(self.case.outputs if region is None else region.gives)}")
+                self.write_return(self.case.outputs if region is None else region.gives)
         code("\n")
         self._layers, self._attributes = outer
 

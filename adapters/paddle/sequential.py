@@ -68,5 +68,5 @@ def _write_layers(emitter: Base, region: Region) -> None:
         entry = Site("region", emitter.path, region.name, region.name)
         with emitter.code.indent(f"def {name}({handed}):", None if number else entry):
             emitter.write_nodes(body, region.name)
-            emitter.code(f"return {handed}")
+            emitter.code.leave(str(handed))
         emitter.code()

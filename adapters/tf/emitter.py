@@ -117,7 +117,7 @@ class Emitter(Base):
                 self.write_unpacking(region)
                 outer, self._owned = self._owned, frozenset(owned)
                 self.write_nodes(region.body, region.name)
-                code(f"return {self.tree(region.gives)}")
+                self.write_return(region.gives)
                 self._owned = outer
         code()
         code(f"{name} = {kind}({', '.join(owned)})")

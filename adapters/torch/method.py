@@ -89,7 +89,7 @@ class Methods(Base):
                         self.write_nodes(case.program, "")
                 else:
                     self.write_nodes(case.program, "")
-                code(f"return {self.tree(case.outputs)}")
+                self.write_return(case.outputs)
             for region in case.regions():
                 self._write_method(region)
         code("\n")
@@ -131,7 +131,7 @@ class Methods(Base):
         with self.code.indent(f"def {function(region.name)}({formals}):", site):
             self.write_unpacking(region)
             self.write_nodes(region.body, region.name)
-            self.code(f"return {self.tree(region.gives)}")
+            self.write_return(region.gives)
         self._local = outer
 
     # -- the forward pass ----------------------------------------------------------------------

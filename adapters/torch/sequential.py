@@ -61,5 +61,5 @@ class Sequences(Base):
             head = f"def {name}({handed.name}):"
             with self.code.indent(head, None if number else entry):
                 self.write_nodes(body, region.name)
-                self.code(f"return {handed.name}")
+                self.code.leave(handed.name)
             self.code()

@@ -67,7 +67,7 @@ class Modules(Base):
             with self.code.indent(f"def forward({formals}):", site), self._reading(held):
                 self.write_unpacking(region)
                 self.write_nodes(region.body, region.name)
-                self.code(f"return {self.tree(region.gives)}")
+                self.write_return(region.gives)
         self.code("\n")
 
     def _class(self, region: Region) -> str:

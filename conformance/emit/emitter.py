@@ -81,6 +81,14 @@ class Code:
             self.sites.append(site)
         self.lines += ["    " * self._depth + line if line else "" for line in lines]
 
+    def leave(self, name: str) -> None:
+        """Return what `name` is: at once, where the line before made it."""
+        made = "    " * self._depth + f"{name} = "
+        if name.isidentifier() and self.lines[-1].startswith(made):
+            self.lines[-1] = "    " * self._depth + f"return {self.lines[-1].removeprefix(made)}"
+        else:
+            self(f"return {name}")
+
     @contextmanager
     def indent(self, head: str, site: Site | None = None) -> Iterator[None]:
         """Write `head` and indent what is written inside the `with`."""
@@ -134,6 +142,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         self._named_often = {n.region for n in walk(case.program) if isinstance(n, Again)} | {
             s.names()[0] for _, s in case.statements() if s.op in OF_CALLABLES
         }
+        self._captured = frozenset(n for region in case.regions() for n in region.captured())
         self._temporary = 0
 
     # -- the program ---------------------------------------------------------------------------
@@ -253,8 +262,16 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
                 self.wrote("autocast")
             with self.code.indent(head) if head and self.case.autocast else nullcontext():
                 self.write_nodes(self.case.program, "")
-            self.code(f"return {self.tree(self.case.outputs)}")
+            self.write_return(self.case.outputs)
         self.code("\n")
+
+    def write_return(self, tree: Tree) -> None:
+        """Return a tree: at once, where the last line made it and no region reads it by its name."""
+        name = self.tree(tree)
+        if name in self._captured:
+            self.code(f"return {name}")
+        else:
+            self.code.leave(name)
 
     def write_nodes(self, nodes: Iterable[Node], region: str) -> None:
         """The body of a function: `region` is the innermost region's name."""
@@ -345,7 +362,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         with self.code.indent(f"def {function(region.name)}({self.parameters(region)}):", site):
             self.write_unpacking(region)
             self.write_nodes(region.body, region.name)
-            self.code(f"return {self.tree(region.gives)}")
+            self.write_return(region.gives)
         self.code()
 
     def parameters(self, region: Region) -> str:

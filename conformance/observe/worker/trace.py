@@ -11,7 +11,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from types import FrameType
+from types import FrameType, MappingProxyType
 from typing import Any
 
 from conformance.model.observation import Execution, Phase
@@ -87,16 +87,20 @@ class Trace:
         elif event == "exception":
             self._pending[frame] = None
         elif event == "return":
-            self._finish(frame)
+            site = self._pending.get(frame)
+            # A statement that is under way when its function returns is what is returned.
+            returned = {} if site is None else {site.label: argument}
+            self._finish(frame, returned)
             self._pending.pop(frame, None)
         return self._step
 
-    def _finish(self, frame: FrameType) -> None:
+    def _finish(self, frame: FrameType, returned: Mapping[str, Any] = MappingProxyType({})) -> None:
         site = self._pending.get(frame)
         if site is not None and site.kind == "statement":
             self.completed[site, self.phase] += 1
             if self._on_statement is not None:
-                self._on_statement(site, self.phase, frame.f_locals)
+                names = {**frame.f_locals, **returned} if returned else frame.f_locals
+                self._on_statement(site, self.phase, names)
 
     def made(self) -> Site | None:
         """The site of the innermost line of the program that is running now, if it makes a layer."""
