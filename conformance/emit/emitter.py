@@ -16,6 +16,7 @@ the programs with ruff, takes the marks out again and keeps which line is which.
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 import subprocess
 import tempfile
@@ -31,6 +32,7 @@ from ruff.__main__ import find_ruff_bin
 
 from conformance.drivers import contract
 from conformance.drivers.adapter import Implementation, Variant
+from conformance.emit import rolling
 from conformance.emit.asked import missing
 from conformance.emit.helpers import CALLS, HELPERS, LISTS
 from conformance.errors import AdapterError, NotEmittedError
@@ -128,6 +130,9 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
     imports: Sequence[str] = ()
     #: For each operation a format string over its arguments and options, or a function of a `Call`.
     operations: Mapping[str, Writer] = {}
+    #: Whether what repeats is written as a loop. Where operations are told apart by their lines alone,
+    #: a loop would hide how often each ran.
+    rolls: bool = True
     #: The kinds of procedure that `write_gradients` and `write_training` write; all others are refused.
     procedures_written: Collection[str] = ("backward", "inference")
     #: Functions that a program defines for itself, by the operation that calls them.
@@ -142,7 +147,10 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         self._named_often = {n.region for n in walk(case.program) if isinstance(n, Again)} | {
             s.names()[0] for _, s in case.statements() if s.op in OF_CALLABLES
         }
-        self._captured = frozenset(n for region in case.regions() for n in region.captured())
+        self._closed_over = frozenset(n for region in case.regions() for n in region.captured())
+        made = {name for node in walk(case.program) for name in node_makes(node)}
+        self._taken_names = made | {*case.names(), *map(function, self._regions), *_OWN_NAMES}
+        self._taken_names |= _imported(tuple(self.imports)) | set(dir(builtins))
         self._temporary = 0
 
     # -- the program ---------------------------------------------------------------------------
@@ -228,6 +236,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         with self.code.indent("def inputs():"):
             if any(array.fill.kind in _DRAWS for array in self.case.arrays):
                 self.code(f"rng = np.random.default_rng({self.case.seed})")
+            begin = len(self.code.lines)
             for value in (*self.case.inputs, *self.case.parameters, *self.case.state):
                 if isinstance(value, Value):
                     listed = isinstance(value.value, tuple)
@@ -236,7 +245,11 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
                     self.code(f"{value.name} = {self.generator(value)}")
                 else:
                     self.write_array(value)
-            self.code(f"return {{{', '.join(f'{n!r}: {n}' for n in self.case.names())}}}")
+            taken = {*self.case.names(), *_imported(tuple(self.imports)), "rng"}
+            lines, entry = rolling.series(self.code.lines[begin:], taken)
+            self.code.lines[begin:] = lines
+            entries = [entry.get(name, f"{name!r}: {name}") for name in self.case.names()]
+            self.code(f"return {{{', '.join(dict.fromkeys(entries))}}}")
         self.code("\n")
 
     def write_array(self, array: Array) -> None:
@@ -268,24 +281,52 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
     def write_return(self, tree: Tree) -> None:
         """Return a tree: at once, where the last line made it and no region reads it by its name."""
         name = self.tree(tree)
-        if name in self._captured:
+        if name in self._closed_over:
             self.code(f"return {name}")
         else:
             self.code.leave(name)
 
     def write_nodes(self, nodes: Iterable[Node], region: str) -> None:
         """The body of a function: `region` is the innermost region's name."""
+        code, begin = self.code, len(self.code.lines)
+        groups: list[tuple[str, ...]] = []
         for node in nodes:
             self.within = region  # set anew: a region's body is written in between
-            if isinstance(node, Statement):
-                self.write_statement(node, region)
-            elif isinstance(node, Region):
+            before = len(code.lines)
+            if isinstance(node, Region):
+                self._roll(begin, groups)
                 self.write_region(node)
                 self.within = region
                 if node.called:
                     self.write_call(node, self.recompute(node), node)
+                begin, groups = len(code.lines), []
+                continue
+            if isinstance(node, Statement):
+                self.write_statement(node, region)
             else:
                 self.write_call(node, self.again(node), self.region_named(node.region))
+            groups.append(tuple(code.lines[before:]))
+        self._roll(begin, groups)
+
+    def _roll(self, begin: int, written: Sequence[tuple[str, ...]]) -> None:
+        """Write the groups of lines from `begin` on, a group a node, as loops where they repeat."""
+        if not self.rolls or len(written) < rolling.FEWEST:
+            return
+        tensors = {array.name for array in self.case.arrays}
+        groups = [rolling.group(lines, tensors) for lines in written]
+        lines: list[str] = []
+        at = 0
+        while at < len(groups):
+            length, often = rolling.rounds(groups, at)
+            every = [groups[at + n * length : at + (n + 1) * length] for n in range(often)]
+            loop = rolling.loop(every, self._taken_names) if length else None
+            if loop is None:
+                lines += groups[at].lines
+                at += 1
+            else:
+                lines += loop
+                at += length * often
+        self.code.lines[begin:] = lines
 
     def write_statement(self, statement: Statement, region: str) -> None:
         """`targets = operation`."""
