@@ -43,6 +43,7 @@ class Emitter(procedures.Procedures):
         *("backward", "part", "functional", "per_output", "second_backward"),
         *("second_order", "third_order", "inference", "train"),
     )
+    rolls = "calls"  # operations are told apart by the lines that led to them
     imports = (
         "import random",
         "from functools import partial",

@@ -186,6 +186,7 @@ class Emitter(Base):
         self.static = variant.name == "pir-pass"
         if self.static:
             self.imports = static.IMPORTS
+            self.rolls = "nothing"  # a graph tells operations apart by the lines that led to them
             self.operations = {**Emitter.operations, **static.OPERATIONS}
             self.helpers = {**Emitter.helpers, **static.HELPERS}
         elif variant.name == "to-static-ast":

@@ -341,6 +341,7 @@ class Method(method.Methods, Emitter):
 class Compiled(selective.Policies, Emitter):
     """Writes one case for a variant that compiles: a policy where a region has one."""
 
+    rolls = "nothing"  # a graph tells operations apart by the lines that led to them
     imports = (*Emitter.imports, *compiled.IMPORTS)
 
     def __init__(self, case: Case, variant: Variant) -> None:

@@ -27,6 +27,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Literal as OneOf
 
 from ruff.__main__ import find_ruff_bin
 
@@ -130,9 +131,9 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
     imports: Sequence[str] = ()
     #: For each operation a format string over its arguments and options, or a function of a `Call`.
     operations: Mapping[str, Writer] = {}
-    #: Whether what repeats is written as a loop. Where operations are told apart by their lines alone,
-    #: a loop would hide how often each ran.
-    rolls: bool = True
+    #: What is written as a loop where it repeats: calls of regions alone (`calls`) where operations are
+    #: told apart by the lines that led to them, as a loop hides how often one line ran in one call.
+    rolls: OneOf["all", "calls", "nothing"] = "all"
     #: The kinds of procedure that `write_gradients` and `write_training` write; all others are refused.
     procedures_written: Collection[str] = ("backward", "inference")
     #: Functions that a program defines for itself, by the operation that calls them.
@@ -288,32 +289,40 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
 
     def write_nodes(self, nodes: Iterable[Node], region: str) -> None:
         """The body of a function: `region` is the innermost region's name."""
-        code, begin = self.code, len(self.code.lines)
-        groups: list[tuple[str, ...]] = []
+        code = self.code
+        begin = len(code.lines)
+        ends: list[int] = []
         for node in nodes:
+            rolls = isinstance(node, Again) or (self.rolls == "all" and isinstance(node, Statement))
+            if not rolls:
+                self._roll(begin, ends)
             self.within = region  # set anew: a region's body is written in between
-            before = len(code.lines)
-            if isinstance(node, Region):
-                self._roll(begin, groups)
-                self.write_region(node)
-                self.within = region
-                if node.called:
-                    self.write_call(node, self.recompute(node), node)
-                begin, groups = len(code.lines), []
-                continue
-            if isinstance(node, Statement):
-                self.write_statement(node, region)
+            self._write_node(node, region)
+            if rolls:
+                ends.append(len(code.lines))
             else:
-                self.write_call(node, self.again(node), self.region_named(node.region))
-            groups.append(tuple(code.lines[before:]))
-        self._roll(begin, groups)
+                begin, ends = len(code.lines), []
+        self._roll(begin, ends)
 
-    def _roll(self, begin: int, written: Sequence[tuple[str, ...]]) -> None:
-        """Write the groups of lines from `begin` on, a group a node, as loops where they repeat."""
-        if not self.rolls or len(written) < rolling.FEWEST:
+    def _write_node(self, node: Node, region: str) -> None:
+        if isinstance(node, Statement):
+            self.write_statement(node, region)
+        elif isinstance(node, Region):
+            self.write_region(node)
+            self.within = region
+            if node.called:
+                self.write_call(node, self.recompute(node), node)
+        else:
+            self.write_call(node, self.again(node), self.region_named(node.region))
+
+    def _roll(self, begin: int, ends: Sequence[int]) -> None:
+        """Write the lines from `begin` on, each node's up to one of `ends`, as loops where they repeat."""
+        if self.rolls == "nothing" or len(ends) < rolling.FEWEST:
             return
+        written = self.code.lines
         tensors = {array.name for array in self.case.arrays}
-        groups = [rolling.group(lines, tensors) for lines in written]
+        spans = zip((begin, *ends), ends)
+        groups = [rolling.group(written[start:end], tensors) for start, end in spans]
         lines: list[str] = []
         at = 0
         while at < len(groups):
