@@ -115,7 +115,7 @@ class Procedures(Base, ABC):
         results = f"loss, {self._results()}, gradients"
         results += ", again" if kind in TWICE else ""
         given = f"wanted, {fixed}cotangent{again}"
-        if kind == "functional":
+        if self._at_once():
             given = f"wanted{', fixed' if fixed else ''}"
         code()
         code("@jax.jit")
@@ -129,13 +129,13 @@ class Procedures(Base, ABC):
         code()
         if kind == "per_output":
             code("one, none = jnp.ones(()), jnp.zeros(())")
-        elif kind != "functional":
+        elif not self._at_once():
             code("one = jnp.ones(())")
         with self._loop():
             if fixed and kind == "train":
                 code(f"fixed = {self.entries(self._fixed())}")
             ones = {"second_backward": "one, one", "per_output": "one, none"}.get(kind, "one")
-            if kind != "functional":
+            if not self._at_once():
                 given = f"wanted, {fixed}{ones}"
             code(f"{results} = step({given})")
             self._write_update()
@@ -194,7 +194,7 @@ class Procedures(Base, ABC):
 
     def _write_loss(self, arguments: str) -> None:
         with self.code.indent("def loss_of(wanted):"):
-            site = FORWARD if self.case.procedure.kind == "functional" else None
+            site = FORWARD if self._at_once() else None
             self.code(f"{self._results()} = forward(**{arguments})", site)
             loss = self.loss()
             if self.case.procedure.kind == "per_output":
@@ -218,6 +218,14 @@ class Procedures(Base, ABC):
                 code("(second,) = vjp(jnp.ones_like(total))")
                 code("return sum(gradient.sum() for gradient in second.values()), taken")
 
+    def _at_once(self) -> bool:
+        """Whether value and gradients come from one call of `jax.value_and_grad`."""
+        procedure = self.case.procedure
+        if procedure.kind == "functional":
+            return True
+        alone = self.stages == "one" and procedure.kind in ("backward", "part", "train")
+        return alone and not procedure.between
+
     def _write_gradients(self, cotangent: str) -> None:
         code, kind = self.code, self.case.procedure.kind
         if kind in HIGHER:
@@ -226,7 +234,7 @@ class Procedures(Base, ABC):
             code(f"(again,) = vjp({cotangent})", BACKWARD)
             return
         jit = self.stages == "one"
-        if kind == "functional":
+        if self._at_once():
             call = "jax.value_and_grad(loss_of, has_aux=True)(wanted)"
             code(f"(loss, {self._tuple()}), gradients = {call}", BACKWARD)
             return
