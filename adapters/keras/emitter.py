@@ -147,6 +147,7 @@ class Emitter(Base):
     """Writes one case for `remat-…` or `scope-…`; `Fit` does for `fit-…`."""
 
     helpers = HELPERS
+    rolls = "calls"  # operations are told apart by the lines that led to them
     procedures_written = (
         *("backward", "part", "functional", "per_output", "second_backward"),
         *("second_order", "third_order", "inference", "train"),
