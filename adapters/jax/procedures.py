@@ -82,10 +82,10 @@ class Procedures(Base, ABC):
             code(f"arrays = {self.entries(self._arrays())}")
             code()
             code("@jax.jit")
-            with code.indent("def step(arrays):"):
+            with code.indent("def infer(arrays):"):
                 code("return forward(**values | arrays)", site)
             code()
-            code(f"{into}step(arrays)")
+            code(f"{into}infer(arrays)")
         else:
             code(f"{into}forward(**values)", site)
 

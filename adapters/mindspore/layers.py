@@ -193,8 +193,7 @@ class Trains(Layers):
     def _write_loss(self) -> None:
         code, case, loss = self.code, self.case, self.case.loss
         assert loss is not None
-        weights = ", ".join(f'values["{p.name}"]' for p in case.parameters if p.gradient)
-        code(f"weights = [{weights}]")
+        code(f"weights = {self.items(p.name for p in case.parameters if p.gradient)}")
         code("seen, losses, found = [], [], []")
         code()
         given = ", ".join(value.name for value in case.inputs)

@@ -6,7 +6,7 @@ from abc import ABC
 from collections.abc import Mapping, Sequence
 
 from conformance.drivers.adapter import Variant
-from conformance.emit.emitter import BACKWARD, FORWARD
+from conformance.emit.emitter import BACKWARD, FORWARD, listed
 from conformance.emit.emitter import Emitter as Base
 from conformance.emit.helpers import LISTS
 from conformance.model.case import (
@@ -125,8 +125,7 @@ class Procedures(Base, ABC):
         code, loss = self.code, self.case.loss
         assert loss is not None
         if self._weights():
-            weights = ", ".join(f'values["{name}"]' for name in self._weights())
-            code(f"weights = [{weights}]")
+            code(f"weights = {self.items(self._weights())}")
         code()
         passed = self._passed()
         with code.indent(f"def compute({', '.join(passed)}):"):
@@ -265,6 +264,8 @@ class Procedures(Base, ABC):
     def _gradients(self) -> str:
         """A dict of the gradients asked for."""
         places = self._gradient_places()
+        if len(places) > 4 and [*places] == [*self.case.wrt] == self._weights():
+            return f"dict(zip({listed(places)}, of_weights))"
         return "{" + ", ".join(f'"{name}": {places[name]}' for name in self.case.wrt) + "}"
 
     def _gradient_places(self) -> dict[str, str]:

@@ -328,9 +328,9 @@ class Emitter(Base):
             static.write_training(self)
             return
         code, case = self.code, self.case
-        trained = ", ".join(f'values["{p.name}"]' for p in case.parameters if p.gradient)
+        trained = self.items(p.name for p in case.parameters if p.gradient)
         rate = case.procedure.learning_rate
-        code(f"optimizer = paddle.optimizer.SGD({rate}, parameters=[{trained}])")
+        code(f"optimizer = paddle.optimizer.SGD({rate}, parameters={trained})")
         code("losses = []")
         with code.indent(f"for _ in range({case.procedure.steps}):"):
             self._write_clearing()
@@ -344,9 +344,7 @@ class Emitter(Base):
                 "outputs": outputs,
                 "losses": losses,
                 "gradients": {self._gradients()},
-                "parameters": {self.chosen(case.parameters)},
-                "state": {{{", ".join(self.state_entries())}}},
-                {self.generators_entry().removeprefix(", ")}
+                "parameters": {self.chosen(case.parameters)}{self.state_entry()}
             }}
             """
         )
@@ -357,7 +355,7 @@ class Emitter(Base):
             self.code("value.clear_gradient(set_to_zero=False)")
 
     def _gradients(self) -> str:
-        return "{" + ", ".join(f'"{n}": values["{n}"].grad' for n in self.case.wrt) + "}"
+        return self.entries(self.case.wrt, part=".grad")
 
 
 class Layers(layers.Networks, Emitter):

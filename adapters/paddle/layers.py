@@ -395,8 +395,7 @@ class Fits(Networks):
                 "outputs": {put},
                 "losses": losses,
                 "gradients": {{{", ".join(gradients)}}},
-                "parameters": {self.chosen(case.parameters)},
-                "state": {{{", ".join(self.state_entries())}}},
+                "parameters": {self.chosen(case.parameters)}{self.state_entry()}
             }}
             """
         )

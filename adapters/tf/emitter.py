@@ -203,16 +203,15 @@ class Emitter(Base):
         results = ["outputs", "loss", "gradients"]
         results += ["again"] if kind in AGAIN else []
         code()
-        given = ["values"]
-        if second:
-            code("# Cotangents are data: of two equal backward passes the optimizer would make one.")
-            given += ["cotangent", "cotangent2"]
-        with code.indent(f"{self._decorator}\ndef step({', '.join(given)}):"):
+        code("# A constant cotangent would let the optimizer make one of forward and rerun.")
+        head = "cotangent, cotangent2" if second else "cotangent"
+        with code.indent(f"{self._decorator}\ndef step(values, {head}):"):
             self._write_gradients()
             code(f"return {', '.join(results)}")
         code()
-        ones = [self._one(case.loss), self._one(case.then or case.loss)] if second else []
-        call = f"{', '.join(results)} = step({', '.join(['values', *ones])})"
+        ones = [self._one(case.loss)]
+        ones += [self._one(case.then or case.loss)] if second else []
+        call = f"{', '.join(results)} = step(values, {', '.join(ones)})"
         if kind == "train":
             code("losses = []")
             with code.indent(f"for _ in range({case.procedure.steps}):"):
@@ -249,13 +248,12 @@ class Emitter(Base):
     def _write_gradients(self) -> None:
         """Forward, loss, and the gradients of the procedure."""
         code, kind = self.code, self.case.procedure.kind
-        second = kind in ("second_backward", "per_output")
         cotangent = ", output_gradients=cotangent" if self._one_graph else ""
         sources = ", ".join(f'"{n}": values["{n}"]' for n in self._sources())
         code(f"sources = {{{sources}}}")
         if self.case.procedure.order > 1:
-            self._write_order(self.case.procedure.order)
-        elif second:
+            self._write_order(self.case.procedure.order, cotangent)
+        elif kind in ("second_backward", "per_output"):
             self._write_taped("tf.GradientTape(persistent=True)")
             code(f"gradients = tape.gradient(loss, sources{cotangent})", BACKWARD)
             loss = "then" if self.case.then else "loss"
@@ -263,19 +261,20 @@ class Emitter(Base):
             code(f"again = tape.gradient({loss}, sources{again})", BACKWARD)
         else:
             self._write_taped("tf.GradientTape()")
-            self.write_backward("tape.gradient", "loss", "sources", into="gradients")
+            arguments = ["loss", f"sources{cotangent}"]
+            self.write_backward("tape.gradient", *arguments, into="gradients")
 
-    def _write_order(self, order: int) -> None:
+    def _write_order(self, order: int, cotangent: str) -> None:
         """Gradients up to an order, a tape around the tapes of the order before."""
         code = self.code
         if order == 1:
             self._write_taped("tf.GradientTape()")
-            code("gradients = tape.gradient(loss, sources)", BACKWARD)
+            code(f"gradients = tape.gradient(loss, sources{cotangent})", BACKWARD)
             return
         tape = "outer" if order == 2 else "outermost"
         with code.indent(f"with tf.GradientTape() as {tape}:"):
             self._write_watch(tape)
-            self._write_order(order - 1)
+            self._write_order(order - 1, cotangent)
             before = "gradients" if order == 2 else "again"
             code(f"total = tf.add_n([tf.reduce_sum(g) for g in {before}.values()])")
         code(f"again = {tape}.gradient(total, sources)")

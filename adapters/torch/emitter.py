@@ -229,7 +229,7 @@ class Emitter(Base):
             self.code("value.grad = None")
 
     def _gradients(self) -> str:
-        return "{" + ", ".join(f'"{n}": values["{n}"].grad' for n in self.case.wrt) + "}"
+        return self.entries(self.case.wrt, part=".grad")
 
     def write_gradients(self) -> None:
         code, kind = self.code, self.case.procedure.kind
@@ -287,8 +287,8 @@ class Emitter(Base):
         code, case = self.code, self.case
         self.write_compiling()
         trained = [p.name for p in case.parameters if p.gradient]
-        listed = ", ".join(f'values["{name}"]' for name in trained)
-        code(f"optimizer = torch.optim.SGD([{listed}], lr={case.procedure.learning_rate})")
+        rate = case.procedure.learning_rate
+        code(f"optimizer = torch.optim.SGD({self.items(trained)}, lr={rate})")
         code("losses = []")
         with code.indent(f"for _ in range({case.procedure.steps}):"):
             self._write_clearing()
@@ -302,8 +302,7 @@ class Emitter(Base):
                 "outputs": outputs,
                 "losses": losses,
                 "gradients": {self._gradients()},
-                "parameters": {self.chosen(case.parameters)},
-                "state": {{{", ".join(self.state_entries())}}},
+                "parameters": {self.chosen(case.parameters)}{self.state_entry()}
             }}
             """
         )

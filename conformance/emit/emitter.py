@@ -26,6 +26,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal as OneOf
 
@@ -316,12 +317,12 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
             self.write_call(node, self.again(node), self.region_named(node.region))
 
     def _roll(self, begin: int, ends: Sequence[int]) -> None:
-        """Write the lines from `begin` on, each node's up to one of `ends`, as loops where they repeat."""
+        """Write the lines from `begin` on as loops where they repeat; nodes end at `ends`."""
         if self.rolls == "nothing" or len(ends) < rolling.FEWEST:
             return
         written = self.code.lines
         tensors = {array.name for array in self.case.arrays}
-        spans = zip((begin, *ends), ends)
+        spans = pairwise((begin, *ends))
         groups = [rolling.group(written[start:end], tensors) for start, end in spans]
         lines: list[str] = []
         at = 0
@@ -761,15 +762,24 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
 
     def chosen(self, arrays: Iterable[Array]) -> str:
         """A dict of some of the program's tensors by name, out of `values`."""
-        return "{" + ", ".join(f'"{a.name}": values["{a.name}"]' for a in arrays) + "}"
+        return self.entries(array.name for array in arrays)
 
     @staticmethod
-    def entries(names: Iterable[str], source: str = "values") -> str:
-        """The entries of the dict `source` with these names: written out where they are few."""
+    def entries(names: Iterable[str], source: str = "values", part: str = "") -> str:
+        """The entries of the dict `source` with these names, or of each a part (`.grad`): written out
+        where they are few."""
         names = list(names)
         if len(names) > 3 or "|" in source:
-            return f"{{name: {source}[name] for name in {listed(names)}}}"
-        return "{" + ", ".join(f'"{name}": {source}["{name}"]' for name in names) + "}"
+            return f"{{name: {source}[name]{part} for name in {listed(names)}}}"
+        return "{" + ", ".join(f'"{name}": {source}["{name}"]{part}' for name in names) + "}"
+
+    @staticmethod
+    def items(names: Iterable[str]) -> str:
+        """A list of some of the program's tensors, out of `values`."""
+        names = list(names)
+        if len(names) > 4:
+            return f"[values[name] for name in {listed(names)}]"
+        return "[" + ", ".join(f'values["{name}"]' for name in names) + "]"
 
     def state_entry(self) -> str:
         """The entries of state and generators in what `run` returns; empty where there are none."""
