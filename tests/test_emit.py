@@ -47,7 +47,7 @@ NO_FUNCTION = {"mindspore/graph-primitive", *(f"keras/fit-{name}" for name in FI
 def written(request: pytest.FixtureRequest) -> Iterator[Written]:
     gc.disable()  # it would look through all syntax trees again and again
     yield every_program(ADAPTERS[request.param])
-    for known in (_tree, _names_by_definition, _inside, _unparsed):
+    for known in (_tree, _names_by_definition, _inside, _rounds, _unparsed):
         known.cache_clear()
     gc.enable()
 
@@ -164,6 +164,23 @@ def _inside(top: ast.stmt) -> tuple[ast.stmt, ...]:
     return tuple(_statements([top]))
 
 
+@cache
+def _rounds(top: ast.stmt) -> Mapping[ast.stmt, int]:
+    """For each statement inside of a loop, how often the loop goes round."""
+    found: dict[ast.stmt, int] = {}
+    for loop in (node for node in _inside(top) if isinstance(node, ast.For)):
+        over = loop.iter
+        if isinstance(over, ast.Call) and isinstance(over.args[0], ast.Constant):
+            often = int(str(over.args[0].value))  # range(n)
+        else:
+            listed = over.args[0] if isinstance(over, ast.Call) else over  # zip(…), or a tuple
+            often = len(listed.elts) if isinstance(listed, ast.Tuple) else 1
+        for node in loop.body:
+            for inner in _inside(node):
+                found[inner] = found.get(inner, 1) * often
+    return found
+
+
 def _marked(text: Text, nodes: Iterable[Placed]) -> Iterator[tuple[int, ast.stmt, Site]]:
     """The statements and definitions in `nodes` that have a site, and how many lines stand before
     what their places are counted from."""
@@ -194,14 +211,17 @@ def test_each_statement_has_one_site(written: Written, path: str) -> None:
             calls = Counter(node.region for node in case.program if isinstance(node, Again))
             wanted += Counter({site: calls[site[0]] for site in wanted})
         found: Counter[tuple[str, str, str]] = Counter()
-        for before, node, site in _marked(text, _reached(text.text, path)):
+        reached = _reached(text.text, path)
+        rounds = {node: often for _, top in reached for node, often in _rounds(top).items()}
+        for before, node, site in _marked(text, reached):
             if site.kind != "statement" and not (site.kind == "layer" and site.label):
                 continue
-            found[site.region, site.label, site.op] += 1
+            found[site.region, site.label, site.op] += rounds.get(node, 1)
             lines = range(before + node.lineno, before + (node.end_lineno or 0) + 1)
             assert not hasattr(node, "body"), f"{key}: line {lines.start} holds more than {site}"
             source = "\n".join(lines_of[lines.start - 1 : lines.stop - 1])
-            made = site.kind == "layer" or _mentions(source, site.label)
+            returned = isinstance(node, ast.Return)
+            made = site.kind == "layer" or returned or _mentions(source, site.label)
             assert made, f"{key}: {source!r} does not make {site.label}"
             assert all(text.lines[n] is site for n in lines), f"{key}: {source!r}"
         assert found == wanted, key

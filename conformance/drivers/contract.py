@@ -20,7 +20,7 @@ What a program itself raises is no exception of the observer's: it is `Run.error
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:  # workers, which start often, import no more than they need
     from collections.abc import Callable, Mapping, Sequence
@@ -96,6 +96,9 @@ class MayWrite(Protocol):
     helpers: Mapping[str, str]
     #: What programs import; what one does not use is taken out.
     imports: Sequence[str]
+    #: What is written as a loop where it repeats: `all`; `calls` of regions alone, for an observer that
+    #: tells the operations of one call apart by their lines; `nothing`, for one that knows lines alone.
+    rolls: Literal["all", "calls", "nothing"]
     #: Cases that draw random numbers without naming a generator.
     seeding: str
     #: `between: draw`, and `between: update`.

@@ -1,0 +1,102 @@
+"""What repeats in a program is a loop, and does the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from conformance.drivers.adapter import all_adapters
+from conformance.emit import rolling
+from conformance.emit.programs import EmitFailure, texts
+from conformance.language.load import load_folder
+
+ROOT = Path(__file__).parent.parent
+ADAPTERS = all_adapters(ROOT / "adapters")
+TENSORS = ["x", *(f"w{n}" for n in range(1, 6)), *(f"b{n}" for n in range(1, 6))]
+
+
+def _rolled(lines: Sequence[str], taken: Sequence[str] = ()) -> list[str]:
+    """Lines, each of them a node's, as they are written."""
+    groups = [rolling.group([line], TENSORS) for line in lines]
+    length, often = rolling.rounds(groups, 0)
+    if not length:
+        return []
+    every = [groups[n * length : (n + 1) * length] for n in range(often)]
+    return rolling.loop(every, [*TENSORS, *taken]) or []
+
+
+def test_equal_lines_are_one_loop() -> None:
+    assert _rolled(["h = f(h)"] * 3) == ["for _ in range(3):", "    h = f(h)"]
+    assert _rolled(["    h = f(h)"] * 3) == ["    for _ in range(3):", "        h = f(h)"]
+    assert _rolled(["h = f(h)"] * 2) == []
+
+
+def test_a_loop_goes_over_the_tensors_that_differ() -> None:
+    assert _rolled([f"h = f(h, w{n})" for n in (1, 2, 3)]) == [
+        "for w in (w1, w2, w3):",
+        "    h = f(h, w)",
+    ]
+    assert _rolled([f"h = f(h, w{n}, x, b{n}, w{n})" for n in (1, 2, 3)]) == [
+        "for w, b in zip((w1, w2, w3), (b1, b2, b3)):",
+        "    h = f(h, w, x, b, w)",
+    ]
+
+
+def test_a_round_may_be_several_lines() -> None:
+    lines = [line for n in (1, 2, 3) for line in (f"p = h @ w{n}", "h = sin(p)")]
+    assert _rolled(lines) == ["for w in (w1, w2, w3):", "    p = h @ w", "    h = sin(p)"]
+
+
+def test_the_variable_hides_no_other_name() -> None:
+    lines = [f"h = f(h, w{n})" for n in (1, 2, 3)]
+    assert _rolled(lines, taken=["w"])[0] == "for w_i in (w1, w2, w3):"
+    assert _rolled(lines, taken=["w", "w_i"]) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "h = checkpoint(lambda h: f(h, w{n}), h)",  # called in backward, when the loop is over
+        "w{n} = f(w{n})",  # what the loop's variable is given, w1 is not
+    ],
+)
+def test_what_a_loop_would_change_stays(line: str) -> None:
+    assert _rolled([line.format(n=n) for n in (1, 2, 3)]) == []
+
+
+def test_other_names_than_tensors_do_not_differ() -> None:
+    assert _rolled(["a = f(a)", "b = f(a)", "c = f(b)"]) == []
+
+
+def test_tensors_made_alike_are_a_list() -> None:
+    lines, entries = rolling.series(
+        ["    x = new(3)", *(f'    w{n} = new(2, name="w{n}")' for n in (1, 2, 3))], ["x"]
+    )
+    assert lines == ["    x = new(3)", '    ws = [new(2, name=f"w{i}") for i in range(1, 4)]']
+    assert set(entries.values()) == {'**{f"w{i}": w for i, w in enumerate(ws, 1)}'}
+    assert sorted(entries) == ["w1", "w2", "w3"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["w1 = new(2)", "w2 = new(2)"],
+        ["w1 = new(2)", "w2 = new(3)", "w3 = new(2)"],
+        ["w2 = new(2)", "w3 = new(2)", "w4 = new(2)"],
+    ],
+)
+def test_others_stay_as_they_are(lines: list[str]) -> None:
+    assert rolling.series(lines, []) == (lines, {})
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS, ids=[a.name for a in ADAPTERS])
+def test_a_chain_of_eight_layers_is_short(adapter) -> None:  # type: ignore[no-untyped-def]
+    """A layer is written once in `plain` and once in `recomputed`, and called in a loop."""
+    (case,) = (c for c in load_folder(ROOT / "cases") if c.id == "memory/chain-each")
+    written = texts(adapter, [(case, adapter.variants[0])])[case.id, adapter.variants[0].id]
+    assert not isinstance(written, EmitFailure)
+    assert "w1, w2, w3, w4, w5, w6, w7, w8)" in written.text
+    assert written.text.count("for w in (") == 2
+    assert len([line for line in written.text.splitlines() if line.strip()]) < 110
