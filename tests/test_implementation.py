@@ -269,6 +269,15 @@ def test_a_run_fails_for_one_that_recomputes_nothing(folder: Path) -> None:
     assert command(*RUN, "--implementation", "memory:nothing")[0] == 1
 
 
+def test_one_is_built_on_a_variant(folder: Path) -> None:
+    words = ("--implementation", "memory:keep", "--option", "preserve_rng=preserve_rng")
+    code, printed = command(*RUN, *words, "--known", "reference/float64")
+    assert code == 0, printed
+    code, printed = command(*RUN, *words, "--known", "reference/float46")
+    assert code == 2
+    assert "has no variant 'float46'" in printed
+
+
 @pytest.mark.parametrize("function", ["memori:keep", "memory:kept"])
 def test_one_that_cannot_be_imported_is_one_message(folder: Path, function: str) -> None:
     code, printed = command(*RUN, "--implementation", function)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,21 @@ def test_known_deviation_that_passes_again_says_which_entry_to_take_out():
     (item,) = triage([ENTRY], "mini/square", "mini/wrong", [verdict(Status.PASS)])
     assert "known.yaml:1" in item.reason
     assert "it forgets" in item.reason
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "expected"),
+    [
+        (Status.FAIL, "gradient with respect to x is None", Triage.KNOWN),
+        (Status.FAIL, "something else", Triage.UNEXPECTED),
+        (Status.WARN, "something else", Triage.EXPECTED),
+        (Status.PASS, "", Triage.EXPECTED),
+    ],
+)
+def test_an_entry_that_is_shared_may_be_gone(status, message, expected):
+    shared = replace(ENTRY, variants=("*",), shared="mini/wrong")
+    (item,) = triage([shared], "mini/square", "own/eager", [verdict(status, message)])
+    assert item.triage is expected
 
 
 def test_another_deviation_than_the_one_described_is_unexpected():

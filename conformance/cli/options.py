@@ -125,7 +125,8 @@ KnownFile = Annotated[
     Path | None,
     typer.Option(
         "--known",
-        help="A list of known deviations, in the place of the adapter's.",
+        help="A list of known deviations, in the place of the adapter's; of an implementation also the "
+        "variant that it is built on (torch/non-reentrant), whose deviations it shares.",
         show_default=False,
     ),
 ]

@@ -84,6 +84,11 @@ class ImplementationModel(BaseModel):
         default=[], description="Capabilities that the adapter takes it not to have, and it has."
     )
     only: Only | None = Field(default=None, description="As in `adapter.yaml`.")
+    known: list[str] = Field(
+        default=[],
+        description="Variants that it is built on (`torch/non-reentrant`): their known deviations are "
+        "its own, too, and may be gone.",
+    )
     packages: list[str] = Field(default=[], description="Distributions whose versions are noted.")
     path: list[str] = Field(
         default=["."],

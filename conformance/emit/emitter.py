@@ -922,8 +922,8 @@ def finish(drafts: Mapping[str, contract.Draft]) -> dict[str, Text]:
         for key, code in drafts.items():
             files[key].write_text("\n".join(code.lines) + "\n", "utf-8")
         if files:
-            _ruff("check", "--fix", "--quiet", "--select", "F401,I001", "--exit-zero", folder)
-            _ruff("format", "--quiet", folder)
+            _ruff(folder, "check", "--fix", "--quiet", "--select", "F401,I001", "--exit-zero")
+            _ruff(folder, "format", "--quiet")
         return {key: _unmarked(files[key].read_text("utf-8"), drafts[key].sites) for key in drafts}
 
 
@@ -934,10 +934,13 @@ def _imported(lines: tuple[str, ...]) -> frozenset[str]:
     return frozenset((n.asname or n.name).partition(".")[0] for n in names)
 
 
-def _ruff(*arguments: str) -> None:
+def _ruff(folder: str, *arguments: str) -> None:
     line = f"--config=line-length={LINE_LENGTH}"
-    command = [find_ruff_bin(), *arguments, "--isolated", "--no-cache", line]
-    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    command = [find_ruff_bin(), *arguments, "--isolated", "--no-cache", line, "."]
+    # Not from here: what lies in the current folder would be sorted as the program's own modules.
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
     if done.returncode:
         raise RuntimeError(f"ruff could not format an emitted program:\n{done.stderr.strip()}")
 

@@ -2,7 +2,8 @@
 
 An entry says which case, variant and check deviate, a piece of text that the verdict must contain,
 and a person's reason. Entries are strict: one that passes again fails the run, and so does one that
-explains nothing.
+explains nothing. Those that an implementation shares with a variant which it is built on are not: it
+may do better.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class EntryModel(BaseModel):
 
 @dataclass(frozen=True)
 class Entry:
-    """A known deviation. `where` is its file and line."""
+    """A known deviation. `where` is its file and line; `shared` is the variant whose deviation it is,
+    where somebody's own recompute shares it."""
 
     cases: tuple[str, ...]
     variants: tuple[str, ...]
@@ -44,6 +46,7 @@ class Entry:
     reason: str
     url: str
     where: str
+    shared: str = ""
 
     def speaks_of(self, case: str) -> bool:
         """Whether the entry names this case, for whatever variant and check."""
@@ -51,12 +54,12 @@ class Entry:
 
     def covers(self, case: str, variant: str, check: str) -> bool:
         """Whether the entry speaks of this check of this case on this variant (a full id)."""
+        return check == self.check and self.speaks_of(case) and self.is_of(variant)
+
+    def is_of(self, variant: str) -> bool:
+        """Whether the entry names this variant (a full id), for whatever case and check."""
         names = (variant, variant.split("/", 1)[-1])
-        return (
-            check == self.check
-            and self.speaks_of(case)
-            and any(_matches(name, pattern) for name in names for pattern in self.variants)
-        )
+        return any(_matches(name, pattern) for name in names for pattern in self.variants)
 
     def describes(self, verdict: Verdict) -> bool:
         """Whether the verdict is a deviation that contains the entry's text."""

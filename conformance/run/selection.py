@@ -3,7 +3,7 @@ smoke selection."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -55,13 +55,18 @@ def select(
 ) -> Selection:
     """Read what a run needs. A variant is named alone or with its adapter (`torch/reentrant`);
     `described` is somebody's own recompute, to be put in the place of one adapter's, and `known` a
-    list of known deviations that takes the place of one adapter's. Smoke selections are read if asked
+    list of known deviations that takes the place of one adapter's, or a variant (`torch/reentrant`)
+    that shares its own with somebody's recompute. Smoke selections are read if asked
     for `with_smoke`, and then every adapter must have one.
 
     Raises `ConformanceError` for anything that does not exist or is malformed.
     """
     found = [find_adapter(name, places.adapters) for name in dict.fromkeys(adapters)]
+    shares = [] if described is None else described.model.known
+    if known is not None and described is not None and not known.suffix:
+        shares, known = [*shares, str(known)], None
     if described is not None:
+        described = _like(described, shares, places)
         if len(found) != 1:
             raise AdapterError("an implementation needs one adapter to run in, and no more")
         found = [adapt(found[0], described)]
@@ -89,12 +94,33 @@ def select(
             tuple(
                 v for v in adapter.variants if not variants or any(_named(v, w) for w in variants)
             ),
-            read(adapter.known),
+            (*read(adapter.known), *_shared(shares, places)),
             _smoke(adapter, cases) if with_smoke else frozenset(),
         )
         for adapter in found
     )
     return Selection(places, cases, chosen)
+
+
+def _like(described: Described, variants: Sequence[str], places: Places) -> Described:
+    """An implementation that says nothing of its discipline has that of a variant it is built on."""
+    if not variants or described.model.discipline is not None:
+        return described
+    owner, _, variant = variants[0].partition("/")
+    discipline = find_adapter(owner, places.adapters).variant(variant).model.discipline
+    return replace(described, model=described.model.model_copy(update={"discipline": discipline}))
+
+
+def _shared(variants: Iterable[str], places: Places) -> tuple[Entry, ...]:
+    """The known deviations of these variants (full ids), as somebody's own recompute shares them."""
+    found: list[Entry] = []
+    for name in variants:
+        owner, _, variant = name.partition("/")
+        adapter = find_adapter(owner, places.adapters)
+        shared = adapter.variant(variant).id
+        known = (entry for entry in read(adapter.known) if entry.is_of(shared))
+        found += (replace(entry, variants=("*",), shared=shared) for entry in known)
+    return tuple(found)
 
 
 def _smoke(adapter: Adapter, cases: Sequence[Case]) -> frozenset[Pair]:
@@ -117,7 +143,8 @@ def unused(
     except ConformanceError:  # an installation without cases of its own
         own = ()
     absent = {case.id for case in own} - {case.id for case in cases}
-    found = [entry for place, entry in enumerate(known) if place not in covered]
+    listed = ((place, entry) for place, entry in enumerate(known) if not entry.shared)
+    found = [entry for place, entry in listed if place not in covered]
     return tuple(entry for entry in found if not any(entry.speaks_of(c) for c in absent))
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 
 from _pytest.terminal import TerminalReporter
@@ -20,9 +22,12 @@ from conformance.model.verdict import Status
 from conformance.results import Footer, Result
 from conformance.results.triage import covered, triaged
 
-#: How many unexpected verdicts are printed; all of them are in the results file.
+#: How many unexpected verdicts are printed, and how many of one kind; all are in the results file.
 LISTED = 40
+LISTED_OF_A_KIND = 5
 _KNOWN = "known"
+#: What differs between messages of one cause: names, numbers, and what follows a colon.
+_VARIES = re.compile(r"'[^']*'|[\d.]+|:.*", re.DOTALL)
 _STYLES = {
     Status.PASS: "green",
     Status.FAIL: "red",
@@ -36,12 +41,27 @@ _STYLES = {
 
 @dataclass(frozen=True)
 class Unexpected:
-    """A verdict that nobody expected; `reason` says what is unexpected about a known deviation."""
+    """A verdict that nobody expected; `reason` says what is unexpected about a known deviation.
+
+    Those of one `kind` have one cause as far as their facts tell: a count that is another one, a program
+    that raised an error of one type.
+    """
 
     check: str
     status: Status
     message: str
     reason: str
+    kind: str = ""
+
+    @classmethod
+    def of(cls, item: Triaged) -> Unexpected:
+        """A triaged verdict."""
+        verdict = item.verdict
+        facts = " ".join(sorted({type(fact).__name__ for fact in verdict.facts}))
+        said = facts or _VARIES.sub("", verdict.message)
+        again = "gone" if item.entry is not None else ""
+        kind = f"{verdict.check} {verdict.status} {said} {again}"
+        return cls(verdict.check, verdict.status, verdict.message, item.reason, kind)
 
 
 @dataclass(frozen=True)
@@ -70,13 +90,7 @@ class Tally:
             result.program,
             dict(Counter(verdict.status for verdict in result.verdicts)),
             dict(Counter(_column(item) for item in found)),
-            tuple(
-                Unexpected(
-                    item.verdict.check, item.verdict.status, item.verdict.message, item.reason
-                )
-                for item in found
-                if item.triage is Triage.UNEXPECTED
-            ),
+            tuple(Unexpected.of(item) for item in found if item.triage is Triage.UNEXPECTED),
             covered(entries, result),
         )
 
@@ -85,7 +99,7 @@ class Tally:
 class AdapterRun:
     """What became of an adapter, result by result: `broken` is why it did not start, or empty.
 
-    `unexpected` holds the first of them, `more` is how many there are beyond.
+    `unexpected` holds the first of each kind, `kinds` is how many there are of it.
     """
 
     name: str
@@ -98,7 +112,7 @@ class AdapterRun:
     statuses: Counter[Status] = field(default_factory=Counter)
     counts: dict[str, Counter[str]] = field(default_factory=dict)
     unexpected: list[tuple[Tally, Unexpected]] = field(default_factory=list)
-    more: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
     covered: set[int] = field(default_factory=set)
 
     def add(self, tally: Tally) -> None:
@@ -109,10 +123,9 @@ class AdapterRun:
         self.counts.setdefault(tally.variant, Counter()).update(tally.counted)
         self.covered.update(tally.covered)
         for found in tally.unexpected:
-            if len(self.unexpected) < LISTED:
+            self.kinds[found.kind] += 1
+            if self.kinds[found.kind] <= LISTED_OF_A_KIND:
                 self.unexpected.append((tally, found))
-            else:
-                self.more += 1
 
     @property
     def footer(self) -> Footer:
@@ -144,15 +157,20 @@ def summary(runs: Sequence[AdapterRun]) -> list[Table | Text]:
     parts: list[Table | Text] = []
     if any(run.results for run in runs):
         parts.append(table(runs))
-    listed = [(run, *found) for run in runs for found in run.unexpected]
-    number = sum(len(run.unexpected) + run.more for run in runs)
+    number = sum(run.kinds.total() for run in runs)
     if number:
         parts.append(Text(f"unexpected verdicts: {number}", style="bold red"))
-    for run, tally, found in listed[:LISTED]:
-        parts.append(_line(run, tally, found))
-    if number > LISTED:
-        files = ", ".join(str(run.file) for run in runs if run.results)
-        parts.append(Text(f"... and {number - LISTED} more: {files}"))
+    shown = 0
+    for run in runs:
+        # Those of a rare kind first: they would be lost behind fifty of one cause.
+        listed = sorted(run.unexpected, key=lambda each: (run.kinds[each[1].kind], each[1].kind))
+        for kind, several in groupby(listed, key=lambda each: each[1].kind):
+            lines = [_line(run, *each) for each in several][: LISTED - shown]
+            shown += len(lines)
+            parts += lines
+            if lines and run.kinds[kind] > len(lines):
+                like = f"... and {run.kinds[kind] - len(lines)} more like it: {run.file}"
+                parts.append(Text(like, style="dim"))
     for run in runs:
         for entry in run.stale:
             line = f"{entry.where}: explains nothing in this run; take it out ({entry.reason})"
