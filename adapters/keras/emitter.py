@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from conformance.drivers.adapter import Variant
-from conformance.emit.emitter import Call, Writer, function
+from conformance.emit.emitter import Call, Writer, function, listed
 from conformance.emit.emitter import Emitter as Base
 from conformance.language.operations import OF_CALLABLES
 from conformance.model.case import (
@@ -396,12 +396,12 @@ class Emitter(Base):
 
     def write_training(self) -> None:
         code, case = self.code, self.case
-        trained = ", ".join(f'"{p.name}"' for p in case.parameters if p.gradient)
+        trained = [p.name for p in case.parameters if p.gradient]
         code("losses = []")
         self.backend.write_before(self)
         with code.indent(f"for _ in range({case.procedure.steps}):"):
             self._write_step()
-            with code.indent(f"for name in ({trained},):"):
+            with code.indent(f"for name in {listed(trained)}:"):
                 code(f"values[name].assign_sub({case.procedure.learning_rate} * gradients[name])")
             code("losses.append(loss)")
         self._write_return("losses")
@@ -419,13 +419,13 @@ class Emitter(Base):
     def _write_return(self, losses: str) -> None:
         case, kind = self.case, self.case.procedure.kind
         asking = [array.name for array in case.arrays if array.gradient]
-        names = ", ".join(f'"{name}"' for name in case.wrt)
+        names = listed(case.wrt)
         results = ['"outputs": outputs', f'"losses": {losses}']
         for found in ("gradients", "again"):
             if found == "again" and kind not in gradients.TWICE:
                 continue
             all_asked = asking == list(case.wrt)
-            chosen = found if all_asked else f"{{name: {found}[name] for name in ({names},)}}"
+            chosen = found if all_asked else f"{{name: {found}[name] for name in {names}}}"
             results.append(f'"{found}": {chosen}')
         if kind == "train":
             results.append(f'"parameters": {self.chosen(case.parameters)}')

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from conformance.emit.emitter import BACKWARD, FORWARD, Code
+from conformance.emit.emitter import BACKWARD, FEW, FORWARD, Code, listed
 from conformance.model.case import Case, Generator, Loss
 
 #: Procedures with a second set of gradients.
@@ -236,6 +236,9 @@ def _write_loss(emitter: Writing, other: str, changing: bool, sites: bool) -> No
     given = f"**values | {_dict(tensors)}" if tensors else "**values"
     variables = [p.name for p in case.parameters if p.name in asked]
     pairs = [f'(values["{name}"], wanted["{name}"])' for name in variables]
+    if len(pairs) > FEW:
+        every = f"((values[name], wanted[name]) for name in {listed(variables)})"
+        pairs = [f"*{every}"] if changing else [every[1:-1]]
     if changing:
         pairs.append("*((variable, variable.value) for variable in changing)")
     loss = f"({emitter.loss()}, {other})" if other else emitter.loss()

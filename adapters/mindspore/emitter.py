@@ -352,12 +352,16 @@ class Emitter(procedures.Procedures):
         with code.indent(f"class {name}(nn.Cell):"):
             with code.indent(f"def __init__({', '.join(['self', *given])}):"):
                 code("super().__init__()")
+                begin = len(code.lines)
                 for attribute in held:
                     code(f"self.{attribute} = {attribute}")
                 for node in inner:
                     self._write_attribute(node, own)
                 self.write_own(nodes, region)
-            code()
+            if len(code.lines) == begin and not given:
+                del code.lines[-2:]  # a cell that has nothing of its own needs no `__init__`
+            else:
+                code()
             site = None if region is None else Site("region", self.path, region.name, region.name)
             formals = self.case_inputs() if region is None else self.parameters(region)
             head = f"def construct({', '.join(filter(None, ['self', formals]))}):"

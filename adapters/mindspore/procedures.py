@@ -6,7 +6,7 @@ from abc import ABC
 from collections.abc import Mapping, Sequence
 
 from conformance.drivers.adapter import Variant
-from conformance.emit.emitter import BACKWARD, FORWARD, listed
+from conformance.emit.emitter import BACKWARD, FEW, FORWARD, listed
 from conformance.emit.emitter import Emitter as Base
 from conformance.emit.helpers import LISTS
 from conformance.model.case import (
@@ -264,7 +264,7 @@ class Procedures(Base, ABC):
     def _gradients(self) -> str:
         """A dict of the gradients asked for."""
         places = self._gradient_places()
-        if len(places) > 4 and [*places] == [*self.case.wrt] == self._weights():
+        if len(places) > FEW and [*places] == [*self.case.wrt] == self._weights():
             return f"dict(zip({listed(places)}, of_weights))"
         return "{" + ", ".join(f'"{name}": {places[name]}' for name in self.case.wrt) + "}"
 

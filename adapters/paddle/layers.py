@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from conformance.emit.emitter import BACKWARD, FORWARD, function
+from conformance.emit.emitter import BACKWARD, FORWARD, function, listed
 from conformance.emit.emitter import Emitter as Base
 from conformance.emit.layers import attributes, taken
 from conformance.errors import AdapterError
@@ -365,8 +365,8 @@ class Fits(Networks):
         self._write_network()
         code("model = paddle.Model(network)")
         trained = [p.name for p in case.parameters if p.gradient]
-        listed = ", ".join(map(_value, trained))
-        code(f"optimizer = SGD({case.procedure.learning_rate}, parameters=[{listed}])")
+        weights = ", ".join(map(_value, trained))
+        code(f"optimizer = SGD({case.procedure.learning_rate}, parameters=[{weights}])")
         code("seen, losses = [], []")
         code()
         with code.indent("def begin(layer, batch):"):
@@ -385,8 +385,7 @@ class Fits(Networks):
         code(f"batch = [{', '.join(map(_value, self._given)) or 'np.zeros(1)'}]")
         words = f"[batch], epochs={case.procedure.steps}, verbose=0"
         code(f"model.fit({words})")
-        names = ", ".join(f'"{name}"' for name in trained)
-        code(f"found = dict(zip(({names},), optimizer.gradients))")
+        code(f"found = dict(zip({listed(trained)}, optimizer.gradients))")
         gradients = (f'"{n}": {self.taken(n, f"found[{n!r}]")}' for n in case.wrt)
         put = "seen[0]" if isinstance(case.outputs, Ref) else f"tuple(seen[:{len(outputs)}])"
         code(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from conformance.emit.emitter import BACKWARD, FORWARD, Writer
+from conformance.emit.emitter import BACKWARD, FORWARD, Writer, listed
 from conformance.emit.emitter import Emitter as Base
 from conformance.model.case import Array
 
@@ -128,7 +128,7 @@ def write_training(emitter: Base) -> None:
     code("losses = []")
     with code.indent(f"for _ in range({case.procedure.steps}):"):
         _write_fetching(emitter)
-        with code.indent(f"for name in ({', '.join(map(repr, trained))},):"):
+        with code.indent(f"for name in {listed(trained)}:"):
             rate = case.procedure.learning_rate
             code(f'values[name] = values[name] - {rate} * found["gradients"][name]')
         code('losses += found["losses"]')

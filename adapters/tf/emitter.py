@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from conformance.drivers.adapter import Variant
-from conformance.emit.emitter import BACKWARD, FORWARD, Writer, function
+from conformance.emit.emitter import BACKWARD, FORWARD, Writer, function, listed
 from conformance.emit.emitter import Emitter as Base
 from conformance.language.operations import OF_CALLABLES
 from conformance.model.case import (
@@ -309,11 +309,11 @@ class Emitter(Base):
 
     def _write_update(self) -> None:
         rate = self.case.procedure.learning_rate
-        names = ", ".join(f'"{name}"' for name in self._trained())
+        names = listed(self._trained())
         # The gradient of a lookup comes as its rows alone.
         looked_up = any(s.op == "embedding" for _, s in self.case.statements())
         gradient = "tf.convert_to_tensor(gradients[name])" if looked_up else "gradients[name]"
-        with self.code.indent(f"for name in ({names},):"):
+        with self.code.indent(f"for name in {names}:"):
             self.code(f"values[name].assign_sub({rate} * {gradient})")
 
     def _write_return(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from conformance.drivers.adapter import Variant
-from conformance.emit.emitter import BACKWARD, FORWARD, Call, Writer, function
+from conformance.emit.emitter import BACKWARD, FORWARD, Call, Writer, function, listed
 from conformance.emit.emitter import Emitter as Base
 from conformance.model.case import Again, Array, Case, Generator, Region, Statement
 
@@ -241,17 +241,17 @@ class Emitter(Base):
         self._write_forward()
         self.write_between()
         results = ['"outputs": outputs', '"losses": [loss]', '"gradients": gradients']
-        wanted = ", ".join(f'"{n}"' for n in self.case.wrt)
+        wanted = listed(self.case.wrt)
         if kind in ("second_order", "third_order"):
-            code(f"wanted = [values[name] for name in ({wanted},)]")
+            code(f"wanted = [values[name] for name in {wanted}]")
             code("first = torch.autograd.grad(loss, wanted, create_graph=True)", BACKWARD)
-            code(f"gradients = dict(zip(({wanted},), first))")
+            code(f"gradients = dict(zip({wanted}, first))")
             code("total = sum(gradient.sum() for gradient in first)")
             if kind == "third_order":
                 code("second = torch.autograd.grad(total, wanted, create_graph=True)")
                 code("total = sum(gradient.sum() for gradient in second)")
             code("second = torch.autograd.grad(total, wanted, allow_unused=True)")
-            code(f"again = dict(zip(({wanted},), second))")
+            code(f"again = dict(zip({wanted}, second))")
             results.append('"again": again')
         elif kind in ("second_backward", "per_output"):
             code("loss.backward(retain_graph=True)", BACKWARD)
@@ -262,7 +262,7 @@ class Emitter(Base):
             code(f"again = {self._gradients()}")
             results.append('"again": again')
         elif kind == "part":
-            code(f"loss.backward(inputs=[values[name] for name in ({wanted},)])", BACKWARD)
+            code(f"loss.backward(inputs=[values[name] for name in {wanted}])", BACKWARD)
             code(f"gradients = {self._gradients()}")
         else:
             self.write_backward("loss.backward")
@@ -271,8 +271,8 @@ class Emitter(Base):
 
     def _write_functional(self) -> None:
         """The gradients by `torch.func`: the forward pass is run inside the transform."""
-        code, wanted = self.code, ", ".join(f'"{n}"' for n in self.case.wrt)
-        code(f"wanted = {{name: values[name].detach() for name in ({wanted},)}}")
+        code, wanted = self.code, listed(self.case.wrt)
+        code(f"wanted = {{name: values[name].detach() for name in {wanted}}}")
         with code.indent("def loss_of(wanted):"):
             code("outputs = forward(**{**values, **wanted})", FORWARD)
             code(f"return {self.loss()}, outputs", BACKWARD)

@@ -62,6 +62,8 @@ from conformance.model.program import Site
 #: A comment of this form does not count towards the width of a line when ruff formats.
 _MARK = re.compile(r"# pylint: s(\d+)$")
 LINE_LENGTH = 88
+#: The entries of a list or dict that are written out; more are written as a comprehension over names.
+FEW = 3
 FORWARD = Site("phase", "run", "", "forward")
 BACKWARD = Site("phase", "run", "", "backward")
 
@@ -709,8 +711,8 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         if self.case.procedure.between == "reseed":
             self.write_seeding(self.case.seed + 1)
         elif self.case.procedure.between == "update":
-            names = ", ".join(f'"{p.name}"' for p in self.case.parameters)
-            self.code(self._own("halving").format(names=f"({names},)"))
+            names = listed(p.name for p in self.case.parameters)
+            self.code(self._own("halving").format(names=names))
         elif self.case.procedure.between == "draw":
             drawn = self.case.sources()
             if "implicit" in drawn:
@@ -769,7 +771,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         """The entries of the dict `source` with these names, or of each a part (`.grad`): written out
         where they are few."""
         names = list(names)
-        if len(names) > 3 or "|" in source:
+        if len(names) > FEW or "|" in source:
             return f"{{name: {source}[name]{part} for name in {listed(names)}}}"
         return "{" + ", ".join(f'"{name}": {source}["{name}"]{part}' for name in names) + "}"
 
@@ -777,7 +779,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
     def items(names: Iterable[str]) -> str:
         """A list of some of the program's tensors, out of `values`."""
         names = list(names)
-        if len(names) > 4:
+        if len(names) > FEW:
             return f"[values[name] for name in {listed(names)}]"
         return "[" + ", ".join(f'values["{name}"]' for name in names) + "]"
 
