@@ -25,13 +25,14 @@ import numpy as np
 from mindspore import Tensor
 
 from conformance.model.observation import Leaf, Observation, Phase, Run
-from conformance.model.program import Program, Site
+from conformance.model.program import MAPPED, Program, Site
 from conformance.observe.worker.observer import Counts, Meter, load_program
 from conformance.observe.worker.observer import Observer as Base
 from conformance.observe.worker.trace import Trace
 
 from . import flow as flows
 from . import graphs, pool, profiler
+from .notes import STOPPED
 
 #: Statements that a plain run executes; a program with more is a deep one.
 DEEP = 50
@@ -212,11 +213,11 @@ class Observer(Base):
         if self._meter is None:
             checks = ("retained memory", "peak memory", "release")
             found = dict.fromkeys(checks, "neither pool nor CPU profiler tells the bytes allocated")
-        if not self.graph and "ms.vmap(" in program.text:
+        if not self.graph and MAPPED in program.notes:
             found["executions"] = "vmap compiles the region, and a graph's kernels are no line's"
         if self.graph:
             found["retained memory"] = "forward and backward are one graph, no moment lies between"
-            if "# has_aux knows" in program.text:
+            if STOPPED in program.notes:
                 found["structure"] = "the gradient function hands out no dict and no None"
         return found
 

@@ -21,6 +21,8 @@ from conformance.model.case import (
 )
 from conformance.model.program import Site
 
+from .notes import STOPPED
+
 
 class Procedures(Base, ABC):
     """Writes `run` for the case's procedure, in the mode of the variant."""
@@ -139,6 +141,7 @@ class Procedures(Base, ABC):
                 code(f"loss = {value}")
             if self._stops():
                 code("# has_aux knows tensors and tuples alone")
+                code.notes.add(STOPPED)
                 code(f"outputs = {self._stopped(self.case.outputs, 'outputs')}")
             named = self._stops() or alone
             code(f"return {'loss' if named else value}, outputs", BACKWARD if alone else None)

@@ -13,7 +13,7 @@ import numpy as np
 
 from conformance.language.operations import RANDOM
 from conformance.model.observation import Array, Draw, Execution, Leaf, Phase, Run
-from conformance.model.program import Program
+from conformance.model.program import MAPPED, Program
 from conformance.observe.worker.observer import Meter
 from conformance.observe.worker.observer import Observer as Base
 from conformance.observe.worker.trace import Trace
@@ -68,7 +68,7 @@ class Observer(Base):
         return np.array(mx.random.uniform(shape=(4,), key=generator))
 
     def unobserved(self, program: Program) -> Mapping[str, str]:
-        if "mx.vmap(" not in program.text:
+        if MAPPED not in program.notes:
             return {}
         reason = "mx.vmap builds the graph anew, and nothing in it is what a line has made"
         return {"executions": reason}

@@ -40,7 +40,8 @@ class Draft(Protocol):
 
     #: The lines, without their ends. One that is marked ends with `# pylint: sN`.
     lines: list[str]
-    #: What line is which: `sites[N]` for the mark `sN`.
+    #: What line is which: `sites[N]` for the mark `sN`. A draft may have `notes`, too: words that reach
+    #: the adapter's observer as `Program.notes`.
     sites: list[Site]
 
 

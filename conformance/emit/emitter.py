@@ -57,7 +57,7 @@ from conformance.model.case import (
     node_makes,
     walk,
 )
-from conformance.model.program import Site
+from conformance.model.program import MAPPED, Site
 
 #: A comment of this form does not count towards the width of a line when ruff formats.
 _MARK = re.compile(r"# pylint: s(\d+)$")
@@ -76,6 +76,8 @@ class Code:
         self.sites: list[Site] = []
         #: The parts of the case (`conformance.emit.asked.PARTS`) that are written.
         self.parts: set[str] = set()
+        #: What the adapter's observer has to know of the program (`Program.notes`).
+        self.notes: set[str] = set()
         self._depth = 0
 
     def __call__(self, text: str = "", site: Site | None = None) -> None:
@@ -457,6 +459,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         if not region.mapped:
             self.write_results(node, self.called(node, call, region), region)
             return
+        self.code.notes.add(MAPPED)
         formals = self.formals(region)
         inner = self.called(replace(node, takes=region.takes), call, region)
         given = [self.tree(tree) for tree in node.takes]
@@ -908,10 +911,11 @@ def _place(tree: Tree, name: str) -> str | None:
 
 @dataclass(frozen=True)
 class Text:
-    """A finished program text and the sites of its lines."""
+    """A finished program text, the sites of its lines, and what its observer has to know of it."""
 
     text: str
     lines: Mapping[int, Site]
+    notes: frozenset[str] = frozenset()
 
 
 def finish(drafts: Mapping[str, contract.Draft]) -> dict[str, Text]:
@@ -926,7 +930,13 @@ def finish(drafts: Mapping[str, contract.Draft]) -> dict[str, Text]:
         if files:
             _ruff(folder, "check", "--fix", "--quiet", "--select", "F401,I001", "--exit-zero")
             _ruff(folder, "format", "--quiet")
-        return {key: _unmarked(files[key].read_text("utf-8"), drafts[key].sites) for key in drafts}
+        return {
+            key: replace(
+                _unmarked(files[key].read_text("utf-8"), draft.sites),
+                notes=frozenset(getattr(draft, "notes", ())),
+            )
+            for key, draft in drafts.items()
+        }
 
 
 @lru_cache(maxsize=64)

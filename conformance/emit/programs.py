@@ -137,6 +137,7 @@ def write_programs(
             file=str(file),
             text=text.text,
             lines=text.lines,
+            notes=text.notes,
             procedure=case.procedure.kind,
             random=case.uses(RANDOM),
             sources=tuple(sorted(case.sources())),

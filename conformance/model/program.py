@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
+#: The note on a program in which a region is called through the framework's vectorising map.
+MAPPED = "mapped"
 SiteKind = OneOf["statement", "region", "layer", "phase"]
 
 
@@ -42,7 +44,7 @@ class Program:
     `release` how often the procedure is repeated to see what is left over, `keeps` whether the outputs
     of these runs are kept meanwhile, `then` are the arguments of the good run after an expected error
     (`None` where no error is expected), `procedure` is the kind of procedure. `seeded` says whether it
-    seeds the framework's generator.
+    seeds the framework's generator. `notes` are words of the adapter's emitter for its observer.
     """
 
     case: str
@@ -58,6 +60,7 @@ class Program:
     release: int = 0
     keeps: bool = False
     seeded: bool = True
+    notes: frozenset[str] = frozenset()
 
     def sites(self, kind: SiteKind, path: str) -> tuple[Site, ...]:
         """The distinct sites of a kind in a function, in program order."""
