@@ -57,7 +57,7 @@ from conformance.model.case import (
     node_makes,
     walk,
 )
-from conformance.model.program import MAPPED, Site
+from conformance.model.program import Site
 
 #: A comment of this form does not count towards the width of a line when ruff formats.
 _MARK = re.compile(r"# pylint: s(\d+)$")
@@ -459,7 +459,6 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         if not region.mapped:
             self.write_results(node, self.called(node, call, region), region)
             return
-        self.code.notes.add(MAPPED)
         formals = self.formals(region)
         inner = self.called(replace(node, takes=region.takes), call, region)
         given = [self.tree(tree) for tree in node.takes]

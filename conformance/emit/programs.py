@@ -19,7 +19,7 @@ from conformance.emit.emitter import Text, finish
 from conformance.errors import NotEmittedError
 from conformance.language.operations import RANDOM
 from conformance.model.case import Case
-from conformance.model.program import Program
+from conformance.model.program import MAPPED, Program
 
 #: A case and a variant, by id: what names a program.
 Key = tuple[str, str]
@@ -137,7 +137,7 @@ def write_programs(
             file=str(file),
             text=text.text,
             lines=text.lines,
-            notes=text.notes,
+            notes=text.notes | {MAPPED for region in case.regions() if region.mapped},
             procedure=case.procedure.kind,
             random=case.uses(RANDOM),
             sources=tuple(sorted(case.sources())),
