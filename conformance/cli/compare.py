@@ -76,8 +76,12 @@ def compare(
         _print_versus(what[0], what[1], places, style)
         raise typer.Exit(0)
     files = [Path(word) for word in what]
-    found = compare_results(read_all(files, places.reports), load_folder(places.cases))
+    results = read_all(files, places.reports)
+    found = compare_results(results, load_folder(places.cases))
     print_comparison(found, everything)
+    for run in results:
+        if run.header.interrupted:
+            typer.echo(f"{run.header.adapter} is not whole: {run.header.interrupted}")
     raise typer.Exit(0 if found.ok else 1)
 
 
@@ -91,6 +95,11 @@ def _print_versus(left: str, right: str, places: Places, style: Format) -> None:
     from conformance.report.versus import lines, markdown, read_programs, versus
 
     results = read_all([], places.reports)
+    for run in results:
+        if run.header.interrupted and run.header.adapter in (
+            word.partition("/")[0] for word in (left, right)
+        ):
+            typer.echo(f"{run.header.adapter} is not whole: {run.header.interrupted}", err=True)
     found = versus(left, right, results, load_folder(places.cases))
     if style is Format.MARKDOWN:
         text = markdown(found, read_programs(found, results, places.reports))
