@@ -18,6 +18,7 @@ import pytest
 
 from conformance import results
 from conformance.exits import MEANINGS, Exit
+from conformance.language.load import load_folder
 from conformance.results import Results, beside
 from tests import commands, mini, unruly
 from tests.test_pool import wait_for
@@ -175,6 +176,47 @@ def test_a_killed_run_takes_its_workers_along_and_can_be_gone_on_with(start, run
     assert done.returncode == 1
     assert content(tmp_path) == whole
     assert left_over(tmp_path) == []
+
+
+def test_interrupted_again_keeps_what_the_first_run_had(start, run, tmp_path):
+    chosen = [*variants("right", "endless"), "--time-limit", "600"]
+    process = start(*variants("right"), "-x", "--time-limit", "600")
+    assert process.wait(60) == 0
+    file = tmp_path / "reports" / "unruly.jsonl"
+    file.write_text(file.read_text().replace('"interrupted":""', '"interrupted":"so it says"', 1))
+    process = start(*chosen, "--resume")
+    wait_for(lambda: finished(tmp_path) == 1 and workers(), 60)
+    process.terminate()
+    assert process.wait(30) == Exit.TERMINATED
+    assert [r.case for r in read(tmp_path).results] == [c.id for c in load_folder(mini.CASES)]
+    assert read(tmp_path).header.interrupted == "SIGTERM after 5 of 10 results"
+
+
+def test_going_on_with_less_keeps_the_rest(start, run, tmp_path):
+    process = start(*variants("right", "slow"))
+    wait_for(lambda: finished(tmp_path) >= 3, 60)
+    process.kill()
+    process.wait()
+    number = finished(tmp_path)
+    assert run(*variants("right"), "-k", "square", "--resume").returncode == 0
+    assert finished(tmp_path) == number
+
+
+def test_a_process_of_xdist_that_dies_leaves_whole_results_or_says_so(start, tmp_path):
+    process = start(*variants("right", "slow"), "-n", "2")
+    wait_for(lambda: finished(tmp_path) >= 1 and workers(), 60)
+    parents = {int(status.split("PPid:")[1].split()[0]) for status in map(_status, workers())}
+    os.kill(min(parents - workers()), signal.SIGKILL)
+    assert process.wait(60) == Exit.UNEXPECTED, (tmp_path / "printed").read_text()
+    found = read(tmp_path)
+    number = len(found.results)
+    said = f"a process of pytest-xdist died after {number} of 10 results" if number < 10 else ""
+    assert found.header.interrupted == said
+    wait_for(lambda: not workers())
+
+
+def _status(pid: int) -> str:
+    return Path(f"/proc/{pid}/status").read_text()
 
 
 def test_going_on_runs_nothing_twice(start, run, tmp_path, adapter):

@@ -15,6 +15,7 @@ from conformance.cli.options import CasesFolder, ReportsFolder
 from conformance.compare import Comparison, CrossStatus
 from conformance.compare import compare as compare_results
 from conformance.errors import ResultsError
+from conformance.exits import Exit
 from conformance.language.load import load_folder
 from conformance.paths import Places, find_places
 from conformance.results import Results, read
@@ -74,7 +75,7 @@ def compare(
     places = find_places(cases, reports=reports)
     if len(what) == 2 and all(_is_variant(word) for word in what):
         _print_versus(what[0], what[1], places, style)
-        raise typer.Exit(0)
+        raise typer.Exit(Exit.OK)
     files = [Path(word) for word in what]
     results = read_all(files, places.reports)
     found = compare_results(results, load_folder(places.cases))
@@ -82,7 +83,7 @@ def compare(
     for run in results:
         if run.header.interrupted:
             typer.echo(f"{run.header.adapter} is not whole: {run.header.interrupted}")
-    raise typer.Exit(0 if found.ok else 1)
+    raise typer.Exit(Exit.OK if found.ok else Exit.UNEXPECTED)
 
 
 def _is_variant(word: str) -> bool:

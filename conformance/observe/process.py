@@ -92,11 +92,15 @@ class Process:
             args=(theirs, answering, printing, prepare, (*arguments, self.folder)),
         )
         self._process.start()
+        try:
+            self._warden = _warden(self.pid, self.folder)
+        except OSError:
+            self._kill()
+            raise
         for end in (theirs, answering, printing):
             end.close()
         for end in (self._requests, self._answers, self._printed):
             os.set_blocking(end.fileno(), False)
-        self._warden = _warden(self.pid, self.folder)
 
     @property
     def pid(self) -> int:

@@ -7,7 +7,7 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -44,10 +44,15 @@ class Spool:
             return cls(folder, _held(folder))
 
     @classmethod
-    def left(cls, reports: Path) -> Iterator[Spool]:
-        """What runs have left that were cut off, the oldest first. They are this process's now, until
-        they are closed or removed."""
-        found = [path for path in reports.glob(f"{_NAME}*") if (path / _LOCK).is_file()]
+    def left(cls, reports: Path, adapters: Iterable[str]) -> Iterator[Spool]:
+        """What runs of these adapters have left that were cut off, the oldest first. They are this
+        process's now, until they are closed or removed."""
+        found = {
+            path
+            for name in adapters
+            for path in reports.glob(f"{_NAME}*")
+            if (path / name / _HEADER).is_file()
+        }
         for folder in sorted(found, key=_modified):
             with contextlib.suppress(OSError):
                 lock = _held(folder)

@@ -34,6 +34,7 @@ from conformance.model.verdict import Status, Verdict
 from conformance.results import (
     SMOKE,
     STAGES,
+    Bound,
     Header,
     Result,
     bind,
@@ -92,6 +93,8 @@ class Suite:
         self.left: list[Spool] = []
         self.earlier: dict[str, Earlier] = {}
         self._taken_over: dict[str, dict[Pair, Result]] = {}
+        #: Whether a process of xdist's has died, and with it a result.
+        self.lost = False
         #: Of each adapter, what is going to run.
         self.planned: dict[str, set[Pair]] = {}
         self.shard = selection.shard
@@ -127,7 +130,8 @@ class Suite:
         reports = self.selection.places.reports
         try:
             self.spool = Spool.make(reports)
-            self.left = list(Spool.left(reports))
+            names = [chosen.adapter.name for chosen in self.selection.chosen]
+            self.left = list(Spool.left(reports, names))
             for chosen in self.selection.chosen:
                 self._begin(chosen)
         except WriteError as error:
@@ -255,8 +259,10 @@ class Suite:
         self._plan(map(pair_of, ids))
 
     def _plan(self, pairs: Iterable[Pair]) -> None:
-        for case, variant in pairs:
-            self.planned.setdefault(variant.partition("/")[0], set()).add((case, variant))
+        """Note what will run; the number of a pair is its result's place."""
+        for pair in pairs:
+            self._numbers.setdefault(pair, len(self._numbers))
+            self.planned.setdefault(pair[1].partition("/")[0], set()).add(pair)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Note what is left to run after all deselection."""
@@ -265,8 +271,7 @@ class Suite:
             if isinstance(item, CheckItem):
                 pair = item.pair
                 self._checks.setdefault(pair, set()).add(item.check)
-                if pair not in self._numbers:
-                    self._numbers[pair] = len(self._numbers)
+                if pair not in self._places:
                     listed = self._pairs.setdefault(item.variant.adapter, [])
                     self._places[pair] = len(listed)
                     listed.append((item.case, item.variant))
@@ -369,6 +374,7 @@ class Suite:
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
         """Add an xdist worker's seconds to the run's."""
+        self.lost = self.lost or bool(error)
         output = getattr(node, "workeroutput", None) or {}
         self.unwritten = self.unwritten or output.get("conformance_unwritten", "")
         for name, seconds in output.get("conformance_seconds", {}).items():
@@ -464,10 +470,14 @@ class Suite:
         run = self._empty(chosen)
         if name in self.broken:
             return replace(run, broken=str(self.broken[name]))
-        results = self.spool.results(name)
-        for note in results.notes:
-            run.add(msgspec.json.decode(note, type=Tally))
+        results = self._spooled(run)
         interrupted = self._interrupted(run, session)
+        if interrupted and name in self.earlier:
+            # What it would have come to in the end, had it not been interrupted again.
+            self._put_the_rest(chosen)
+            run = self._empty(chosen)
+            results = self._spooled(run)
+            interrupted = self._interrupted(run, session)
         if not run.results and (interrupted or not selected):
             return run
         planned = self.planned.get(name, set()) if interrupted else set()
@@ -488,6 +498,28 @@ class Suite:
             run.stale = unused(chosen.known, run.covered, cases, places)
         return replace(run, interrupted=interrupted)
 
+    def _spooled(self, run: AdapterRun) -> Bound:
+        """What this run has spooled of an adapter, taken into its tallies."""
+        assert self.spool is not None
+        results = self.spool.results(run.name)
+        for note in results.notes:
+            run.add(msgspec.json.decode(note, type=Tally))
+        return results
+
+    def _put_the_rest(self, chosen: Chosen) -> None:
+        assert self.spool is not None
+        name = chosen.adapter.name
+        there = {
+            (tally.case, tally.variant)
+            for note in self.spool.results(name).notes
+            for tally in [msgspec.json.decode(note, type=Tally)]
+        }
+        for pair, result in self.earlier[name].results.items():
+            if pair in self.planned.get(name, ()) and pair not in there:
+                tally = Tally.of(result, chosen.known)
+                note = msgspec.json.encode(tally)
+                self.spool.put(name, self._numbers[pair], result, note)
+
     def _interrupted(self, run: AdapterRun, session: pytest.Session) -> str:
         """What ended the run before it had all results; empty where it has, or was told to (`-x`)."""
         planned = len(self.planned.get(run.name, ()))
@@ -497,6 +529,8 @@ class Suite:
             why = "results could not be written"
         elif self.interrupts.received is not None:
             why = self.interrupts.received.name
+        elif self.lost:
+            why = "a process of pytest-xdist died"
         elif session.exitstatus == pytest.ExitCode.INTERNAL_ERROR:
             why = "an internal error"
         elif session.exitstatus == pytest.ExitCode.INTERRUPTED and not session.testsfailed:
@@ -566,7 +600,7 @@ class Suite:
                 remove(file)
             for log in (reports / "logs").glob(f"{name}{PATTERN}.log"):
                 log.unlink(missing_ok=True)
-        if name in self.earlier:
+        if name in self.earlier and set(self.earlier[name].results) <= self.planned[name]:
             self.earlier[name].drop(name)
         elif whole:
             for spool in self.left:
