@@ -416,6 +416,50 @@ def test_every_status_has_its_meaning_and_its_number() -> None:
     assert Exit.TERMINATED == 128 + signal.SIGTERM
 
 
+# -- several rounds -------------------------------------------------------------------------------------
+
+
+def test_rounds_that_differ_are_told_apart(run, tmp_path):
+    done = run(*variants("right", "flaky"), "-k", "square", "--repeat", "4")
+    assert done.returncode == Exit.UNEXPECTED, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[:5] == [
+        "round 1 of 4: nothing unexpected",
+        "round 2 of 4: unexpected verdicts",
+        "round 3 of 4: nothing unexpected",
+        "round 4 of 4: unexpected verdicts",
+        "mini/square[unruly/flaky]",
+    ]
+    assert "  error: verdict: pass in rounds 1, 3; fail in rounds 2, 4" in lines
+    error = "None in rounds 1, 3; RuntimeError: every second time in rounds 2, 4"
+    assert f"  error: recomputed error: {error}" in lines
+    assert not any("right" in found for found in lines)
+    assert not (tmp_path / "reports").exists()
+
+
+def test_rounds_that_agree(run):
+    done = run(*variants("right"), "--repeat", "2")
+    assert done.returncode == Exit.OK, done.stderr
+    assert done.stdout.splitlines() == [
+        "round 1 of 2: nothing unexpected",
+        "round 2 of 2: nothing unexpected",
+        "no verdicts and no observed values not the same in all 2 rounds",
+    ]
+
+
+def test_rounds_of_what_is_unexpected_each_time(run):
+    done = run(*variants("crashing"), "-k", "square", "--repeat", "2")
+    assert done.returncode == Exit.UNEXPECTED
+    assert done.stdout.splitlines()[-1].startswith("no verdicts and no observed values")
+
+
+def test_no_round_of_nothing(run):
+    done = run(*variants("right"), "-k", "nothing-like-it", "--repeat", "2")
+    assert done.returncode == Exit.BAD_INPUT
+    assert "no case was selected" in done.stderr
+    assert run(*variants("right"), "--repeat", "2", "--resume").returncode == Exit.BAD_INPUT
+
+
 # -- side by side ---------------------------------------------------------------------------------------
 
 

@@ -24,6 +24,8 @@ from conformance.cli.options import (
     implementation_described,
 )
 from conformance.cli.progress import Progress
+from conformance.cli.repeat import repeated
+from conformance.errors import ConformanceError
 from conformance.exits import Exit
 from conformance.paths import find_places
 from conformance.writing import writing
@@ -70,6 +72,17 @@ def run(
             "--resume", help="Go on from where a run was interrupted or killed, with its options."
         ),
     ] = False,
+    repeat: Annotated[
+        int | None,
+        typer.Option(
+            "--repeat",
+            metavar="ROUNDS",
+            min=2,
+            help="Run so many times, and say which verdicts and which observed values are not the same "
+            "each time. Writes no results.",
+            show_default=False,
+        ),
+    ] = None,
     time_limit: Annotated[
         float | None,
         typer.Option(
@@ -104,6 +117,7 @@ def run(
       conformance run --adapter torch
       conformance run --adapter torch --variant non-reentrant -k dropout
       conformance run --adapter torch --smoke
+      conformance run --adapter torch --smoke --repeat 20
       conformance run --adapter ./my_adapter -x
       conformance run --adapter jax -n 2 --junitxml reports/jax.xml
       conformance run --adapter jax --shard 2/4
@@ -142,11 +156,22 @@ def run(
     arguments += ["--resume"] if resume else []
     arguments += ["--time-limit", str(time_limit)] if time_limit is not None else []
     arguments += ["--memory-limit", str(memory_limit)] if memory_limit is not None else []
+    if repeat is not None:
+        if resume or shard:
+            raise ConformanceError("--repeat goes with neither --resume nor --shard")
+        raise typer.Exit(
+            repeated(repeat, lambda more: _session([*arguments, *context.args, *more]))
+        )
     with writing(places.reports):
         places.reports.mkdir(parents=True, exist_ok=True)
+    raise typer.Exit(_session([*arguments, *context.args]))
+
+
+def _session(arguments: list[str]) -> int:
+    """Run a session, and give the exit status."""
     progress = Progress()
-    code = pytest.main([*arguments, *context.args], plugins=[progress])
+    code = pytest.main(arguments, plugins=[progress])
     ended = progress.suite.ended if progress.suite is not None else None
     if code == pytest.ExitCode.NO_TESTS_COLLECTED and ended is None:
         typer.echo("error: no case was selected", err=True)
-    raise typer.Exit(_CODES.get(code, code) if ended is None else ended)
+    return _CODES.get(code, code) if ended is None else ended
