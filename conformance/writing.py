@@ -15,6 +15,13 @@ from conformance.errors import WriteError
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 
 
+def check_full(error: OSError, where: Path) -> None:
+    """Raise `WriteError` where an error says that a disk is full or read-only."""
+    if error.errno in FULL:
+        with writing(where):
+            raise error
+
+
 @contextmanager
 def writing(where: Path) -> Iterator[None]:
     """Inside the `with`, an `OSError` becomes a `WriteError` that names the file."""

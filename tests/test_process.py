@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -15,6 +16,7 @@ import pytest
 
 from conformance.drivers.adapter import find_adapter
 from conformance.emit.programs import write_programs
+from conformance.errors import WriteError
 from conformance.model.program import Program
 from conformance.observe import pool as pools
 from conformance.observe.output import KEPT, Output
@@ -141,6 +143,19 @@ def test_a_log_that_cannot_be_written_stops_nothing(tmp_path):
     output = Output(tmp_path / "logs" / "out.log")
     output.take(b"some")
     assert output.finish() == b"some"
+
+
+def test_no_room_for_a_worker_or_a_program_is_no_verdict(pool, program, monkeypatch):
+    written = program("right")
+
+    def full(*_: object, **__: object) -> str:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("tempfile.mkdtemp", full)
+    with pytest.raises(WriteError, match="No space left on device"):
+        pool.observe(written)
+    with pytest.raises(WriteError, match="No space left on device"):
+        program("right", "by-name")
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from conformance.errors import NotEmittedError
 from conformance.language.operations import RANDOM
 from conformance.model.case import Case
 from conformance.model.program import Program
-from conformance.writing import write_bytes
+from conformance.writing import check_full, write_bytes
 
 #: A case and a variant, by id: what names a program.
 Key = tuple[str, str]
@@ -97,6 +98,8 @@ def _attempt(work: Callable[[], T]) -> T | EmitFailure:
     except NotEmittedError as error:
         return EmitFailure(error.message, "", error.operation)
     except Exception as error:
+        if isinstance(error, OSError):
+            check_full(error, Path(tempfile.gettempdir()))
         line = "".join(traceback.format_exception_only(error)).strip()
         return EmitFailure(line, traceback.format_exc())
 

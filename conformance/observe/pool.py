@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ from conformance.observe.output import Output
 from conformance.observe.process import Answered, Died, Late, Process
 from conformance.observe.worker import entry
 from conformance.observe.worker.serve import Broken as Broken  # one of the outcomes
+from conformance.writing import check_full
 
 #: Seconds that importing a framework and warming it up may take.
 IMPORT_LIMIT = 300.0
@@ -115,7 +117,10 @@ class Pool:
         return self._worker(variant).ready(variant)
 
     def observe(self, program: Program) -> Outcome:
-        """Run one program. A new worker imports the framework first, outside the time limit."""
+        """Run one program. A new worker imports the framework first, outside the time limit.
+
+        Raises `WriteError` where there is no room for the worker's folder.
+        """
         return self._worker(program.variant).observe(program)
 
     def close(self) -> None:
@@ -271,6 +276,7 @@ class _Worker:
             try:
                 found = self._running().ask(request, taken_within, limit)
             except OSError as error:
+                check_full(error, Path(tempfile.gettempdir()))
                 return Broken(f"the worker process does not start: {error}", "")
             match found:
                 case Answered(answer):
