@@ -52,13 +52,15 @@ def write(path: Path, header: Header, results: Iterable[Result], footer: Footer)
         bind(path, header, Bound.of([folder / "all"]), footer)
 
 
-def bind(path: Path, header: Header, results: Bound, footer: Footer) -> None:
+def bind(
+    path: Path, header: Header, results: Bound, footer: Footer, room: Path | None = None
+) -> None:
     """Write results that stand on disk already to `path`, and their arrays beside it.
 
     The files get their names when all of both is on disk; neither changes where that fails, with
-    `WriteError`.
+    `WriteError`. Until then they lie in `room`, a folder on the same disk, or beside `path`.
     """
-    with writing(path), _beside(path) as folder:
+    with writing(path), _beside(path, room) as folder:
         lines, arrays = folder / "lines", folder / "arrays"
         found = results.arrays()
         write_arrays(arrays, found)
@@ -81,10 +83,10 @@ def remove(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _beside(path: Path) -> Iterator[Path]:
+def _beside(path: Path, room: Path | None = None) -> Iterator[Path]:
     """A temporary folder on the disk of a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
+    with tempfile.TemporaryDirectory(dir=room or path.parent, prefix=f".{path.name}.") as folder:
         yield Path(folder)
 
 

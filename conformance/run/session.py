@@ -490,7 +490,8 @@ class Suite:
             selected=len(selected),
             interrupted=interrupted,
         )
-        bind(run.file, header, results, replace(run.footer, seconds=self.seconds[name]))
+        footer = replace(run.footer, seconds=self.seconds[name])
+        bind(run.file, header, results, footer, self.spool.folder)
         if not interrupted:
             self._clear(name, whole)
         # Of a shard, whether an entry explains nothing is for the merge to say.
