@@ -4,8 +4,8 @@ Reading cases raises `CaseError`; finding or reading an adapter `AdapterError`, 
 writing an operation that it does not know `NotEmittedError`; describing somebody's
 own recompute `ImplementationError`; reading results
 `ResultsError` and its kinds; putting results together `ComparisonError`; starting an adapter
-`BrokenAdapterError`; reading or choosing a smoke selection `SmokeError`. The command line shows them as
-one message and exits with `exit_code`.
+`BrokenAdapterError`; reading or choosing a smoke selection `SmokeError`; writing any file `WriteError`.
+The command line shows them as one message and exits with `exit_code`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from conformance.exits import Exit
+
 
 class ConformanceError(Exception):
     """Bad input: something that the user can put right."""
 
-    exit_code = 2
+    exit_code = Exit.BAD_INPUT
 
     def __init__(self, message: str, *, where: object = "", hint: str = "") -> None:
         self.message, self.where, self.hint = message, str(where), hint
@@ -60,7 +62,7 @@ class ComparisonError(ConformanceError):
 class BrokenAdapterError(ConformanceError):
     """An adapter's framework is missing or does not start; `detail` is its traceback or log."""
 
-    exit_code = 3
+    exit_code = Exit.BROKEN_ADAPTER
 
     def __init__(self, message: str, *, hint: str = "", detail: str = "") -> None:
         self.detail = detail
@@ -69,6 +71,12 @@ class BrokenAdapterError(ConformanceError):
 
 class KnownError(ConformanceError):
     """A list of known deviations is malformed, or an entry has no reason."""
+
+
+class WriteError(ConformanceError):
+    """A file cannot be written."""
+
+    exit_code = Exit.NOT_WRITTEN
 
 
 class SmokeError(ConformanceError):

@@ -28,6 +28,7 @@ from conformance.drivers.adapter import (
 )
 from conformance.emit.asked import PARTS as ASKED
 from conformance.emit.emitter import Emitter
+from conformance.exits import MEANINGS
 from conformance.judge.checks import CHECKS
 from conformance.judge.known import EntryModel
 from conformance.language.capabilities import CAPABILITIES
@@ -338,6 +339,11 @@ def cross_statuses() -> str:
     return table(("verdict", "meaning"), ((f"`{name}`", words) for name, words in parts))
 
 
+def exit_codes() -> str:
+    rows = ((f"{code:d}", f"`{code.name}`", words) for code, words in MEANINGS.items())
+    return table(("status", "`conformance.exits.Exit`", "meaning"), rows)
+
+
 def worked() -> str:
     """How often statements run again under each discipline, as the reference says."""
     cases = {case.id: case for case in load_folder(ROOT / "cases")}
@@ -388,6 +394,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
         marks,
         cross_statuses,
         facts,
+        exit_codes,
         worked,
     )
 }

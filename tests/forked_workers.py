@@ -15,7 +15,7 @@ from multiprocessing.context import BaseContext
 from unittest import mock
 
 #: What every worker imports.
-WORKER = ("conformance.observe.pool", "conformance.observe.worker.observer")
+WORKER = ("conformance.observe.worker.entry", "conformance.observe.worker.observer")
 
 
 def start_server(modules: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -25,13 +26,10 @@ from conformance.cli import (
     smoke,
 )
 from conformance.errors import ConformanceError
+from conformance.exits import MEANINGS, Exit
+from conformance.writing import FULL
 
-EXIT_CODES = """\b
-Exit codes:
-  0  nothing unexpected
-  1  unexpected verdicts
-  2  bad input: a case, an option, a file of results
-  3  an adapter cannot run: its framework is missing or does not start"""
+EXIT_CODES = "\b\nExit codes:\n" + "\n".join(f"{c:>3}  {words}" for c, words in MEANINGS.items())
 
 app = typer.Typer(
     name="conformance",
@@ -81,11 +79,29 @@ def conformance(
 
 
 def run_app() -> None:
-    """Run a command. Bad input is one message on standard error and the error's exit code."""
+    """Run a command. Bad input is one message on standard error and the error's exit code; so is what
+    cannot be written, standard output included."""
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except ConformanceError as error:
-        typer.echo(f"error: {error}", err=True)
-        sys.exit(error.exit_code)
+        _leave(str(error), error.exit_code)
     except BrokenPipeError:
-        sys.exit(0)
+        _leave("", Exit.OK)
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        _leave(f"{where}cannot be written: {error.strerror}", Exit.NOT_WRITTEN)
+
+
+def _leave(message: str, code: int) -> None:
+    if message:
+        typer.echo(f"error: {message}", err=True)
+    try:
+        sys.stdout.flush()
+    except OSError:  # what is still in there would be tried once more at the end, with a traceback
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.exit(code)

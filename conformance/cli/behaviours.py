@@ -12,6 +12,7 @@ from conformance.cli.compare import ResultsFiles, read_all
 from conformance.cli.options import ReportsFolder
 from conformance.errors import ResultsError
 from conformance.paths import find_places
+from conformance.writing import write_text
 
 
 def behaviours(
@@ -56,10 +57,10 @@ def behaviours(
         results = [run for run in results if run.header.adapter in adapter]
     if into is not None:
         page = put_into(into.read_text("utf-8"), first_variants(results))
-        into.write_text(page, "utf-8")
+        write_text(into, page)
         typer.echo(f"behaviours: {into}")
     if output is not None:
-        output.write_text(render(results), "utf-8")
+        write_text(output, render(results))
         typer.echo(f"behaviours: {output}")
     if into is not None or output is not None:
         return

@@ -42,6 +42,7 @@ from conformance.results import Result, Results
 from conformance.run.alone import Ran, run_alone
 from conformance.run.runner import Runner
 from conformance.run.shrink import SECONDS, TRIES, shrink
+from conformance.writing import write_text
 
 
 @dataclass(frozen=True)
@@ -123,8 +124,7 @@ def bug(
     if output is None:
         typer.echo(text, nl=False)
     else:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(text, "utf-8")
+        write_text(output, text)
         typer.echo(f"issue: {output}")
 
 
@@ -190,8 +190,7 @@ def _write_all(places: Places, folder: Path, no_shrink: bool, no_run: bool) -> N
                 name += "-too"
             written.add(name)
             target = folder / adapter.name / f"{name}.md"
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text, "utf-8")
+            write_text(target, text)
             typer.echo(str(target))
 
 

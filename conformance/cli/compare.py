@@ -15,6 +15,7 @@ from conformance.cli.options import CasesFolder, ReportsFolder
 from conformance.compare import Comparison, CrossStatus
 from conformance.compare import compare as compare_results
 from conformance.errors import ResultsError
+from conformance.exits import Exit
 from conformance.language.load import load_folder
 from conformance.paths import Places, find_places
 from conformance.results import Results, read
@@ -74,11 +75,15 @@ def compare(
     places = find_places(cases, reports=reports)
     if len(what) == 2 and all(_is_variant(word) for word in what):
         _print_versus(what[0], what[1], places, style)
-        raise typer.Exit(0)
+        raise typer.Exit(Exit.OK)
     files = [Path(word) for word in what]
-    found = compare_results(read_all(files, places.reports), load_folder(places.cases))
+    results = read_all(files, places.reports)
+    found = compare_results(results, load_folder(places.cases))
     print_comparison(found, everything)
-    raise typer.Exit(0 if found.ok else 1)
+    for run in results:
+        if run.header.interrupted:
+            typer.echo(f"{run.header.adapter} is not whole: {run.header.interrupted}")
+    raise typer.Exit(Exit.OK if found.ok else Exit.UNEXPECTED)
 
 
 def _is_variant(word: str) -> bool:
@@ -91,6 +96,11 @@ def _print_versus(left: str, right: str, places: Places, style: Format) -> None:
     from conformance.report.versus import lines, markdown, read_programs, versus
 
     results = read_all([], places.reports)
+    for run in results:
+        if run.header.interrupted and run.header.adapter in (
+            word.partition("/")[0] for word in (left, right)
+        ):
+            typer.echo(f"{run.header.adapter} is not whole: {run.header.interrupted}", err=True)
     found = versus(left, right, results, load_folder(places.cases))
     if style is Format.MARKDOWN:
         text = markdown(found, read_programs(found, results, places.reports))

@@ -9,6 +9,7 @@ import typer
 
 from conformance.cli.compare import read_all
 from conformance.errors import ResultsError
+from conformance.exits import Exit
 from conformance.results import Results
 
 
@@ -31,7 +32,7 @@ def diff(
     found = changes(_read(old), _read(new))
     for line in lines(found):
         typer.echo(line)
-    raise typer.Exit(1 if found.worse else 0)
+    raise typer.Exit(Exit.UNEXPECTED if found.worse else Exit.OK)
 
 
 def _read(where: Path) -> list[Results]:

@@ -13,6 +13,7 @@ from conformance.drivers.adapter import all_adapters
 from conformance.language.load import load_folder
 from conformance.paths import find_places
 from conformance.report import claims as documented
+from conformance.writing import write_text
 
 
 def documents(
@@ -49,5 +50,5 @@ def documents(
     if output is None:
         typer.echo(page, nl=False)
     else:
-        output.write_text(page, "utf-8")
+        write_text(output, page)
         typer.echo(f"documents: {output}")

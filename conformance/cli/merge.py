@@ -21,6 +21,7 @@ from conformance.cli.options import (
 from conformance.drivers.adapter import Adapter, find_adapter
 from conformance.drivers.implementation import adapt, describe
 from conformance.errors import AdapterError, ComparisonError, ConformanceError
+from conformance.exits import Exit
 from conformance.judge.known import read as read_known
 from conformance.language.load import load_folder
 from conformance.model.case import Case
@@ -87,8 +88,9 @@ def merge(
     for message in errors:
         typer.echo(f"error: {message}", err=True)
     if errors:
-        raise typer.Exit(2)
-    raise typer.Exit(1 if any(run.stale or run.unexpected for run in runs) else 0)
+        raise typer.Exit(Exit.BAD_INPUT)
+    wrong = any(run.stale or run.unexpected for run in runs)
+    raise typer.Exit(Exit.UNEXPECTED if wrong else Exit.OK)
 
 
 def _chosen(

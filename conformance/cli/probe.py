@@ -32,6 +32,7 @@ from conformance.paths import Places, find_places
 from conformance.results import Result
 from conformance.run import probe as probing
 from conformance.run.runner import Runner, lacking
+from conformance.writing import write_text
 
 
 def probe(
@@ -72,7 +73,7 @@ def probe(
     if output is None:
         typer.echo(text, nl=False)
     else:
-        output.write_text(text, "utf-8")
+        write_text(output, text)
         typer.echo(f"implementation: {output}")
 
 

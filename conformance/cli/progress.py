@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from _pytest.terminal import TerminalReporter
@@ -15,7 +15,10 @@ from rich.text import Text
 
 from conformance.results import recorded
 from conformance.run.remaining import Remaining
-from conformance.run.shards import Pair, seconds
+from conformance.run.shards import Pair, pair_of, seconds
+
+if TYPE_CHECKING:  # most commands run nothing
+    from conformance.run.session import Suite
 
 #: Seconds between two lines where there is no terminal. The first comes with the first verdict.
 INTERVAL = 30.0
@@ -30,10 +33,13 @@ class Progress:
         self.said = -INTERVAL
         self.bar: Bar | None = None
         self.remaining: Remaining | None = None
+        #: The run, for whoever wants to know how it ended.
+        self.suite: Suite | None = None
 
     @pytest.hookimpl(trylast=True)
     def pytest_configure(self, config: pytest.Config) -> None:
         """Keep pytest from naming each file."""
+        self.suite = config.pluginmanager.getplugin("conformance-suite")
         reporter: TerminalReporter | None = config.pluginmanager.getplugin("terminalreporter")
         if reporter is not None and reporter.verbosity <= 0:
             reporter.showfspath = False
@@ -84,7 +90,7 @@ class Progress:
             return
         self.done += 1
         if self.remaining is not None:
-            self.remaining.finish(_pair(report.nodeid))
+            self.remaining.finish(pair_of(report.nodeid))
         unexpected = f"{self.unexpected} unexpected" if self.unexpected else ""
         if self.bar is not None:
             self.bar.update(
@@ -108,7 +114,7 @@ class Progress:
         suite = config.pluginmanager.getplugin("conformance-suite")
         if suite is None:
             return
-        pairs = dict.fromkeys(map(_pair, ids))
+        pairs = dict.fromkeys(map(pair_of, ids))
         cases = {case.id: case for case in suite.selection.cases}
         planned: dict[Pair, float] = {}
         known = True
@@ -133,12 +139,6 @@ class _Left(ProgressColumn):
     def render(self, task: Task) -> Text:
         """The words as they are now."""
         return Text(self.progress.left(), style="progress.remaining")
-
-
-def _pair(nodeid: str) -> Pair:
-    """The case and the variant of an item's id: `….yaml::family/case[torch/eager] gradient`."""
-    case, _, variant = nodeid.partition("::")[2].rpartition("] ")[0].rpartition("[")
-    return case, variant
 
 
 def _at_once(config: pytest.Config) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -23,15 +24,18 @@ from conformance.cli.options import (
     implementation_described,
 )
 from conformance.cli.progress import Progress
+from conformance.cli.repeat import repeated
+from conformance.errors import ConformanceError
+from conformance.exits import Exit
 from conformance.paths import find_places
+from conformance.writing import writing
 
-_CODES = {
-    pytest.ExitCode.OK: 0,
-    pytest.ExitCode.TESTS_FAILED: 1,
-    pytest.ExitCode.INTERRUPTED: 2,
-    pytest.ExitCode.INTERNAL_ERROR: 3,
-    pytest.ExitCode.USAGE_ERROR: 2,
-    pytest.ExitCode.NO_TESTS_COLLECTED: 2,
+#: What pytest's own statuses are here.
+_CODES: Mapping[int, Exit] = {
+    pytest.ExitCode.INTERRUPTED: Exit.BAD_INPUT,  # what stops it before anything runs
+    pytest.ExitCode.INTERNAL_ERROR: Exit.BROKEN_ADAPTER,
+    pytest.ExitCode.USAGE_ERROR: Exit.BAD_INPUT,
+    pytest.ExitCode.NO_TESTS_COLLECTED: Exit.BAD_INPUT,
 }
 
 
@@ -62,6 +66,41 @@ def run(
             "deviation, and catch every fault that the suite has been tried on.",
         ),
     ] = False,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume", help="Go on from where a run was interrupted or killed, with its options."
+        ),
+    ] = False,
+    repeat: Annotated[
+        int | None,
+        typer.Option(
+            "--repeat",
+            metavar="ROUNDS",
+            min=2,
+            help="Run so many times, and say which verdicts and which observed values are not the same "
+            "each time. Writes no results.",
+            show_default=False,
+        ),
+    ] = None,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(
+            "--time-limit",
+            metavar="SECONDS",
+            help="For one case on one variant, in the place of the adapter's limit.",
+            show_default=False,
+        ),
+    ] = None,
+    memory_limit: Annotated[
+        float | None,
+        typer.Option(
+            "--memory-limit",
+            metavar="GIB",
+            help="That a worker process may allocate, in the place of the adapter's limit.",
+            show_default=False,
+        ),
+    ] = None,
     cases: CasesFolder = None,
     adapters_folder: AdaptersFolder = None,
     reports: ReportsFolder = None,
@@ -78,9 +117,11 @@ def run(
       conformance run --adapter torch
       conformance run --adapter torch --variant non-reentrant -k dropout
       conformance run --adapter torch --smoke
+      conformance run --adapter torch --smoke --repeat 20
       conformance run --adapter ./my_adapter -x
       conformance run --adapter jax -n 2 --junitxml reports/jax.xml
       conformance run --adapter jax --shard 2/4
+      conformance run --adapter torch --resume
       conformance run --adapter torch --implementation my_package.memory:checkpoint
     """
     places = find_places(cases, adapters_folder, reports)
@@ -112,8 +153,25 @@ def run(
     arguments += ["--known", str(known)] if known else []
     arguments += ["--smoke"] if smoke else []
     arguments += ["--shard", shard] if shard else []
-    places.reports.mkdir(parents=True, exist_ok=True)
-    code = pytest.main([*arguments, *context.args], plugins=[Progress()])
-    if code == pytest.ExitCode.NO_TESTS_COLLECTED:
+    arguments += ["--resume"] if resume else []
+    arguments += ["--time-limit", str(time_limit)] if time_limit is not None else []
+    arguments += ["--memory-limit", str(memory_limit)] if memory_limit is not None else []
+    if repeat is not None:
+        if resume or shard:
+            raise ConformanceError("--repeat goes with neither --resume nor --shard")
+        raise typer.Exit(
+            repeated(repeat, lambda more: _session([*arguments, *context.args, *more]))
+        )
+    with writing(places.reports):
+        places.reports.mkdir(parents=True, exist_ok=True)
+    raise typer.Exit(_session([*arguments, *context.args]))
+
+
+def _session(arguments: list[str]) -> int:
+    """Run a session, and give the exit status."""
+    progress = Progress()
+    code = pytest.main(arguments, plugins=[progress])
+    ended = progress.suite.ended if progress.suite is not None else None
+    if code == pytest.ExitCode.NO_TESTS_COLLECTED and ended is None:
         typer.echo("error: no case was selected", err=True)
-    raise typer.Exit(_CODES.get(pytest.ExitCode(code), 1))
+    return _CODES.get(code, code) if ended is None else ended

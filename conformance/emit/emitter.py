@@ -945,12 +945,21 @@ def _imported(lines: tuple[str, ...]) -> frozenset[str]:
     return frozenset((n.asname or n.name).partition(".")[0] for n in names)
 
 
+#: Seconds for a batch of programs; it takes a fraction of one.
+_RUFF_LIMIT = 120.0
+
+
 def _ruff(folder: str, *arguments: str) -> None:
     line = f"--config=line-length={LINE_LENGTH}"
     command = [find_ruff_bin(), *arguments, "--isolated", "--no-cache", line, "."]
     # Not from here: what lies in the current folder would be sorted as the program's own modules.
     done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL
+        command,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=_RUFF_LIMIT,
     )
     if done.returncode:
         raise RuntimeError(f"ruff could not format an emitted program:\n{done.stderr.strip()}")

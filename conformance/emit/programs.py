@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from conformance.errors import NotEmittedError
 from conformance.language.operations import RANDOM
 from conformance.model.case import Case
 from conformance.model.program import MAPPED, Program
+from conformance.writing import check_full, write_bytes
 
 #: A case and a variant, by id: what names a program.
 Key = tuple[str, str]
@@ -98,6 +98,8 @@ def _attempt(work: Callable[[], T]) -> T | EmitFailure:
     except NotEmittedError as error:
         return EmitFailure(error.message, "", error.operation)
     except Exception as error:
+        if isinstance(error, OSError):
+            check_full(error, Path(tempfile.gettempdir()))
         line = "".join(traceback.format_exception_only(error)).strip()
         return EmitFailure(line, traceback.format_exc())
 
@@ -111,7 +113,7 @@ def write_programs(
     """Write the programs of an adapter, and beside them the files that they import.
 
     `taken` holds the case of each file that was written before, and is added to: no two cases have
-    one file.
+    one file. Raises `WriteError`.
     """
     taken = {} if taken is None else taken
     beside = {name: file.read_bytes() for name, file in adapter.beside.items()}
@@ -153,9 +155,4 @@ def _write(file: Path, content: bytes) -> None:
     """Write whole or not at all: several processes of one run write the same files."""
     if file.is_file() and file.read_bytes() == content:
         return
-    file.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-    with os.fdopen(handle, "wb") as temporary:
-        temporary.write(content)
-    Path(name).chmod(0o644)
-    Path(name).replace(file)
+    write_bytes(file, content)

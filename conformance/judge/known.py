@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from conformance.errors import KnownError
 from conformance.language import plain_yaml
 from conformance.model.verdict import KnownNote, Verdict
+from conformance.writing import write_text
 
 
 class EntryModel(BaseModel):
@@ -134,7 +135,7 @@ def append(file: Path, added: Sequence[dict[str, object]]) -> None:
     elif not before.endswith("\n"):
         before += "\n"
     dumped = yaml.safe_dump(list(added), sort_keys=False, allow_unicode=True, width=96)
-    file.write_text(before + dumped, "utf-8")
+    write_text(file, before + dumped)
 
 
 def _several(given: str | list[str]) -> tuple[str, ...]:

@@ -3,38 +3,37 @@
 Variants with the same environment share a process, but for those that ask for their own; most adapters
 have one.
 
-Pebble keeps the process and the time; this module says what its ends mean. Nothing that the worker
-raises crosses the border as an exception: a framework's own exception types could not be read here,
-where no framework is imported.
+`conformance.observe.process` keeps the process and the time; this module says what its ends mean.
+Nothing that the worker raises crosses the border as an exception: a framework's own exception types
+could not be read here, where no framework is imported.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import pickle
-import shutil
 import signal
 import tempfile
-import traceback
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pebble import ProcessExpired, ProcessPool
-
+from conformance.drivers.adapter import Adapter
 from conformance.errors import BrokenAdapterError
 from conformance.model.observation import Observation
 from conformance.model.program import Program
+from conformance.observe.output import Output
+from conformance.observe.process import Answered, Died, Late, Process
 from conformance.observe.worker import entry
-
-if TYPE_CHECKING:  # a worker imports this module, and has no use for what reads adapters
-    from conformance.drivers.adapter import Adapter
+from conformance.observe.worker.serve import Broken as Broken  # one of the outcomes
+from conformance.writing import check_full
 
 #: Seconds that importing a framework and warming it up may take.
 IMPORT_LIMIT = 300.0
+#: Seconds until a worker that has nothing else to do must have read what it is asked. One does so at
+#: once, unless the program before has left it standing; the rest is for a machine that swaps.
+TAKEN_LIMIT = 60.0
 _GIB = 2**30
 #: What NumPy's BLAS reads when it is loaded.
 _THREADS = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}
@@ -64,14 +63,15 @@ class TimedOut:
 
 
 @dataclass(frozen=True)
-class Broken:
-    """The suite or the adapter raised: the exception in one line, and its traceback."""
+class Stuck:
+    """The worker did not even begin, and was replaced after `seconds`; `before` is what it had done."""
 
-    message: str
-    traceback: str
+    seconds: float
+    before: str
 
 
-Outcome = Finished | Crashed | TimedOut | Broken
+Outcome = Finished | Crashed | TimedOut | Stuck | Broken
+_NO_ANSWER = (Crashed, TimedOut, Stuck, Broken)
 
 
 class Pool:
@@ -112,12 +112,15 @@ class Pool:
         """
         return self._worker(variant).parameters(function)
 
-    def ready(self, variant: str) -> Broken | None:
+    def ready(self, variant: str) -> Stuck | Broken | None:
         """See to it that the worker has imported the framework and warmed the variant up."""
         return self._worker(variant).ready(variant)
 
     def observe(self, program: Program) -> Outcome:
-        """Run one program. A new worker imports the framework first, outside the time limit."""
+        """Run one program. A new worker imports the framework first, outside the time limit.
+
+        Raises `WriteError` where there is no room for the worker's folder.
+        """
         return self._worker(program.variant).observe(program)
 
     def close(self) -> None:
@@ -141,35 +144,45 @@ class _Worker:
 
     def __init__(self, adapter: Adapter, environment: Mapping[str, str], log: Path) -> None:
         self.adapter, self.environment, self.log = adapter, environment, log
-        self._pool: ProcessPool | None = None
-        self._folder: str | None = None
+        self._process: Process | None = None
         #: Variants whose observer the present worker has made and warmed up.
         self._warm: set[str] = set()
         #: Programs that the present worker has run.
         self._ran = 0
+        #: What the present worker has done last, in words.
+        self._last = ""
 
     def describe(self, variants: Sequence[str]) -> Mapping[str, str]:
         """Versions of Python and the framework, after an import and a warm-up of the variants.
 
         Raises `BrokenAdapterError` where the framework cannot be imported or does not warm up.
         """
+        outcome = self._described(variants)
+        if isinstance(outcome, _NO_ANSWER):
+            raise self._unable(outcome)
+        return dict(outcome)
+
+    def _described(self, variants: Sequence[str]) -> Any | Crashed | TimedOut | Stuck | Broken:
         packages = list(self.adapter.model.packages)
         arguments = (str(self.adapter.folder), list(variants), packages)
         outcome = self._call(entry.describe, arguments, IMPORT_LIMIT)
+        if not isinstance(outcome, _NO_ANSWER):
+            self._warm |= set(variants)
+        return outcome
+
+    def _unable(self, outcome: Crashed | TimedOut | Stuck | Broken) -> BrokenAdapterError:
+        """What is said of an adapter that does not start; its traceback goes to the log."""
         match outcome:
             case Crashed(how, log):
                 problem, detail = f"its worker process died of {how}", log
-            case TimedOut(seconds):
+            case TimedOut(seconds) | Stuck(seconds):
                 problem, detail = f"it was not ready after {seconds:g} s", ""
             case Broken(message, text):
                 problem, detail = message, text
-            case _:
-                self._warm |= set(variants)
-                return dict(outcome)
-        if detail and not isinstance(outcome, Crashed):
-            with self.log.open("a", encoding="utf-8") as log_file:
-                log_file.write(detail)
-        raise BrokenAdapterError(
+                output = Output(self.log)
+                output.take(text.encode("utf-8", "replace"))
+                output.finish()
+        return BrokenAdapterError(
             f"adapter {self.adapter.name!r} cannot run: {problem}",
             hint=f"pip install -r {self.adapter.folder / 'requirements.txt'}; log: {self.log}",
             detail=detail,
@@ -181,7 +194,7 @@ class _Worker:
         Raises `BrokenAdapterError` where it cannot be imported.
         """
         answer = self._call(entry.parameters, (function,), IMPORT_LIMIT)
-        if isinstance(answer, Crashed | TimedOut | Broken):
+        if isinstance(answer, _NO_ANSWER):
             problem = answer.message if isinstance(answer, Broken) else "its process died"
             raise BrokenAdapterError(
                 f"{function} cannot be imported: {problem}",
@@ -190,13 +203,16 @@ class _Worker:
             )
         return tuple(answer)
 
-    def ready(self, variant: str) -> Broken | None:
+    def ready(self, variant: str) -> Stuck | Broken | None:
         """See to it that the worker has imported the framework and warmed the variant up."""
-        if variant not in self._warm:
-            try:
-                self.describe([variant])
-            except BrokenAdapterError as error:
-                return Broken(error.message, error.detail)
+        if variant in self._warm:
+            return None
+        outcome = self._described([variant])
+        if isinstance(outcome, Stuck):
+            return outcome
+        if isinstance(outcome, _NO_ANSWER):
+            error = self._unable(outcome)
+            return Broken(error.message, error.detail)
         return None
 
     def observe(self, program: Program) -> Outcome:
@@ -210,7 +226,8 @@ class _Worker:
         self._ran += 1
         limit = self.adapter.model.time_limit
         outcome = self._call(entry.observe, (str(self.adapter.folder), program), limit)
-        if isinstance(outcome, Crashed | TimedOut | Broken):
+        self._last = f"{program.case} on {program.adapter}/{program.variant}"
+        if isinstance(outcome, _NO_ANSWER):
             return outcome
         if not isinstance(outcome, Observation):
             kind = type(outcome).__name__
@@ -223,80 +240,68 @@ class _Worker:
 
     def close(self) -> None:
         """Stop the worker and remove its folder."""
-        if self._pool is not None:
-            self._pool.stop()  # type: ignore[no-untyped-call]
-            self._pool.join()
-            self._pool = None
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
+        if self._process is not None:
+            self._process.close()
+            self._process = None
         self._warm.clear()
         self._ran = 0
+        self._last = ""
 
-    def _running(self) -> ProcessPool:
-        if self._pool is None:
-            self.log.parent.mkdir(parents=True, exist_ok=True)
-            self._folder = tempfile.mkdtemp(prefix=f"conformance-{self.adapter.name}-")
+    def _running(self) -> Process:
+        if self._process is None:
             model, own = self.adapter.model, self.adapter.implementation
-            # NumPy comes with the process, before its initializer can set anything.
+            # NumPy comes with the process, before its preparation can set anything.
             for name in _THREADS & set(self.environment):
                 os.environ.setdefault(name, self.environment[name])
-            self._pool = ProcessPool(
-                max_workers=1,
-                context=multiprocessing.get_context("spawn"),
-                initializer=entry.start,
-                initargs=(
+            self._process = Process(
+                self.adapter.name,
+                entry.start,
+                (
                     dict(self.environment),
                     int(model.memory_limit * _GIB),
-                    self._folder,
-                    str(self.log),
                     () if own is None else own.path,
                 ),
+                Output(self.log),
             )
-        return self._pool
+        return self._process
 
     def _call(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], limit: float
-    ) -> Any | Crashed | TimedOut | Broken:
+    ) -> Any | Crashed | TimedOut | Stuck | Broken:
         """What the function returned in the worker, or how it ended."""
+        request = pickle.dumps((function, arguments))
         for last in (False, True):
-            written = self.log.stat().st_size if self.log.exists() else 0
+            # A new process starts Python and imports NumPy before it takes anything.
+            taken_within = TAKEN_LIMIT if self._process is not None else IMPORT_LIMIT
             try:
-                future = self._running().schedule(_guarded, (function, arguments), timeout=limit)
-                answer = future.result()
-            except FutureTimeoutError:
-                self._warm.clear()
-                return TimedOut(limit)
-            except ProcessExpired as error:
-                self._warm.clear()
-                return Crashed(_ending(error.exitcode), self._log_after(written))
-            except RuntimeError as error:  # BrokenProcessPool, or a pool that is not active
-                # The worker died between two tasks: no task is to blame, so it is given once more.
-                self.close()
-                if last:
-                    return Broken(f"the worker process does not start: {error}", "")
-                continue
-            try:
-                return pickle.loads(answer)
-            except Exception as error:
-                return Broken(f"the observer's answer cannot be read: {error!r}", "")
+                found = self._running().ask(request, taken_within, limit)
+            except OSError as error:
+                check_full(error, Path(tempfile.gettempdir()))
+                return Broken(f"the worker process does not start: {error}", "")
+            match found:
+                case Answered(answer):
+                    return _unpickled(answer)
+                case Late(taken):
+                    before = self._last
+                    self.close()
+                    return TimedOut(limit) if taken else Stuck(taken_within, before)
+                case Died(code, printed, taken):
+                    self.close()
+                    log = printed.decode("utf-8", "replace").strip()[-_LOG_TAIL:]
+                    if taken:
+                        return Crashed(_ending(code), log)
+                    # It died between two tasks: none is to blame, so this one is given once more.
+                    if last:
+                        problem = f"it ended with {_ending(code)}"
+                        return Broken(f"the worker process does not start: {problem}", log)
         raise AssertionError("unreachable")
 
-    def _log_after(self, offset: int) -> str:
-        if not self.log.exists():
-            return ""
-        with self.log.open("rb") as file:
-            file.seek(offset)
-            return file.read().decode("utf-8", "replace").strip()[-_LOG_TAIL:]
 
-
-def _guarded(function: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
-    """Runs in the worker: the pickled result, or a pickled `Broken`."""
+def _unpickled(answer: bytes) -> Any:
     try:
-        return pickle.dumps(function(*arguments))
-    except BaseException as error:
-        line = "".join(traceback.format_exception_only(error)).strip()
-        return pickle.dumps(Broken(line, traceback.format_exc()))
+        return pickle.loads(answer)
+    except Exception as error:
+        return Broken(f"the observer's answer cannot be read: {error!r}", "")
 
 
 def _ending(code: int) -> str:

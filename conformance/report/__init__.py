@@ -13,6 +13,7 @@ from conformance.model.case import Case
 from conformance.report import exports, markdown, overview, page
 from conformance.report.data import Report, build, schema, to_json
 from conformance.results import Results
+from conformance.writing import write_text, writing
 
 __all__ = ["Report", "build", "schema", "write_report"]
 
@@ -27,21 +28,24 @@ def write_report(
     """Write `index.html` with its `details`, `report.md`, `report.json`, `outcomes.csv` and badges.
 
     `programs` is the folder that the results' paths of programs are relative to (the reports'
-    folder). Returns the path of the page.
+    folder). Returns the path of the page. Raises `WriteError`.
     """
     report = build(results, cases, comparison)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "report.json").write_text(to_json(report), "utf-8")
     frameworks = overview.frameworks(results)
-    (folder / "report.md").write_text(markdown.render(report, frameworks), "utf-8")
     files = page.render(report, frameworks, results, cases, folder, programs)
-    details = folder / page.DETAILS
-    details.mkdir(exist_ok=True)
-    for old in set(details.glob("*.js")) - {folder / name for name in files}:
-        old.unlink()
-    (folder / "outcomes.csv").write_text(exports.outcomes(results), "utf-8")
-    (folder / "badges").mkdir(exist_ok=True)
+    kept = {folder / name for name in files}
+    first = files.pop("index.html")
+    files |= {
+        "report.json": to_json(report),
+        "report.md": markdown.render(report, frameworks),
+        "outcomes.csv": exports.outcomes(results),
+    }
     files |= {f"badges/{name}": text for name, text in exports.badges(frameworks).items()}
     for name, text in files.items():
-        (folder / name).write_text(text, "utf-8")
+        write_text(folder / name, text)
+    # The page after what it opens; what only the one before opened goes last.
+    write_text(folder / "index.html", first)
+    with writing(folder):
+        for old in set((folder / page.DETAILS).glob("*.js")) - kept:
+            old.unlink(missing_ok=True)
     return folder / "index.html"

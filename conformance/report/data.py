@@ -96,6 +96,8 @@ class AdapterView(_View, frozen=True):
     #: Verdicts of each status.
     statuses: dict[Status, int]
     seconds: dict[str, float]
+    #: What ended the run before it had all results; empty where it has them.
+    interrupted: str = ""
 
     @property
     def framework(self) -> str:
@@ -170,7 +172,14 @@ class Report(_View, frozen=True):
 
     @property
     def partial(self) -> str:
-        """Which adapters ran a part of the cases only, in a line; empty where all ran everything."""
+        """Which adapters ran a part of the cases only, or were interrupted, in a line; empty where all
+        ran everything."""
+        cut_off = [f"{a.name} ({a.interrupted})" for a in self.adapters if a.interrupted]
+        found = [f"Not finished: {', '.join(cut_off)}."] if cut_off else []
+        selected = self._selected()
+        return " ".join([*found, selected] if selected else found)
+
+    def _selected(self) -> str:
         parts = [adapter for adapter in self.adapters if adapter.selection]
         if not parts:
             return ""
@@ -307,6 +316,7 @@ def adapter_view(file: Results, cases: Sequence[CaseView]) -> AdapterView:
         platform=header.versions.get("platform", ""),
         started=header.started,
         selection=header.selection,
+        interrupted=header.interrupted,
         implementation=header.implementation,
         results=file.footer.results,
         statuses=dict(file.footer.statuses),

@@ -8,6 +8,8 @@ line speaks of.
 from __future__ import annotations
 
 import hashlib
+import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -68,8 +70,15 @@ def joint_digest(names: Iterable[str]) -> str:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write arrays by the names that they have in the file."""
-    save_file(dict(arrays), str(path), metadata={"arrays": joint_digest(arrays)})
+    """Write arrays by the names that they have in the file. Raises `OSError`."""
+    try:
+        save_file(dict(arrays), str(path), metadata={"arrays": joint_digest(arrays)})
+    except SafetensorError as error:
+        # An error of the system is one in its words only.
+        number = re.search(r"\(os error (\d+)\)", str(error))
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
 
 
 class ArrayFile:

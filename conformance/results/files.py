@@ -4,9 +4,12 @@ arrays in a file beside them.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import tempfile
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,10 @@ from conformance.results.arrays import ArrayFile, beside, joint_digest, write_ar
 from conformance.results.lines import ExpectedLine, FooterLine, HeaderLine, Line, ResultLine
 from conformance.results.model import FORMAT, Footer, Header, Result, Results, make_footer
 from conformance.results.sheaf import Bound, Sheaf
+from conformance.writing import writing
 
+#: Seconds that whoever reads or writes results waits for another one to be done with them.
+PATIENCE = 30.0
 _RUN_AGAIN = "run the adapter again"
 _LINES = msgspec.json.Decoder(Line)
 
@@ -35,26 +41,27 @@ _START = msgspec.json.Decoder(_Start)
 
 
 def write(path: Path, header: Header, results: Iterable[Result], footer: Footer) -> None:
-    """Write lines to `path` and arrays beside it, both whole or none."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
-        sheaf = Sheaf(Path(folder) / "all")
+    """Write lines to `path` and arrays beside it, both whole or none. Raises `WriteError`."""
+    with writing(path), _beside(path) as folder:
+        sheaf = Sheaf(folder / "all")
         try:
             for number, result in enumerate(results):
                 sheaf.put(number, codec.encode(result))
         finally:
             sheaf.close()
-        bind(path, header, Bound.of([Path(folder) / "all"]), footer)
+        bind(path, header, Bound.of([folder / "all"]), footer)
 
 
-def bind(path: Path, header: Header, results: Bound, footer: Footer) -> None:
+def bind(
+    path: Path, header: Header, results: Bound, footer: Footer, room: Path | None = None
+) -> None:
     """Write results that stand on disk already to `path`, and their arrays beside it.
 
-    The files get their names when all of both is on disk; neither changes where that fails.
+    The files get their names when all of both is on disk; neither changes where that fails, with
+    `WriteError`. Until then they lie in `room`, a folder on the same disk, or beside `path`.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
-        lines, arrays = Path(folder) / "lines", Path(folder) / "arrays"
+    with writing(path), _beside(path, room) as folder:
+        lines, arrays = folder / "lines", folder / "arrays"
         found = results.arrays()
         write_arrays(arrays, found)
         with lines.open("wb") as file:
@@ -64,13 +71,51 @@ def bind(path: Path, header: Header, results: Bound, footer: Footer) -> None:
         for made in (lines, arrays):
             made.chmod(0o644)
             _to_disk(made)
-        _rename_both(lines, path, arrays, beside(path), Path(folder) / "before")
+        with _locked(path.parent, fcntl.LOCK_EX):
+            _rename_both(lines, path, arrays, beside(path), folder / "before")
 
 
 def remove(path: Path) -> None:
-    """Take away a results file and its arrays, where they are."""
-    path.unlink(missing_ok=True)
-    beside(path).unlink(missing_ok=True)
+    """Take away a results file and its arrays, where they are. Raises `WriteError`."""
+    with writing(path), _locked(path.parent, fcntl.LOCK_EX):
+        path.unlink(missing_ok=True)
+        beside(path).unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _beside(path: Path, room: Path | None = None) -> Iterator[Path]:
+    """A temporary folder on the disk of a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=room or path.parent, prefix=f".{path.name}.") as folder:
+        yield Path(folder)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path, how: int) -> Iterator[None]:
+    """Inside the `with`, no other process gives the two files of results here their names, or (for
+    `LOCK_EX`) reads them.
+
+    Where there are no locks, or somebody holds one for too long, it goes without: readers see by the
+    names of arrays whether both files are of one run.
+    """
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        yield
+        return
+    try:
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            try:
+                fcntl.flock(handle, how | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(0.01)
+            except OSError:
+                break
+        yield
+    finally:
+        os.close(handle)
 
 
 def _to_disk(path: Path) -> None:
@@ -109,7 +154,7 @@ def read(path: Path) -> Results:
     results: list[Result] = []
     number = 0
     try:
-        with path.open("rb") as file:
+        with _locked(path.parent, fcntl.LOCK_SH), path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 where = f"{path}:{number}"
                 if footer is not None:
@@ -176,6 +221,12 @@ def _expectation(decoder: codec.Decoder, model: ExpectedLine, where: str) -> Non
 
 
 def _result(decoder: codec.Decoder, model: ResultLine, where: str, header: Header) -> Result:
+    if "\0" in model.program:
+        raise ResultsError(
+            f"{model.case} on {model.variant}: program {model.program!r} is no path",
+            where=where,
+            hint=_RUN_AGAIN,
+        )
     if model.variant not in header.variants:
         raise ResultsError(
             f"variant {model.variant!r} is not in the header",

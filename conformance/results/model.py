@@ -29,6 +29,8 @@ class Header:
     `implementation` names a user's own function that was put in the framework's place, or is empty.
     `shard` says which of how many parts of a run this is (`2/4`), and `selected` how many pairs of
     case and variant all parts have together; they are empty and 0 for a run that was not divided.
+    `interrupted` says what ended the run and how many results it had by then, and is empty for one that
+    came to its end. `limits` are those on the command line: `seconds` for a case, `GiB` of memory.
     """
 
     suite: str
@@ -44,6 +46,8 @@ class Header:
     accuracy: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     shard: str = ""
     selected: int = 0
+    interrupted: str = ""
+    limits: Mapping[str, float] = field(default_factory=dict)
     format: int = FORMAT
 
 

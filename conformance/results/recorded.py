@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from conformance.errors import AdapterError
 from conformance.model.verdict import Status
 from conformance.results import Result
+from conformance.writing import write_text
 
 #: The file's name in an adapter's folder.
 FILE = "recorded.json"
@@ -113,7 +114,7 @@ def write(folder: Path, recorded: Recorded) -> Path:
     ]
     file = folder / FILE
     head = f' "variants": {json.dumps(variants)},\n "cases": {{\n'
-    file.write_text("{\n" + head + ",\n".join(rows) + "\n }\n}\n", "utf-8")
+    write_text(file, "{\n" + head + ",\n".join(rows) + "\n }\n}\n")
     return file
 
 

@@ -26,6 +26,7 @@ _SHARED: Mapping[str, str] = {
     "selection": "selections",
     "disciplines": "disciplines of the variants",
     "accuracy": "accuracies of the variants",
+    "limits": "limits",
     "selected": "numbers of cases and variants",
 }
 #: Shown and not compared: machines of one kind differ in it from week to week.
@@ -114,7 +115,7 @@ def _belong(first: Results, other: Results) -> None:
         one, two = getattr(first.header, name), getattr(other.header, name)
         if one != two:
             raise ComparisonError(
-                f"shards of different {words}: {_differing(one, two)}", where=where
+                f"shards of different {words}: {difference(one, two)}", where=where
             )
     versions = [
         {name: version for name, version in results.header.versions.items() if name != _PLATFORM}
@@ -122,13 +123,13 @@ def _belong(first: Results, other: Results) -> None:
     ]
     if versions[0] != versions[1]:
         raise ComparisonError(
-            f"shards of different versions: {_differing(*versions)}",
+            f"shards of different versions: {difference(*versions)}",
             where=where,
             hint="install the same everywhere",
         )
 
 
-def _differing(one: object, two: object) -> str:
+def difference(one: object, two: object) -> str:
     """Two values in words; of mappings, the first entry in which they differ."""
     if isinstance(one, Mapping) and isinstance(two, Mapping):
         name = next(n for n in sorted({*one, *two}) if one.get(n) != two.get(n))

@@ -67,6 +67,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="NUMBER/OF",
         help="run one of several parts of about equal length: 2/4 is the second of four",
     )
+    group.addoption(
+        "--resume",
+        action="store_true",
+        help="go on from where a run was interrupted or killed",
+    )
+    group.addoption(
+        "--time-limit",
+        type=float,
+        metavar="SECONDS",
+        help="for one case on one variant, in the place of the adapter's",
+    )
+    group.addoption(
+        "--memory-limit",
+        type=float,
+        metavar="GIB",
+        help="that a worker may allocate, in the place of the adapter's",
+    )
     group.addoption("--cases", type=Path, metavar="DIR", help="folder of case files")
     group.addoption("--adapters-folder", type=Path, metavar="DIR", help="folder of adapters")
     group.addoption("--reports", type=Path, metavar="DIR", help="where results go: reports/")
@@ -85,7 +102,7 @@ def pytest_configure(config: pytest.Config) -> None:
     from conformance.drivers.implementation import describe
     from conformance.errors import ConformanceError
     from conformance.paths import find_places
-    from conformance.run.selection import select
+    from conformance.run.selection import Limits, select
     from conformance.run.session import Suite
     from conformance.run.shards import parse
 
@@ -110,6 +127,7 @@ def pytest_configure(config: pytest.Config) -> None:
             described,
             config.getoption("known"),
             with_smoke=with_smoke,
+            limits=Limits(config.getoption("time_limit"), config.getoption("memory_limit")),
         )
         if config.getoption("shard"):
             selection = replace(selection, shard=parse(config.getoption("shard")))

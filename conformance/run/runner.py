@@ -28,7 +28,7 @@ from conformance.model.facts import Fact, Unoffered
 from conformance.model.observation import Draw, Expected, Observation
 from conformance.model.program import Program
 from conformance.model.verdict import Level, Status, Verdict
-from conformance.observe.pool import Broken, Crashed, Finished, Pool, TimedOut
+from conformance.observe.pool import Broken, Crashed, Finished, Outcome, Pool, Stuck, TimedOut
 from conformance.oracle import expected as oracle
 from conformance.paths import Places
 from conformance.results import STAGES, Result
@@ -77,13 +77,17 @@ def _unoffered(variant: Variant, fact: Unoffered, observed: str = "") -> Verdict
     return _ended(Status.UNSUPPORTED, message, expected=meanings, observed=observed, facts=(fact,))
 
 
-def stopped(outcome: Crashed | TimedOut | Broken) -> Verdict:
-    """The verdict on a worker that did not come back with an observation."""
+def stopped(outcome: Crashed | TimedOut | Stuck | Broken, next_one: str) -> Verdict:
+    """The verdict on a worker that did not come back with an observation of `next_one`."""
     match outcome:
         case Crashed(how, log):
             return _ended(Status.CRASHED, f"the process died of {how}", observed=log)
         case TimedOut(seconds):
             return _ended(Status.TIMEOUT, f"no answer within {seconds:g} s")
+        case Stuck(seconds, before):
+            after = f"; {before} ran before and left it so" if before else ""
+            message = f"the worker did not begin with {next_one} within {seconds:g} s{after}"
+            return _ended(Status.BROKEN, message)
         case Broken(message, text):
             return _ended(Status.BROKEN, f"the adapter's observer failed: {message}", observed=text)
 
@@ -240,9 +244,10 @@ class Runner:
         with self.watch.stage("import"):
             unready = self.pool.ready(variant.name)
         with self.watch.stage("observing"):
-            outcome = unready or self.pool.observe(program)
+            outcome: Outcome = unready or self.pool.observe(program)
         if not isinstance(outcome, Finished):
-            return self._result(case, variant, (stopped(outcome),), program=path)
+            verdict = stopped(outcome, f"{case.id} on {variant.id}")
+            return self._result(case, variant, (verdict,), program=path)
         used: list[Expected] = []
 
         def expect(draws: Sequence[Draw] | None) -> Expected:

@@ -35,6 +35,31 @@ class Chosen:
 
 
 @dataclass(frozen=True)
+class Limits:
+    """Limits in the place of the adapters': seconds for a case on a variant, GiB for a worker."""
+
+    seconds: float | None = None
+    gib: float | None = None
+
+    def __post_init__(self) -> None:
+        for option, value in (("--time-limit", self.seconds), ("--memory-limit", self.gib)):
+            if value is not None and not 0 < value < float("inf"):
+                raise ConformanceError(f"{option} {value:g}: a limit is a number above 0")
+
+    def put_on(self, adapter: Adapter) -> Adapter:
+        """The adapter with these limits."""
+        given = {"time_limit": self.seconds, "memory_limit": self.gib}
+        update = {name: value for name, value in given.items() if value is not None}
+        return replace(adapter, model=adapter.model.model_copy(update=update))
+
+    @property
+    def named(self) -> dict[str, float]:
+        """As a header says them."""
+        given = {"seconds": self.seconds, "GiB": self.gib}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+@dataclass(frozen=True)
 class Selection:
     """The cases of a folder, the adapters that they run on, and which part of that runs here."""
 
@@ -42,6 +67,7 @@ class Selection:
     cases: tuple[Case, ...]
     chosen: tuple[Chosen, ...]
     shard: Shard | None = None
+    limits: Limits = Limits()
 
 
 def select(
@@ -52,16 +78,17 @@ def select(
     known: Path | None = None,
     *,
     with_smoke: bool = False,
+    limits: Limits = Limits(),
 ) -> Selection:
     """Read what a run needs. A variant is named alone or with its adapter (`torch/reentrant`);
     `described` is somebody's own recompute, to be put in the place of one adapter's, and `known` a
     list of known deviations that takes the place of one adapter's, or a variant (`torch/reentrant`)
-    that shares its own with somebody's recompute. Smoke selections are read if asked
-    for `with_smoke`, and then every adapter must have one.
+    that shares its own with somebody's recompute. Smoke selections are read if asked for `with_smoke`,
+    and then every adapter must have one. `limits` take the place of the adapters'.
 
     Raises `ConformanceError` for anything that does not exist or is malformed.
     """
-    found = [find_adapter(name, places.adapters) for name in dict.fromkeys(adapters)]
+    found = [limits.put_on(find_adapter(name, places.adapters)) for name in dict.fromkeys(adapters)]
     shares = [] if described is None else described.model.known
     if known is not None and described is not None and not known.suffix:
         shares, known = [*shares, str(known)], None
@@ -99,7 +126,7 @@ def select(
         )
         for adapter in found
     )
-    return Selection(places, cases, chosen)
+    return Selection(places, cases, chosen, limits=limits)
 
 
 def _like(described: Described, variants: Sequence[str], places: Places) -> Described:

@@ -25,22 +25,38 @@ from _pytest.terminal import TerminalReporter
 
 from conformance import __version__
 from conformance.drivers.adapter import Variant
-from conformance.errors import BrokenAdapterError
+from conformance.errors import BrokenAdapterError, ConformanceError, WriteError
+from conformance.exits import Exit
 from conformance.judge.known import Entry
 from conformance.judge.triage import Triage, Triaged, triage
 from conformance.model.case import Case
 from conformance.model.verdict import Status, Verdict
-from conformance.results import SMOKE, STAGES, Header, Result, bind, cases_hash, recorded, remove
+from conformance.results import (
+    SMOKE,
+    STAGES,
+    Bound,
+    Header,
+    Result,
+    bind,
+    cases_hash,
+    make_footer,
+    read,
+    recorded,
+    remove,
+    write,
+)
 from conformance.results.spool import Spool
+from conformance.results.triage import notes
+from conformance.run.earlier import Earlier, find
+from conformance.run.interrupts import Interrupts, die_with_parent
 from conformance.run.runner import ERROR, Runner, checks_of
 from conformance.run.selection import Chosen, Selection, unused
-from conformance.run.shards import PATTERN, Pair, jobs, split
+from conformance.run.shards import PATTERN, Pair, jobs, pair_of, split
 from conformance.run.summary import AdapterRun, Tally, print_summary
+from conformance.writing import writing
 
 #: How many programs are written together, first and at most.
 _FIRST_BATCH, _LARGEST_BATCH = 4, 64
-#: Exit status of a run in which an adapter could not be started.
-BROKEN_ADAPTER = 3
 
 
 class ConformanceWarning(UserWarning):
@@ -67,6 +83,20 @@ class Suite:
         self.seconds = {c.adapter.name: dict.fromkeys(STAGES, 0.0) for c in selection.chosen}
         self.runs: list[AdapterRun] = []
         self.spool: Spool | None = None
+        #: How the run ended, where that is not what pytest says.
+        self.ended: Exit | None = None
+        #: Why results could not be written, in a message; empty as long as they could.
+        self.unwritten = ""
+        self.interrupts = Interrupts()
+        self.session: pytest.Session | None = None
+        #: The spools of runs that were cut off, and by adapter what is taken over from them.
+        self.left: list[Spool] = []
+        self.earlier: dict[str, Earlier] = {}
+        self._taken_over: dict[str, dict[Pair, Result]] = {}
+        #: Whether a process of xdist's has died, and with it a result.
+        self.lost = False
+        #: Of each adapter, what is going to run.
+        self.planned: dict[str, set[Pair]] = {}
         self.shard = selection.shard
         #: Of each adapter, what was selected before this shard of it was taken.
         self.selected: dict[str, set[Pair]] = {}
@@ -86,28 +116,62 @@ class Suite:
 
     # -- start ---------------------------------------------------------------------------------
 
-    def pytest_sessionstart(self) -> None:
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
         """Start every adapter once, before anything is judged."""
+        self.session = session
         if self.given is not None:
+            die_with_parent()
+            self.interrupts.install()
             self.spool = Spool(Path(self.given["conformance_spool"]))
             return
         if self.config.option.collectonly:
             return
+        self.interrupts.install()
         reports = self.selection.places.reports
-        self.spool = Spool.make(reports)
-        for chosen in self.selection.chosen:
-            name = chosen.adapter.name
-            self._clear(name)
-            try:
-                # A shard may need few of the variants; each is warmed up before its first program.
-                first = chosen.variants[:1] if self.shard else chosen.variants
-                found = self.runners[name].start(first)
-                self.versions[name] = {**found, "platform": platform.platform()}
-            except BrokenAdapterError as error:
-                self.broken[name] = error
-                self.runners[name].close()
-            if self.config.pluginmanager.hasplugin("dsession"):
-                self.runners[name].close()
+        try:
+            self.spool = Spool.make(reports)
+            names = [chosen.adapter.name for chosen in self.selection.chosen]
+            self.left = list(Spool.left(reports, names))
+            for chosen in self.selection.chosen:
+                self._begin(chosen)
+        except WriteError as error:
+            self.unwritten = str(error)
+            raise pytest.UsageError(self.unwritten) from error
+        except ConformanceError as error:
+            raise pytest.UsageError(str(error)) from error
+
+    def _begin(self, chosen: Chosen) -> None:
+        """Start an adapter, and look at what an earlier run of it has left."""
+        assert self.spool is not None
+        name = chosen.adapter.name
+        self._clear_logs(name)
+        try:
+            # A shard may need few of the variants; each is warmed up before its first program.
+            first = chosen.variants[:1] if self.shard else chosen.variants
+            found = self.runners[name].start(first)
+            self.versions[name] = {**found, "platform": platform.platform()}
+        except BrokenAdapterError as error:
+            self.broken[name] = error
+            self.runners[name].close()
+            return
+        if self.config.pluginmanager.hasplugin("dsession"):
+            self.runners[name].close()
+        header = self._header(chosen)
+        self.spool.begin(name, header)
+        if not self.config.option.resume:
+            left = [spool for spool in self.left if spool.begun(name) is not None]
+            if left:
+                self._say(f"{name}: an earlier run was cut off; --resume goes on from there")
+            return
+        earlier = self.earlier[name] = find(self.left, self._file(name), header)
+        results = [r for r in earlier.results.values() if r.variant in header.variants]
+        self._say(f"{name}: going on after {len(results)} results of a run that was cut off")
+        write(self._resumed(name), header, results, make_footer(results, {}))
+
+    def _say(self, words: str) -> None:
+        reporter = self.config.pluginmanager.getplugin("terminalreporter")
+        if reporter is not None:
+            reporter.write_line(words)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -189,14 +253,25 @@ class Suite:
         config.hook.pytest_deselected(items=[i for i in items if not _among(i, mine)])
         items[:] = [item for item in items if _among(item, mine)]
 
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, node: Any, ids: Sequence[str]) -> None:
+        """With xdist, what is left to run: each worker collects the same."""
+        self._plan(map(pair_of, ids))
+
+    def _plan(self, pairs: Iterable[Pair]) -> None:
+        """Note what will run; the number of a pair is its result's place."""
+        for pair in pairs:
+            self._numbers.setdefault(pair, len(self._numbers))
+            self.planned.setdefault(pair[1].partition("/")[0], set()).add(pair)
+
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Note what is left to run after all deselection."""
+        self._plan(item.pair for item in session.items if isinstance(item, CheckItem))
         for item in session.items:
             if isinstance(item, CheckItem):
                 pair = item.pair
                 self._checks.setdefault(pair, set()).add(item.check)
-                if pair not in self._numbers:
-                    self._numbers[pair] = len(self._numbers)
+                if pair not in self._places:
                     listed = self._pairs.setdefault(item.variant.adapter, [])
                     self._places[pair] = len(listed)
                     listed.append((item.case, item.variant))
@@ -204,23 +279,63 @@ class Suite:
     # -- running -------------------------------------------------------------------------------
 
     def result(self, case: Case, variant: Variant) -> Result:
-        """The result of a case on a variant, with the verdicts that were asked for."""
+        """The result of a case on a variant, with the verdicts that were asked for. It is skipped
+        where its program cannot be written."""
+        self.interrupts.check()
         pair = (case.id, variant.id)
         if pair not in self._results:
-            runner = self.runners[variant.adapter]
-            if runner.unwritten(case, variant):
-                batch = self._batch(variant.adapter, pair)
-                runner.emit([one for one in batch if runner.unwritten(*one)])
-            found = runner.run(case, variant)
             asked = self._checks[pair]
+            found = self._from_earlier(pair, asked, variant)
+            if found is None:
+                try:
+                    found = self._run(case, variant)
+                except WriteError as error:
+                    self._give_up(error)
+                    pytest.skip(error.message)
             verdicts = tuple(v for v in found.verdicts if v.check in asked or _stops(found, v))
             found = replace(found, verdicts=verdicts)
-            assert self.spool is not None
-            tally = Tally.of(found, self.known(variant))
-            self.spool.put(variant.adapter, self._numbers[pair], found, msgspec.json.encode(tally))
+            self._put(variant, found)
             # Arrays are on disk now; what items need are the verdicts.
             self._results[pair] = replace(found, observation=None, expected=None)
         return self._results[pair]
+
+    def _run(self, case: Case, variant: Variant) -> Result:
+        runner = self.runners[variant.adapter]
+        if runner.unwritten(case, variant):
+            batch = self._batch(variant.adapter, (case.id, variant.id))
+            runner.emit([one for one in batch if runner.unwritten(*one)])
+        return runner.run(case, variant)
+
+    def _put(self, variant: Variant, found: Result) -> None:
+        assert self.spool is not None
+        number = self._numbers[found.case, found.variant]
+        tally = Tally.of(found, self.known(variant))
+        try:
+            self.spool.put(variant.adapter, number, found, msgspec.json.encode(tally))
+        except WriteError as error:
+            self._give_up(error)
+
+    def _give_up(self, error: WriteError) -> None:
+        """Run nothing more: its results would be lost."""
+        self.unwritten = self.unwritten or str(error)
+        assert self.session is not None
+        self.session.shouldstop = "results cannot be written"
+
+    def _from_earlier(self, pair: Pair, asked: set[str], variant: Variant) -> Result | None:
+        """The result that an earlier run has left of a pair, where it has all checks that are asked for
+        now; `None` where it has to run."""
+        name = variant.adapter
+        if name not in self._taken_over:
+            file = self._resumed(name)
+            results = read(file).results if self.config.option.resume and file.is_file() else ()
+            self._taken_over[name] = {(r.case, r.variant): r for r in results}
+        found = self._taken_over[name].get(pair)
+        if found is None:
+            return None
+        complete = asked <= {v.check for v in found.verdicts}
+        if not complete and not all(_stops(found, v) for v in found.verdicts):
+            return None
+        return replace(found, known=notes(self.known(variant), found))
 
     def judged(self, case: Case, variant: Variant, check: str) -> None:
         """Forget the result of a case on a variant when its last item has run."""
@@ -259,77 +374,196 @@ class Suite:
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
         """Add an xdist worker's seconds to the run's."""
+        self.lost = self.lost or bool(error)
         output = getattr(node, "workeroutput", None) or {}
+        self.unwritten = self.unwritten or output.get("conformance_unwritten", "")
         for name, seconds in output.get("conformance_seconds", {}).items():
             self._add(name, seconds)
         for name, pairs in output.get("conformance_selected", {}).items():
             self.selected[name] = {(case, variant) for case, variant in pairs}
 
+    @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Stop the workers; merge what was spooled into one results file per adapter."""
-        for name, runner in self.runners.items():
-            runner.close()
-            self._add(name, runner.watch.seconds)
-        if self.given is not None:
-            output = self.config.workeroutput  # type: ignore[attr-defined]
-            output["conformance_seconds"] = self.seconds
-            output["conformance_selected"] = {n: sorted(p) for n, p in self.selected.items()}
-            if self.spool is not None:
-                self.spool.close()
-            return
-        if self.spool is None:
-            return
-        for chosen in self.selection.chosen:
-            self.runs.append(self._merge(chosen))
-        self.spool.remove()
-        if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and any(self.selected.values()):
-            session.exitstatus = pytest.ExitCode.OK  # more shards than there is to do
-        if any(run.stale for run in self.runs) and session.exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        with self.interrupts.held_off():
+            for name, runner in self.runners.items():
+                runner.close()
+                self._add(name, runner.watch.seconds)
+            if self.given is not None:
+                output = self.config.workeroutput  # type: ignore[attr-defined]
+                output["conformance_seconds"] = self.seconds
+                output["conformance_selected"] = {n: sorted(p) for n, p in self.selected.items()}
+                output["conformance_unwritten"] = self.unwritten
+                return
+            if self.spool is None:
+                return
+            self.runs += [self._merged(chosen, session) for chosen in self.selection.chosen]
+            if not any(run.unwritten for run in self.runs):
+                self.spool.remove()
+        self.ended = self._ended(session)
+        if self.ended is not None:
+            session.exitstatus = self.ended
+
+    def _ended(self, session: pytest.Session) -> Exit | None:
+        """How the run ended, where that is not what pytest says."""
+        status = session.exitstatus
+        if self.unwritten:
+            return Exit.NOT_WRITTEN
+        if self.interrupts.received is not None:
+            return Exit(128 + self.interrupts.received)
         if self.broken:
-            session.exitstatus = BROKEN_ADAPTER
+            return Exit.BROKEN_ADAPTER
+        if status == pytest.ExitCode.INTERRUPTED and any(run.results for run in self.runs):
+            # xdist ends `-x`, and pytest `--stepwise`, as if somebody had interrupted the run.
+            return Exit.UNEXPECTED if session.testsfailed else Exit.INTERRUPTED
+        if status == pytest.ExitCode.NO_TESTS_COLLECTED and any(self.selected.values()):
+            return Exit.OK  # more shards than there is to do
+        if status == pytest.ExitCode.OK and any(run.stale for run in self.runs):
+            return Exit.UNEXPECTED
+        return None
+
+    def pytest_unconfigure(self) -> None:
+        """Leave nothing behind, also where the session did not get as far as its end."""
+        with self.interrupts.held_off():
+            for runner in self.runners.values():
+                runner.close()
+            if self.spool is not None and self.given is None:
+                kept = any(run.unwritten for run in self.runs)
+                self.spool.close() if kept else self.spool.remove()
+            elif self.spool is not None:
+                self.spool.close()
+            for spool in self.left:
+                spool.close()
+        self.interrupts.restore()
+        if self.ended is None and self.unwritten:
+            self.ended = Exit.NOT_WRITTEN
+        elif self.ended is None and self.interrupts.received is not None:
+            self.ended = Exit(128 + self.interrupts.received)
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         """A table of statuses, then what was unexpected."""
-        if any(run.results or run.broken for run in self.runs):
+        if any(run.results or run.broken or run.unwritten for run in self.runs) or self.unwritten:
             terminalreporter.section("conformance")
             print_summary(self.runs, terminalreporter)
+            if self.unwritten:
+                terminalreporter.write_line(f"error: {self.unwritten}", red=True)
 
-    def _merge(self, chosen: Chosen) -> AdapterRun:
+    def _merged(self, chosen: Chosen, session: pytest.Session) -> AdapterRun:
+        """An adapter's run, its results written; where they cannot be, they are kept where they are."""
+        assert self.spool is not None
+        try:
+            return self._merge(chosen, session)
+        except WriteError as error:
+            kept = f"what was finished is kept in {self.spool.folder}: make room, then --resume"
+            self.unwritten = f"{error.where}: {error.message}\n  hint: {kept}"
+            return replace(self._empty(chosen), unwritten=True)
+
+    def _empty(self, chosen: Chosen) -> AdapterRun:
+        name = chosen.adapter.name
+        return AdapterRun(name, tuple(v.id for v in chosen.variants), self._file(name))
+
+    def _merge(self, chosen: Chosen, session: pytest.Session) -> AdapterRun:
         assert self.spool is not None
         name = chosen.adapter.name
         places, cases = self.selection.places, self.selection.cases
         selected = self.selected.get(name, set())
-        file = places.reports / f"{self._stem(name)}.jsonl"
-        run = AdapterRun(name, tuple(v.id for v in chosen.variants), file)
+        run = self._empty(chosen)
         if name in self.broken:
             return replace(run, broken=str(self.broken[name]))
-        results = self.spool.results(name)
+        results = self._spooled(run)
+        interrupted = self._interrupted(run, session)
+        if interrupted and name in self.earlier:
+            # What it would have come to in the end, had it not been interrupted again.
+            self._put_the_rest(chosen)
+            run = self._empty(chosen)
+            results = self._spooled(run)
+            interrupted = self._interrupted(run, session)
+        if not run.results and (interrupted or not selected):
+            return run
+        planned = self.planned.get(name, set()) if interrupted else set()
+        number = len(selected) or len(planned) or run.results
+        whole = number == len(cases) * len(chosen.variants)
+        ran = {case for case, _ in selected or planned} or run.cases
+        header = replace(
+            self._header(chosen),
+            selection=self._selection(len(ran), whole),
+            selected=len(selected),
+            interrupted=interrupted,
+        )
+        footer = replace(run.footer, seconds=self.seconds[name])
+        bind(run.file, header, results, footer, self.spool.folder)
+        if not interrupted:
+            self._clear(name, whole)
+        # Of a shard, whether an entry explains nothing is for the merge to say.
+        if self._full(whole, chosen) and not self.shard and not interrupted:
+            run.stale = unused(chosen.known, run.covered, cases, places)
+        return replace(run, interrupted=interrupted)
+
+    def _spooled(self, run: AdapterRun) -> Bound:
+        """What this run has spooled of an adapter, taken into its tallies."""
+        assert self.spool is not None
+        results = self.spool.results(run.name)
         for note in results.notes:
             run.add(msgspec.json.decode(note, type=Tally))
-        if not run.results and not selected:
-            return run
-        whole = (len(selected) or run.results) == len(cases) * len(chosen.variants)
-        ran = {case for case, _ in selected} or run.cases
-        header = Header(
+        return results
+
+    def _put_the_rest(self, chosen: Chosen) -> None:
+        assert self.spool is not None
+        name = chosen.adapter.name
+        there = {
+            (tally.case, tally.variant)
+            for note in self.spool.results(name).notes
+            for tally in [msgspec.json.decode(note, type=Tally)]
+        }
+        for pair, result in self.earlier[name].results.items():
+            if pair in self.planned.get(name, ()) and pair not in there:
+                tally = Tally.of(result, chosen.known)
+                note = msgspec.json.encode(tally)
+                self.spool.put(name, self._numbers[pair], result, note)
+
+    def _interrupted(self, run: AdapterRun, session: pytest.Session) -> str:
+        """What ended the run before it had all results; empty where it has, or was told to (`-x`)."""
+        planned = len(self.planned.get(run.name, ()))
+        if planned <= run.results:
+            return ""
+        if self.unwritten:
+            why = "results could not be written"
+        elif self.interrupts.received is not None:
+            why = self.interrupts.received.name
+        elif self.lost:
+            why = "a process of pytest-xdist died"
+        elif session.exitstatus == pytest.ExitCode.INTERNAL_ERROR:
+            why = "an internal error"
+        elif session.exitstatus == pytest.ExitCode.INTERRUPTED and not session.testsfailed:
+            why = "an interrupt"
+        else:
+            return ""
+        return f"{why} after {run.results:,} of {planned:,} results"
+
+    def _header(self, chosen: Chosen) -> Header:
+        """The header of an adapter's results, as far as it is known before anything runs."""
+        name = chosen.adapter.name
+        return Header(
             suite=__version__,
             adapter=name,
-            variants=run.variants,
+            variants=tuple(v.id for v in chosen.variants),
             disciplines={v.id: v.model.discipline for v in chosen.variants},
             accuracy={v.id: v.model.accuracy for v in chosen.variants if v.model.accuracy},
             versions=self.versions[name],
-            cases=cases_hash(cases),
-            selection=self._selection(len(ran), whole),
+            cases=cases_hash(self.selection.cases),
             shard=str(self.shard or ""),
-            selected=len(selected),
             started=self.started,
             implementation=own.function if (own := chosen.adapter.implementation) else "",
+            limits=self.selection.limits.named,
         )
-        bind(file, header, results, replace(run.footer, seconds=self.seconds[name]))
-        # Of a shard, whether an entry explains nothing is for the merge to say.
-        if self._full(whole, chosen) and not self.shard:
-            run.stale = unused(chosen.known, run.covered, cases, places)
-        return run
+
+    def _file(self, name: str) -> Path:
+        return self.selection.places.reports / f"{self._stem(name)}.jsonl"
+
+    def _resumed(self, name: str) -> Path:
+        """Where the results of an earlier run stand that this one goes on from."""
+        assert self.spool is not None
+        return self.spool.folder / "resumed" / f"{name}.jsonl"
 
     def _selection(self, ran: int, whole: bool) -> str:
         options = self.config.option
@@ -355,22 +589,32 @@ class Suite:
         log = self.selection.places.reports / "logs" / name
         return Runner(chosen.adapter, self.selection.places, log, chosen.known)
 
-    def _clear(self, name: str) -> None:
-        """Take away what an earlier run of an adapter left: it must not pass for this one's.
+    def _clear(self, name: str, whole: bool) -> None:
+        """Take away what the new results of an adapter replace, after they are written: the shards of
+        an earlier run, and what was left of one that was cut off.
 
         A shard leaves the other shards alone, and what they were merged into once.
         """
         reports = self.selection.places.reports
-        logs, stem = reports / "logs", self._stem(name)
-        lines = [reports / f"{stem}.jsonl"]
-        texts = [logs / f"{stem}.log", *logs.glob(f"{stem}.gw*.log")]
         if not self.shard:
-            lines += reports.glob(f"{name}{PATTERN}.jsonl")
-            texts += logs.glob(f"{name}{PATTERN}.log")
-        for file in lines:
-            remove(file)
-        for file in texts:
-            file.unlink(missing_ok=True)
+            for file in reports.glob(f"{name}{PATTERN}.jsonl"):
+                remove(file)
+            for log in (reports / "logs").glob(f"{name}{PATTERN}.log"):
+                log.unlink(missing_ok=True)
+        if name in self.earlier and set(self.earlier[name].results) <= self.planned[name]:
+            self.earlier[name].drop(name)
+        elif whole:
+            for spool in self.left:
+                begun = spool.begun(name)
+                if begun is not None and begun.shard == str(self.shard or ""):
+                    spool.drop(name)
+
+    def _clear_logs(self, name: str) -> None:
+        """Take away an earlier run's logs: this one's are appended to."""
+        logs, stem = self.selection.places.reports / "logs", self._stem(name)
+        with writing(logs):
+            for log in (logs / f"{stem}.log", *logs.glob(f"{stem}.gw*.log")):
+                log.unlink(missing_ok=True)
 
     def _stem(self, name: str) -> str:
         """What the files of this run of an adapter are named, without what follows a dot."""

@@ -67,6 +67,12 @@ def parse(text: str) -> Shard:
     return Shard(int(found[1]), int(found[2]))
 
 
+def pair_of(nodeid: str) -> Pair:
+    """The case and the variant of an item's id: `….yaml::family/case[torch/eager] gradient`."""
+    case, _, variant = nodeid.partition("::")[2].rpartition("] ")[0].rpartition("[")
+    return case, variant
+
+
 def seconds(recorded: Recorded, case: Case, variant: Variant) -> float:
     """How long a case on a variant takes, as far as that is known before it runs."""
     if lacking(case, variant) is not None:

@@ -17,6 +17,7 @@ from conformance.errors import SmokeError, nearest
 from conformance.language import plain_yaml
 from conformance.model.case import Case
 from conformance.run.shards import Pair
+from conformance.writing import write_text
 
 FILE = "smoke.yaml"
 _HEADER = """\
@@ -116,7 +117,7 @@ def write(adapter: Adapter, pairs: Iterable[Pair]) -> Path:
         listed.setdefault(variant.removeprefix(f"{adapter.name}/"), []).append(case)
     file = adapter.folder / FILE
     dumped = yaml.safe_dump(listed, sort_keys=False, allow_unicode=True, width=1000)
-    file.write_text(_HEADER.format(name=adapter.name) + dumped, "utf-8")
+    write_text(file, _HEADER.format(name=adapter.name) + dumped)
     return file
 
 

@@ -27,6 +27,7 @@ from conformance.results import Result, Results, cases_hash, recorded
 from conformance.results.triage import triaged
 from conformance.run.runner import ERROR, checks_of, lacking
 from conformance.run.shards import UNSUPPORTED, Pair
+from conformance.writing import write_text
 
 #: The faults that are on record, beside `adapter.yaml`: fault -> case -> the checks that catch it.
 CAUGHT = "caught.yaml"
@@ -78,7 +79,7 @@ def write_caught(adapter: Adapter, caught: Caught, header: str) -> Path:
     }
     file = adapter.folder / CAUGHT
     dumped = yaml.safe_dump(listed, sort_keys=False, default_flow_style=None, width=1000)
-    file.write_text(header + dumped, "utf-8")
+    write_text(file, header + dumped)
     return file
 
 
@@ -176,8 +177,9 @@ def choose(
     """
     again = f"conformance run --adapter {adapter.folder}"
     variants = tuple(variant.id for variant in adapter.variants)
-    if run.header.selection or run.header.variants != variants:
-        said = run.header.selection or ", ".join(run.header.variants)
+    header = run.header
+    if header.selection or header.interrupted or header.variants != variants:
+        said = header.selection or header.interrupted or ", ".join(header.variants)
         raise SmokeError(f"not a whole run: only {said}", where=run.path, hint=again)
     if run.header.cases != cases_hash(cases):
         raise SmokeError("a run of other cases than there are now", where=run.path, hint=again)

@@ -97,7 +97,8 @@ class Tally:
 
 @dataclass
 class AdapterRun:
-    """What became of an adapter, result by result: `broken` is why it did not start, or empty.
+    """What became of an adapter, result by result: `broken` is why it did not start, or empty, and
+    `interrupted` what ended it early; `unwritten` that its results could not be written.
 
     `unexpected` holds the first of each kind, `kinds` is how many there are of it.
     """
@@ -107,6 +108,8 @@ class AdapterRun:
     file: Path
     stale: tuple[Entry, ...] = ()
     broken: str = ""
+    interrupted: str = ""
+    unwritten: bool = False
     results: int = 0
     cases: set[str] = field(default_factory=set)
     statuses: Counter[Status] = field(default_factory=Counter)
@@ -177,6 +180,10 @@ def summary(runs: Sequence[AdapterRun]) -> list[Table | Text]:
             parts.append(Text(line, style="red"))
         if run.broken:
             parts.append(Text(run.broken, style="magenta"))
+            if run.file.is_file():
+                parts.append(Text(f"of an earlier run, and left as they are: {run.file}"))
+        if run.interrupted:
+            parts.append(Text(f"{run.name} is not whole: {run.interrupted}; --resume goes on"))
     parts += [Text(f"results: {run.file}") for run in runs if run.results]
     return parts
 

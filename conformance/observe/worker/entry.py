@@ -26,14 +26,12 @@ _observers: dict[str, Any] = {}
 def start(
     environment: Mapping[str, str],
     memory_limit: int,
+    path: Sequence[str],
     folder: str,
-    log: str | None,
-    path: Sequence[str] = (),
 ) -> None:
     """Prepare the process: its own folder, its limits, and what must be set before an import.
 
-    `memory_limit` is in bytes; `log` is a file that takes everything the framework prints; `path` are
-    the folders of somebody's own recompute.
+    `memory_limit` is in bytes; `path` are the folders of somebody's own recompute.
     """
     os.environ.update(environment)
     sys.path[:0] = path
@@ -45,12 +43,9 @@ def start(
     os.environ["TMPDIR"] = tempfile.tempdir = folder
     resource.setrlimit(resource.RLIMIT_DATA, (memory_limit, memory_limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if log is not None:
-        target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        os.dup2(target, 1)
-        os.dup2(target, 2)
-        sys.stdout = os.fdopen(1, "w", buffering=1)
-        sys.stderr = os.fdopen(2, "w", buffering=1)
+    # Line by line: what was printed before a crash is not lost.
+    sys.stdout = os.fdopen(1, "w", buffering=1)
+    sys.stderr = os.fdopen(2, "w", buffering=1)
 
 
 def observer(adapter: str, variant: str) -> Any:

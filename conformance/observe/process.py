@@ -1,0 +1,257 @@
+"""One worker process, asked one thing at a time. Whatever becomes of it, no wait is without a limit.
+
+A pool of a library would do, but for what frameworks and implementations do to the process that they
+run in: one that is stopped, or holds the interpreter's lock, or patches a built-in function never takes
+its next task, or holds the lock of a queue while it sends. So here are pipes, read without blocking,
+and a process that is killed when it is late.
+
+The worker has a process group of its own, which is killed as a whole. A warden, a shell that waits for
+the end of its input, kills it when this process ends without having done so, even of SIGKILL.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import multiprocessing
+import os
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from conformance.observe.output import Output
+from conformance.observe.worker.serve import PREFIX, TAKEN, framed, serve
+
+#: Seconds between two looks at whether the process is still there, where no pipe tells.
+_LOOK = 0.5
+#: Seconds in which a process that is told to end may do so by itself, and one that is killed must.
+_ENDING = 3.0
+_CHUNK = 1 << 16
+#: Kills a process group, a process and a folder when its input ends, unless a line comes before that.
+_WARDEN = 'read _ && exit; kill -s KILL -- "-$1"; kill -s KILL "$1"; rm -rf -- "$2"'
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The process has answered."""
+
+    answer: bytes
+
+
+@dataclass(frozen=True)
+class Died:
+    """The process ended: its exit code, what it had printed, and whether it had read the request."""
+
+    code: int
+    printed: bytes
+    taken: bool
+
+
+@dataclass(frozen=True)
+class Late:
+    """The process did not answer in time, or (not `taken`) did not even read the request. It is
+    killed."""
+
+    taken: bool
+
+
+class Process:
+    """A worker process in a temporary folder of its own.
+
+    `prepare(*arguments, folder)` is called in it first. Raises `OSError` where it cannot be started.
+    """
+
+    def __init__(
+        self, name: str, prepare: Callable[..., None], arguments: tuple[Any, ...], output: Output
+    ) -> None:
+        self.output = output
+        self._busy = False
+        self._reading = bytearray()
+        self.folder = tempfile.mkdtemp(prefix=f"conformance-{name}-")
+        try:
+            self._start(prepare, arguments)
+        except BaseException:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise
+        _open.add(self)
+
+    def _start(self, prepare: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+        context = multiprocessing.get_context("spawn")
+        theirs, self._requests = context.Pipe(duplex=False)
+        self._answers, answering = context.Pipe(duplex=False)
+        self._printed, printing = context.Pipe(duplex=False)
+        self._process = context.Process(
+            target=serve,
+            args=(theirs, answering, printing, prepare, (*arguments, self.folder)),
+        )
+        self._process.start()
+        try:
+            self._warden = _warden(self.pid, self.folder)
+        except OSError:
+            self._kill()
+            raise
+        for end in (theirs, answering, printing):
+            end.close()
+        for end in (self._requests, self._answers, self._printed):
+            os.set_blocking(end.fileno(), False)
+
+    @property
+    def pid(self) -> int:
+        """The process's id."""
+        pid = self._process.pid
+        assert pid is not None
+        return pid
+
+    def ask(self, request: bytes, taken_within: float, limit: float) -> Answered | Died | Late:
+        """Hand a request over and wait for its answer: so many seconds until the process has read it,
+        and from then on as many as the limit."""
+        self._busy = True
+        found = self._ask(request, taken_within, limit)
+        self._busy = not isinstance(found, Answered)
+        return found
+
+    def close(self) -> None:
+        """End the process and what it has started, and remove its folder."""
+        if self not in _open:
+            return
+        _open.discard(self)
+        self._requests.close()  # without it there is nothing more to do
+        if not self._busy:
+            self._ends_within(_ENDING)
+        self._kill()
+        self._process_printed()
+        self.output.finish()
+        for end in (self._answers, self._printed):
+            end.close()
+        _dismiss(self._warden)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _ask(self, request: bytes, taken_within: float, limit: float) -> Answered | Died | Late:
+        rest = memoryview(framed(request))
+        taken = False
+        end = time.monotonic() + taken_within
+        while True:
+            left = end - time.monotonic()
+            if left <= 0:
+                self._kill()
+                self._process_printed()
+                self.output.finish()
+                return Late(taken)
+            gone = self._process.exitcode is not None
+            rest = self._look(rest, 0.0 if gone else min(left, _LOOK))
+            message = self._message()
+            if message == TAKEN and not taken:
+                taken = True
+                end = time.monotonic() + limit
+                message = self._message()
+            if message is not None:
+                self._process_printed()  # it was printed before the answer
+                self.output.finish()
+                return Answered(message)
+            if gone:
+                self._kill()
+                return Died(self._process.exitcode or 0, self._last_words(), taken)
+
+    def _look(self, rest: memoryview, seconds: float) -> memoryview:
+        """Send and read what can be sent and read now, after at most some seconds of waiting. Returns
+        what is still to be sent."""
+        waiting = select.poll()
+        for end in (self._answers, self._printed):
+            waiting.register(end.fileno(), select.POLLIN)
+        if rest:
+            waiting.register(self._requests.fileno(), select.POLLOUT)
+        ready = waiting.poll(seconds * 1000)
+        self._process_printed(_CHUNK)
+        while data := self._read(self._answers.fileno()):
+            self._reading += data
+        if rest:
+            with contextlib.suppress(BlockingIOError, BrokenPipeError):
+                rest = rest[os.write(self._requests.fileno(), rest) :]
+        closed = select.POLLHUP | select.POLLERR
+        if ready and all(e & closed and not e & select.POLLIN for _, e in ready):
+            self._ends_within(seconds)  # or poll would come back at once, again and again
+        return rest
+
+    def _message(self) -> bytes | None:
+        """The next whole message of the process, if there is one."""
+        if len(self._reading) < PREFIX:
+            return None
+        end = PREFIX + int.from_bytes(self._reading[:PREFIX], "big")
+        if len(self._reading) < end:
+            return None
+        message = bytes(self._reading[PREFIX:end])
+        del self._reading[:end]
+        return message
+
+    def _process_printed(self, most: int = 1 << 26) -> None:
+        """Take what has been printed until now: no more than `most`, for a process may print on."""
+        while most > 0:
+            data = self._read(self._printed.fileno())
+            if not data:
+                return
+            most -= len(data)
+            self.output.take(data)
+
+    def _last_words(self) -> bytes:
+        self._process_printed()
+        return self.output.finish()
+
+    @staticmethod
+    def _read(descriptor: int) -> bytes:
+        try:
+            return os.read(descriptor, _CHUNK)
+        except BlockingIOError:
+            return b""
+
+    def _ends_within(self, seconds: float) -> bool:
+        """Whether the process ends in that time."""
+        end = time.monotonic() + seconds
+        while self._process.exitcode is None:
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.005)
+        return True
+
+    def _kill(self) -> None:
+        """Kill the process and what it has started."""
+        for kill in (os.killpg, os.kill):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                if kill is os.killpg or self._process.exitcode is None:
+                    kill(self.pid, signal.SIGKILL)
+        self._ends_within(_ENDING)
+
+
+#: Those that have been started and not closed.
+_open: set[Process] = set()
+
+
+@atexit.register
+def _close_all() -> None:
+    """At the end of this process, before `multiprocessing` waits for its children."""
+    for process in list(_open):
+        process._busy = True  # whatever it does, it is not waited for
+        process.close()
+
+
+def _warden(pid: int, folder: str) -> subprocess.Popen[bytes]:
+    """A shell that ends what this process has started when this process cannot."""
+    return subprocess.Popen(
+        ["/bin/sh", "-c", _WARDEN, "sh", str(pid), folder],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # what ends this process by a signal to its group spares the warden
+        cwd=Path("/"),
+    )
+
+
+def _dismiss(warden: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        warden.communicate(b"\n", timeout=_ENDING)

@@ -1,0 +1,110 @@
+"""What an earlier run has left that did not come to its end, and going on from there.
+
+A run that was interrupted has written its results and says so in their header. One that was killed has
+left its spool: a folder that nobody holds a lock on any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from conformance.errors import ComparisonError, ResultsError
+from conformance.results import Header, Result, Results, read
+from conformance.results.spool import Spool
+from conformance.run.merge import difference
+from conformance.run.shards import Pair
+from conformance.run.summary import AdapterRun, Tally
+
+#: What the headers of the earlier and of this run share, and what it is called.
+_SHARED: Mapping[str, str] = {
+    "suite": "versions of the suite",
+    "versions": "versions",
+    "cases": "cases",
+    "implementation": "implementations",
+    "limits": "limits",
+}
+
+
+@dataclass
+class Earlier:
+    """What is left of an adapter's runs: their results by pair, the later ones' where there are
+    several, and the spools that hold them."""
+
+    results: dict[Pair, Result] = field(default_factory=dict)
+    spools: list[Spool] = field(default_factory=list)
+
+    def drop(self, adapter: str) -> None:
+        """Delete what is left: all of it stands in results now."""
+        for spool in self.spools:
+            spool.drop(adapter)
+
+    def close(self) -> None:
+        """Leave it for a later run."""
+        for spool in self.spools:
+            spool.close()
+
+
+def find(left: Iterable[Spool], file: Path, now: Header) -> Earlier:
+    """What is left of earlier runs that were to write `file`, and can be taken for a part of the run
+    that begins with the header `now`.
+
+    Raises `ComparisonError` where they were of other cases or versions, and `WriteError`.
+    """
+    found = Earlier()
+    runs: list[tuple[str, Results]] = []
+    if file.is_file():
+        try:
+            before = read(file)
+        except ResultsError:
+            before = None
+        if before is not None and before.header.interrupted:
+            _fits(before.header, now, file)
+            runs.append((before.header.started, before))
+    for spool in left:
+        header = spool.begun(now.adapter)
+        if header is None or header.shard != now.shard:
+            continue
+        found.spools.append(spool)
+        results = _read(spool, header)
+        if results is not None:
+            _fits(header, now, spool.folder)
+            runs.append((header.started, results))
+    for _, run in sorted(runs, key=lambda run: run[0]):
+        found.results |= {(r.case, r.variant): r for r in run.results}
+    return found
+
+
+def _read(spool: Spool, header: Header) -> Results | None:
+    run = AdapterRun(header.adapter, header.variants, spool.folder)
+    try:
+        for note in spool.results(header.adapter).notes:
+            run.add(msgspec.json.decode(note, type=Tally))
+        return spool.read(header.adapter, header, run.footer) if run.results else None
+    except (ResultsError, ValueError, OSError):  # the machine went down while it was written
+        return None
+
+
+def _fits(before: Header, now: Header, where: Path) -> None:
+    for name, words in _SHARED.items():
+        one, two = getattr(before, name), getattr(now, name)
+        if name == "cases":
+            one, two = one[:12], two[:12]
+        if one != two:
+            raise ComparisonError(
+                f"the run that was cut off had other {words}: {difference(one, two)}",
+                where=where,
+                hint="run again without --resume",
+            )
+    for name in ("disciplines", "accuracy"):
+        one, two = getattr(before, name), getattr(now, name)
+        changed = [v for v in one if v in now.variants and one[v] != two.get(v)]
+        if changed:
+            raise ComparisonError(
+                f"{changed[0]} has changed since the run that was cut off",
+                where=where,
+                hint="run again without --resume",
+            )
