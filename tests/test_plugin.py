@@ -269,6 +269,16 @@ def test_selection_of_checks_is_what_results_hold(session, pytester):
     assert {v.check for r in found.results for v in r.verdicts} == {"gradient"}
 
 
+@pytest.mark.parametrize("more", [(), ("-n", "1")])
+def test_cases_are_selected_by_their_ids_alone(session, pytester, more):
+    done = session(*variants("right"), "--case", "mini/squ*", *more)
+    done.stdout.no_fnmatch_line("*mini/twice*")
+    assert {result.case for result in read(pytester).results} == {"mini/square"}
+    assert read(pytester).header.selection.startswith("--case mini/squ*")
+    done = session(*variants("right"), "--case", "mini/squares")
+    done.stderr.fnmatch_lines(["*no case 'mini/squares'*", "*did you mean 'mini/square'?*"])
+
+
 def test_unknown_variant_names_the_nearest(session):
     done = session("--variant", "rigth")
     assert done.ret == pytest.ExitCode.USAGE_ERROR

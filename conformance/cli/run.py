@@ -43,6 +43,15 @@ def run(
     context: typer.Context,
     adapter: AdapterNames,
     variant: VariantNames = [],  # noqa: B006 (typer copies it)
+    case: Annotated[
+        list[str],
+        typer.Option(
+            "--case",
+            metavar="PATTERN",
+            help="Only the cases with such an id: memory/softmax, 'growth/*'; repeatable.",
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006
     implementation: ImplementationName = None,
     option: ImplementationOptions = [],  # noqa: B006
     always: ImplementationAlways = [],  # noqa: B006
@@ -116,6 +125,7 @@ def run(
     Examples:
       conformance run --adapter torch
       conformance run --adapter torch --variant non-reentrant -k dropout
+      conformance run --adapter torch --case 'randomness/*'
       conformance run --adapter torch --smoke
       conformance run --adapter torch --smoke --repeat 20
       conformance run --adapter ./my_adapter -x
@@ -145,6 +155,7 @@ def run(
     ]
     arguments += [word for name in adapter for word in ("--adapter", name)]
     arguments += [word for name in variant for word in ("--variant", name)]
+    arguments += [word for pattern in case for word in ("--case", pattern)]
     if implementation:
         arguments += ["--implementation", implementation]
         arguments += [word for pair in option for word in ("--option", pair)]

@@ -63,6 +63,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "known deviation; the same as -m smoke",
     )
     group.addoption(
+        "--case",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="only the cases with such an id (growth/*); repeatable",
+    )
+    group.addoption(
         "--shard",
         metavar="NUMBER/OF",
         help="run one of several parts of about equal length: 2/4 is the second of four",
@@ -127,6 +134,7 @@ def pytest_configure(config: pytest.Config) -> None:
             described,
             config.getoption("known"),
             with_smoke=with_smoke,
+            named=config.getoption("case"),
             limits=Limits(config.getoption("time_limit"), config.getoption("memory_limit")),
         )
         if config.getoption("shard"):

@@ -3,6 +3,7 @@ smoke selection."""
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -67,6 +68,8 @@ class Selection:
     cases: tuple[Case, ...]
     chosen: tuple[Chosen, ...]
     shard: Shard | None = None
+    #: The ids of the cases that were asked for by name; empty for all.
+    wanted: frozenset[str] = frozenset()
     limits: Limits = Limits()
 
 
@@ -78,13 +81,15 @@ def select(
     known: Path | None = None,
     *,
     with_smoke: bool = False,
+    named: Sequence[str] = (),
     limits: Limits = Limits(),
 ) -> Selection:
     """Read what a run needs. A variant is named alone or with its adapter (`torch/reentrant`);
     `described` is somebody's own recompute, to be put in the place of one adapter's, and `known` a
     list of known deviations that takes the place of one adapter's, or a variant (`torch/reentrant`)
     that shares its own with somebody's recompute. Smoke selections are read if asked for `with_smoke`,
-    and then every adapter must have one. `limits` take the place of the adapters'.
+    and then every adapter must have one. `named` are patterns of the ids of cases, all if there are
+    none. `limits` take the place of the adapters'.
 
     Raises `ConformanceError` for anything that does not exist or is malformed.
     """
@@ -126,7 +131,21 @@ def select(
         )
         for adapter in found
     )
-    return Selection(places, cases, chosen, limits=limits)
+    return Selection(places, cases, chosen, limits=limits, wanted=_wanted(named, cases, places))
+
+
+def _wanted(patterns: Sequence[str], cases: Sequence[Case], places: Places) -> frozenset[str]:
+    """The ids of the cases that patterns name (`growth/*`; brackets stand for themselves)."""
+    ids = [case.id for case in cases]
+    found: set[str] = set()
+    for pattern in patterns:
+        some = fnmatch.filter(ids, pattern.replace("[", "[[]"))
+        if not some:
+            raise AdapterError(
+                f"no case {pattern!r}", where=places.cases, hint=nearest(pattern, ids)
+            )
+        found.update(some)
+    return frozenset(found)
 
 
 def _like(described: Described, variants: Sequence[str], places: Places) -> Described:

@@ -235,7 +235,13 @@ class Suite:
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
-        """Leave this machine its shard of what everything else has left."""
+        """Leave the cases that are named, and this machine its shard of what all else has left."""
+        wanted = self.selection.wanted
+        if wanted:
+            others = [i for i in items if isinstance(i, CheckItem) and i.case.id not in wanted]
+            config.hook.pytest_deselected(items=others)
+            left = set(map(id, others))
+            items[:] = [item for item in items if id(item) not in left]
         if self.shard is None:
             return
         found = {item.pair: item for item in items if isinstance(item, CheckItem)}
@@ -568,6 +574,7 @@ class Suite:
     def _selection(self, ran: int, whole: bool) -> str:
         options = self.config.option
         words = [SMOKE] if options.smoke else []
+        words += [f"--case {pattern}" for pattern in options.case]
         words += [f"-k {options.keyword}"] if options.keyword else []
         words += ["-m " + options.markexpr] if options.markexpr else []
         words += ["--last-failed"] if getattr(options, "lf", False) else []
