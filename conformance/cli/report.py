@@ -23,7 +23,7 @@ def report(
         typer.Option("--output", help="Folder to write to [default: that of the results]"),
     ] = None,
 ) -> None:
-    """Write index.html with its details, report.md and report.json.
+    """Write index.html with its details, report.md, report.json.gz, outcomes.csv and badges.
 
     \b
     Examples:

@@ -5,6 +5,7 @@ Imports `compare`, `results` and what they import; runs nothing.
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,14 +25,17 @@ def write_report(
     folder: Path,
     programs: Path,
 ) -> Path:
-    """Write `index.html` with its `details`, `report.md`, `report.json`, `outcomes.csv` and badges.
+    """Write `index.html` with its `details`, `report.md`, `report.json.gz`, `outcomes.csv` and badges.
 
     `programs` is the folder that the results' paths of programs are relative to (the reports'
     folder). Returns the path of the page.
     """
     report = build(results, cases, comparison)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "report.json").write_text(to_json(report), "utf-8")
+    # Words repeat themselves in it: packed it is a twentieth. The same report gives the same file.
+    packed = gzip.compress(to_json(report).encode(), mtime=0)
+    (folder / "report.json.gz").write_bytes(packed)
+    (folder / "report.json").unlink(missing_ok=True)  # what an earlier version left
     frameworks = overview.frameworks(results)
     (folder / "report.md").write_text(markdown.render(report, frameworks), "utf-8")
     files = page.render(report, frameworks, results, cases, folder, programs)
