@@ -16,6 +16,7 @@ from conformance.cli import (
     coverage,
     diff,
     documents,
+    frameworks,
     known,
     merge,
     probe,
@@ -51,6 +52,7 @@ app.command(epilog=EXIT_CODES)(compare.compare)
 app.command(epilog=EXIT_CODES)(diff.diff)
 app.command(epilog=EXIT_CODES)(report.report)
 app.command(epilog=EXIT_CODES)(behaviours.behaviours)
+app.command(epilog=EXIT_CODES)(frameworks.frameworks)
 app.command(epilog=EXIT_CODES)(documents.documents)
 app.command(epilog=EXIT_CODES)(bug.bug)
 app.command("list")(cases.list_cases)

@@ -6,8 +6,9 @@ Imports `compare`, `results` and what they import; runs nothing.
 from __future__ import annotations
 
 import gzip
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from conformance.compare import Comparison
 from conformance.model.case import Case
@@ -24,11 +25,12 @@ def write_report(
     comparison: Comparison,
     folder: Path,
     programs: Path,
+    titles: Mapping[str, str] = MappingProxyType({}),
 ) -> Path:
     """Write `index.html` with its `details`, `report.md`, `report.json.gz`, `outcomes.csv` and badges.
 
     `programs` is the folder that the results' paths of programs are relative to (the reports'
-    folder). Returns the path of the page.
+    folder), `titles` say what variants (full ids) are. Returns the path of the page.
     """
     report = build(results, cases, comparison)
     folder.mkdir(parents=True, exist_ok=True)
@@ -36,7 +38,7 @@ def write_report(
     packed = gzip.compress(to_json(report).encode(), mtime=0)
     (folder / "report.json.gz").write_bytes(packed)
     (folder / "report.json").unlink(missing_ok=True)  # what an earlier version left
-    frameworks = overview.frameworks(results)
+    frameworks = overview.frameworks(results, titles)
     (folder / "report.md").write_text(markdown.render(report, frameworks), "utf-8")
     files = page.render(report, frameworks, results, cases, folder, programs)
     details = folder / page.DETAILS

@@ -98,14 +98,14 @@ def _deviations(title: str, deviations: tuple[DeviationView, ...]) -> Iterator[s
     yield "|---|---|---|---|---|---|"
     for deviation in grouped(deviations):
         verdict, known = deviation.verdict, deviation.verdict.known
-        reason = escape(known.reason) + _address(known.url) if known else ""
+        reason = escape(known.reason) + link(known.url) if known else ""
         names = ", ".join(deviation.variants)
         words = (deviation.case, names, verdict.check, verdict.mark, verdict.message)
         yield f"| {' | '.join(escape(word) for word in words)} | {reason} |"
     yield ""
 
 
-def _address(url: str) -> str:
+def link(url: str) -> str:
     """An address as a link after a sentence; empty for what does not lead to the web."""
     found = web_address(url)
     return f" <{quote(found, safe=_IN_URL)}>" if found else ""
@@ -137,7 +137,7 @@ def _known(frameworks: Sequence[Framework]) -> Iterator[str]:
         variants = ", ".join(name.partition("/")[2] or name for name in finding.variants)
         more = len(finding.cases) - 1
         cases = f"{finding.example[0]}{f' and {more} more' if more else ''}"
-        reason = escape(line(finding.words, _REASON)) + _address(finding.url)
+        reason = escape(line(finding.words, _REASON)) + link(finding.url)
         words = (finding.outcome.value, finding.adapter, variants, cases)
         yield f"| {' | '.join(escape(word) for word in words)} | {reason} |"
     yield ""

@@ -20,10 +20,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from conformance.compare import CrossVerdict
+from conformance.drivers.adapter import DISCIPLINES
 from conformance.language.capabilities import required_by
 from conformance.language.load import TOLERANCES
 from conformance.model.case import Case
-from conformance.report import overview, sources, tables
+from conformance.report import costs, overview, sources, tables
 from conformance.report.data import (
     MARKS,
     CaseView,
@@ -32,6 +33,7 @@ from conformance.report.data import (
     Report,
     grouped,
 )
+from conformance.report.frontier import Drawing
 from conformance.report.growth import Frame
 from conformance.report.outcomes import MEANING, SIGN, Outcome
 from conformance.report.questions import QUESTIONS
@@ -116,6 +118,10 @@ def render(
         "questions": QUESTIONS,
         "meaning": MEANING,
         "sign": SIGN,
+        "disciplines": DISCIPLINES,
+        "costs_of": costs.WORDS,
+        "costs_case": costs.PROGRAM,
+        "by_id": found,
     }
     details: dict[str, str] = {}
 
@@ -130,6 +136,7 @@ def render(
         detail(view.id, body, item=item, number=number)
     for framework in frameworks:
         detail(f"behaviours/{framework.name}", "behaviours.html.j2", framework=framework)
+        detail(f"framework={framework.name}", "framework.html.j2", framework=framework)
     for variant, outcomes in sides(results).items():
         text = json.dumps(outcomes, ensure_ascii=True)
         name = f"outcomes/{variant}"
@@ -227,6 +234,10 @@ def environment() -> Environment:
     found.filters["file_name"] = file_name
     found.filters["sentence"] = sentence
     found.filters["lower_first"] = lambda text: text[:1].lower() + text[1:]
+    found.filters["drawing"] = lambda modes: Drawing((mode.name, mode.cost) for mode in modes)
+    found.filters["firsts"] = lambda frameworks: Drawing(
+        (f"{f.name} {f.modes[0].name}", f.modes[0].cost) for f in frameworks if f.modes
+    )
     found.filters["fragment"] = lambda text: quote(text, safe="/@")
     return found
 

@@ -37,9 +37,23 @@
     }
     return part.loading;
   };
+  const address = (rest) => {
+    try {
+      history.replaceState(null, "", `${location.pathname}${rest}`);
+    } catch {
+      // A browser may refuse this for a page on disk; everything else works all the same.
+    }
+  };
   document.addEventListener(
     "toggle",
-    (event) => event.target.open && event.target.dataset.file && load(event.target),
+    ({ target }) => {
+      if (!target.open || !target.dataset.file) return;
+      load(target);
+      // What is open can be handed on as a link.
+      if (target.matches(".framework, .case") && !location.hash.startsWith(`#${encodeURI(target.id)}`)) {
+        address(`${location.search}#${encodeURI(target.id)}`);
+      }
+    },
     true,
   );
 
@@ -67,12 +81,7 @@
     $("shown").textContent = `${shown} of ${cases.length} cases`;
     const query = new URLSearchParams({ family, outcome, text: $("text").value });
     for (const key of [...query.keys()]) if (!query.get(key)) query.delete(key);
-    const address = `${location.pathname}${query.size ? `?${query}` : ""}${location.hash}`;
-    try {
-      history.replaceState(null, "", address);
-    } catch {
-      // A browser may refuse this for a page on disk; the filter works all the same.
-    }
+    address(`${query.size ? `?${query}` : ""}${location.hash}`);
   };
   for (const [key, value] of new URLSearchParams(location.search)) {
     if (["family", "outcome", "text"].includes(key)) $(key).value = value;
