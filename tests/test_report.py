@@ -536,6 +536,22 @@ def test_executions_per_region_and_variant():
     assert tables.executions(found, statements=True).rows == ()
 
 
+def test_variants_that_ran_the_same_stand_together():
+    found = {
+        "a/one": result("a/one"),
+        "a/two": result("a/two", run(counts=(1, 0))),
+        "b/two": result("b/two"),
+    }
+    table = tables.counts(tables.executions(found, statements=False))
+    assert table.groups == (("a/one", "b/two"), ("a/two",))
+    (row,) = table.rows
+    assert (row.name, row.expected) == ("block", ("1", "1"))
+    assert [[(c.text, c.wrong) for c in pair] for pair in row.cells] == [
+        [("1", False), ("1", False)],
+        [("1", False), ("0", True)],
+    ]
+
+
 def test_memory_in_bytes_and_units():
     unit = samples.UNIT
     failed = Verdict("retained memory", Status.FAIL, Level.MUST, "saves nothing")
@@ -565,6 +581,9 @@ def test_memory_in_bytes_and_units():
         False,
     )
     assert (two.units, two.wrong) == (0.0, True)
+    # The law says that two activations go; bars are as long as the most of any plain run.
+    assert one.range == two.range == (unit, unit)
+    assert [one.at(n) for n in (0, unit, 3 * unit, 9 * unit)] == ["0.0", "46.7", "140.0", "160.0"]
 
 
 def test_differences_of_a_large_array_are_those_of_the_whole_of_it(tmp_path):

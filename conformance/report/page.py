@@ -34,6 +34,7 @@ from conformance.report.data import (
     grouped,
 )
 from conformance.report.frontier import Drawing
+from conformance.report.graph import Graph, draw
 from conformance.report.growth import Frame
 from conformance.report.outcomes import MEANING, SIGN, Outcome
 from conformance.report.questions import QUESTIONS
@@ -79,11 +80,12 @@ class Shown:
     needs: tuple[str, ...]
     procedure: str
     tolerance: str
+    graph: Graph | None
     checks: tuple[str, ...]
     results: Mapping[str, Result]
     values: tables.Table
-    executions: tables.Table
-    statements: tables.Table
+    executions: tables.Counts
+    statements: tables.Counts
     memory: tuple[tables.MemoryRow, ...]
     cross: tuple[CrossVerdict, ...]
     programs: Mapping[str, tuple[ShownProgram, ...]]
@@ -294,12 +296,13 @@ def _shown(
         else sources.Source(Markup(""), "the case is not at hand"),
         needs=tuple(sorted(required_by(case))) if case else (),
         procedure=_procedure(case) if case else "",
+        graph=draw(case) if case else None,
         tolerance=f"rtol {tolerance.rtol:g}, atol {tolerance.atol:g}",
         checks=tuple(checks),
         results=results,
         values=tables.values(results, tolerance),
-        executions=tables.executions(results, statements=False),
-        statements=tables.executions(results, statements=True),
+        executions=tables.counts(tables.executions(results, statements=False)),
+        statements=tables.counts(tables.executions(results, statements=True)),
         memory=tables.memory(results),
         cross=tuple(cross),
         programs={adapter: tuple(items) for adapter, items in shown.items()},
