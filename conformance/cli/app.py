@@ -17,6 +17,7 @@ from conformance.cli import (
     diff,
     documents,
     frameworks,
+    history,
     known,
     merge,
     probe,
@@ -50,6 +51,7 @@ app.command(epilog=EXIT_CODES)(merge.merge)
 app.command(epilog=EXIT_CODES)(probe.probe)
 app.command(epilog=EXIT_CODES)(compare.compare)
 app.command(epilog=EXIT_CODES)(diff.diff)
+app.command(epilog=EXIT_CODES)(history.history)
 app.command(epilog=EXIT_CODES)(report.report)
 app.command(epilog=EXIT_CODES)(behaviours.behaviours)
 app.command(epilog=EXIT_CODES)(frameworks.frameworks)

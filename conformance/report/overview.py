@@ -160,11 +160,13 @@ def _framework(run: Results, titles: Mapping[str, str]) -> Framework:
         worst = next(iter(findings([replace(run, results=own)])), None)
         discipline, title = run.header.disciplines.get(variant, ""), titles.get(variant, "")
         modes.append(Mode(variant, tally, said[variant], worst, cost(own), discipline, title))
-    packages = [
-        v for k, v in run.header.versions.items() if k not in ("python", "numpy", "platform")
-    ]
-    version = packages[0] if packages else ""
-    return Framework(run.header.adapter, version, tuple(modes), found)
+    return Framework(run.header.adapter, version_of(run), tuple(modes), found)
+
+
+def version_of(run: Results) -> str:
+    """The version of the framework, which a run names before all that it builds on; else nothing."""
+    others = ("python", "numpy", "platform")
+    return next((v for k, v in run.header.versions.items() if k not in others), "")
 
 
 def worst(found: Sequence[Framework]) -> tuple[Finding, ...]:

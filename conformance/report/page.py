@@ -42,7 +42,7 @@ from conformance.report.versus import side_of
 from conformance.results import Result, Results
 from conformance.words import counted, line
 
-_TEMPLATES = Path(__file__).parent / "templates"
+TEMPLATES = Path(__file__).parent / "templates"
 #: Short words for a narrow column; the legend spells them out.
 SHORT: Mapping[Mark, str] = {
     "broken": "broken",
@@ -159,8 +159,8 @@ def render(
         titles={view.id: view.title or view.id for view in report.cases},
         families=_families(report.cases),
         outcomes=overview.outcomes_of_cases(results),
-        style=Markup((_TEMPLATES / "style.css").read_text("utf-8")),
-        script=Markup((_TEMPLATES / "page.js").read_text("utf-8")),
+        style=Markup((TEMPLATES / "style.css").read_text("utf-8")),
+        script=Markup((TEMPLATES / "page.js").read_text("utf-8")),
     )
     return {"index.html": index, **details}
 
@@ -221,7 +221,7 @@ def by_reason(deviations: Iterable[DeviationGroup]) -> list[list[DeviationGroup]
 def environment() -> Environment:
     """Templates in which every value is escaped and a missing one is an error."""
     found = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
+        loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
