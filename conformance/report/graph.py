@@ -111,14 +111,14 @@ class _Drawing:
             if loss.name in made:
                 self.edges.append((made[loss.name], box))
             last.append(box)
-        listed = [*inputs, *boxes, *last]
-        low = min((box.x for box in listed), default=0.0)
-        high = max((box.x + box.width for box in listed), default=0.0)
+        low = min((box.x for box in (*inputs, *boxes)), default=0.0)
+        high = max((box.x + box.width for box in (*inputs, *boxes)), default=0.0)
         x = (low + high) / 2 - (sum(b.width + _GAP for b in last) - _GAP) / 2
         for box in last:
             box.move(x, height + _GAP)
             x += box.width + _GAP
         low = min(low, *(box.x for box in last), low)
+        listed = [*inputs, *boxes, *last]
         for box in listed:
             box.move(_PAD - low, _PAD)
         drawn = [inner for box in listed for inner in box.all()]

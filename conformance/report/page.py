@@ -10,6 +10,7 @@ import base64
 import json
 import os
 import re
+import shlex
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ from conformance.report.data import (
 from conformance.report.frontier import Drawing
 from conformance.report.graph import Graph, draw
 from conformance.report.growth import Frame
-from conformance.report.outcomes import MEANING, SIGN, Outcome
+from conformance.report.outcomes import MEANING, SIGN, Outcome, of_result
 from conformance.report.questions import QUESTIONS
 from conformance.report.versus import side_of
 from conformance.results import Result, Results
@@ -76,6 +77,9 @@ class Shown:
     """Everything that is shown of one case."""
 
     view: CaseView
+    #: The variants that it ran on, and those that do not offer it or leave it to others.
+    ran: tuple[str, ...]
+    others: tuple[str, ...]
     yaml: sources.Source
     needs: tuple[str, ...]
     procedure: str
@@ -89,6 +93,9 @@ class Shown:
     memory: tuple[tables.MemoryRow, ...]
     cross: tuple[CrossVerdict, ...]
     programs: Mapping[str, tuple[ShownProgram, ...]]
+    #: By variant: where its program lies, and what to run to see it again and to report it.
+    links: Mapping[str, str]
+    commands: Mapping[str, tuple[str, str]]
 
 
 def render(
@@ -282,6 +289,8 @@ def _shown(
 ) -> Shown:
     tolerance = case.tolerance if case else TOLERANCES["float32"]
     checks = dict.fromkeys(v.check for cell in view.cells.values() for v in cell.verdicts)
+    silent = (Outcome.NOT_OFFERED, Outcome.NOT_RUN)
+    apart = [variant for variant, result in results.items() if of_result(result) in silent]
     shown: dict[str, list[ShownProgram]] = {}
     for variant, cell in view.cells.items():
         if cell.program:
@@ -291,6 +300,8 @@ def _shown(
             shown.setdefault(variant.partition("/")[0], []).append(item)
     return Shown(
         view=view,
+        ran=tuple(v for v in view.cells if v not in apart),
+        others=tuple(apart),
         yaml=sources.case_text(case.where)
         if case
         else sources.Source(Markup(""), "the case is not at hand"),
@@ -306,6 +317,18 @@ def _shown(
         memory=tables.memory(results),
         cross=tuple(cross),
         programs={adapter: tuple(items) for adapter, items in shown.items()},
+        links={item.variant: item.link for items in shown.values() for item in items},
+        commands={variant: _commands(view.id, variant) for variant in view.cells},
+    )
+
+
+def _commands(case: str, variant: str) -> tuple[str, str]:
+    """What to run in the framework's environment to see a case again, and to write it as an issue."""
+    adapter, _, name = variant.partition("/")
+    chosen = ["--adapter", adapter, "--variant", name, "-k", case.partition("[")[0]]
+    return (
+        shlex.join(["conformance", "run", *chosen]),
+        shlex.join(["conformance", "bug", variant, case]),
     )
 
 
