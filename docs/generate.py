@@ -407,7 +407,12 @@ def renewed(text: str) -> str:
 
 def pages() -> tuple[Path, ...]:
     """Every page of the documentation."""
-    listed = (*DOCS.glob("*.md"), ROOT / "CONTRIBUTING.md", ROOT / "README.md")
+    listed = (
+        *DOCS.glob("*.md"),
+        *DOCS.glob("frameworks/*.md"),
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "README.md",
+    )
     return (*sorted(listed), ROOT / "reports" / "README.md")
 
 

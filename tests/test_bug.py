@@ -36,6 +36,8 @@ def test_a_program_of_a_reason_stands_alone(file):
     assert not OURS.search(found.title)
     names = {n.id for n in ast.walk(ast.parse(found.text)) if isinstance(n, ast.Name)}
     assert "changed" not in names or re.search(r"__init__\(self,.* changed", found.text)
+    printed = [row for row in found.text.splitlines() if row.startswith("print(")]
+    assert len(printed) == len(set(printed))
     assert found.title
     assert found.change
     assert reason_of(file.read_text("utf-8"))
@@ -176,6 +178,16 @@ def test_without_a_run_the_results_speak(conformance):
     assert "## Observed\n\nIn a program like this one: gradient with respect to x" in done.stdout
 
 
+def test_what_nothing_reads_is_left_out():
+    text = SHOWN.replace(
+        "    try:\n", "    tables = (region,)\n    before = [set(t) for t in tables]\n    try:\n", 1
+    )
+    assert "before" in text
+    found = alone(text, _module, say).text
+    assert "before" not in found
+    assert "tables" not in found
+
+
 def test_all_writes_one_for_each_reason(conformance, tmp_path):
     done = conformance("bug", "--all", *PLACES, "--no-run", "--output", "bugs")
     assert done.returncode == 0, done.stderr
@@ -194,6 +206,7 @@ def test_all_writes_one_for_each_reason(conformance, tmp_path):
         (("mini/wrong", "mini/square", "--check", "value"), "does not deviate in 'value'"),
         (("mini/wrong", "mini/square", "--reports", "none"), "no results here"),
         (("--all", "--reports", "none"), "no results here"),
+        (("--all", "--adapter", "picky"), "no results here of picky"),
     ],
 )
 def test_bad_input_is_one_message_with_a_hint(conformance, words, message):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import html
 import json
 import re
@@ -10,6 +11,7 @@ import zlib
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -78,6 +80,12 @@ def written(tmp_path: Path, *found, disciplines=None, given=None) -> tuple[Path,
     index = write_report(files, known, compare(files, known), folder, folder)
     assert index == folder / "index.html"
     return folder, Page(whole(folder))
+
+
+def data_of(folder: Path) -> Any:
+    """What `report.json.gz` holds."""
+    with gzip.open(folder / "report.json.gz") as file:
+        return json.load(file)
 
 
 def whole(folder: Path) -> str:
@@ -218,7 +226,7 @@ def test_nothing_unexpected_is_said(tmp_path):
     folder, page = written(tmp_path, result("a/one"), result("b/one"))
     assert "Nothing unexpected" in page.text
     assert "Nobody disagrees." in page.text
-    assert json.loads((folder / "report.json").read_text("utf-8"))["ok"] is True
+    assert data_of(folder)["ok"] is True
     assert "**Nothing unexpected**" in (folder / "report.md").read_text("utf-8")
 
 
@@ -330,7 +338,7 @@ def test_json_follows_its_schema(tmp_path):
     folder, _ = written(tmp_path, *realistic(tmp_path))
     Draft202012Validator.check_schema(schema())
     validator = Draft202012Validator(schema())
-    values = json.loads((folder / "report.json").read_text("utf-8"))
+    values = data_of(folder)
     validator.validate(values)
     for key in values:
         assert not validator.is_valid({k: v for k, v in values.items() if k != key})
@@ -341,6 +349,25 @@ def test_json_follows_its_schema(tmp_path):
     )
     assert [a["name"] for a in values["adapters"]] == ["a", "b", "c"]
     assert values["adapters"][0]["variants"][0]["marks"] == {"pass": 2}
+
+
+def test_who_is_left_out_is_said_once(tmp_path):
+    """A comparison repeats no verdict: with a hundred variants that was most of the file."""
+    folder, _ = written(tmp_path, *realistic(tmp_path), result("c/two", Run(outputs=None)))
+    values = data_of(folder)
+    (verdict,) = (v for v in values["comparison"]["verdicts"] if v["subject"] == "gradient of x")
+    assert "c/one" not in verdict["absent"]
+    said = values["cases"][0]["cells"]["c/one"]["verdicts"][0]
+    assert (said["status"], said["message"]) == (
+        "unsupported",
+        "c/one lacks kwargs (no such thing)",
+    )
+
+
+def test_the_same_results_give_the_same_files(tmp_path):
+    found = realistic(tmp_path)
+    first = (written(tmp_path, *found)[0] / "report.json.gz").read_bytes()
+    assert (written(tmp_path, *found)[0] / "report.json.gz").read_bytes() == first
 
 
 def report_on(*found):
@@ -509,6 +536,22 @@ def test_executions_per_region_and_variant():
     assert tables.executions(found, statements=True).rows == ()
 
 
+def test_variants_that_ran_the_same_stand_together():
+    found = {
+        "a/one": result("a/one"),
+        "a/two": result("a/two", run(counts=(1, 0))),
+        "b/two": result("b/two"),
+    }
+    table = tables.counts(tables.executions(found, statements=False))
+    assert table.groups == (("a/one", "b/two"), ("a/two",))
+    (row,) = table.rows
+    assert (row.name, row.expected) == ("block", ("1", "1"))
+    assert [[(c.text, c.wrong) for c in pair] for pair in row.cells] == [
+        [("1", False), ("1", False)],
+        [("1", False), ("0", True)],
+    ]
+
+
 def test_memory_in_bytes_and_units():
     unit = samples.UNIT
     failed = Verdict("retained memory", Status.FAIL, Level.MUST, "saves nothing")
@@ -538,6 +581,9 @@ def test_memory_in_bytes_and_units():
         False,
     )
     assert (two.units, two.wrong) == (0.0, True)
+    # The law says that two activations go; bars are as long as the most of any plain run.
+    assert one.range == two.range == (unit, unit)
+    assert [one.at(n) for n in (0, unit, 3 * unit, 9 * unit)] == ["0.0", "46.7", "140.0", "160.0"]
 
 
 def test_differences_of_a_large_array_are_those_of_the_whole_of_it(tmp_path):
@@ -625,6 +671,7 @@ def test_words_for_numbers_and_long_texts():
     assert "980 characters left out" in shorten("a" + "x" * 998 + "b", 20)
     assert shorten("a" + "x" * 998 + "b", 20).endswith("b")
     assert escape("a|b\n<c>") == "a\\|b \\<c\\>"
+    assert escape("1. one, 2. two") == "1\\. one, 2. two"
 
 
 def test_a_large_report_stays_small(tmp_path):

@@ -1,6 +1,7 @@
 """The report in a real browser: what opens is loaded from disk, on a desk and on a phone.
 
-Needs Playwright and a Chromium of the system: `pip install playwright`, `apt-get install chromium`.
+Needs Playwright and a Chromium of the system: `pip install playwright`, `apt-get install chromium`; and
+axe for what is asked of pages that everybody can read: `pip install axe-playwright-python`.
 """
 
 from __future__ import annotations
@@ -58,6 +59,9 @@ def test_an_address_opens_what_it_names(page: Any, tmp_path: Path) -> None:
     folder, _ = written(tmp_path, *realistic(tmp_path))
     opened(page, folder, "#sample/block@b/one")
     page.wait_for_selector("[id='sample/block@b/one'][open]")
+    page.wait_for_timeout(400)
+    top = page.evaluate("document.getElementById('sample/block@b/one').getBoundingClientRect().top")
+    assert 0 <= top < 900
     opened(page, folder, "?outcome=raises#cases")
     page.wait_for_selector("#shown")
     assert page.inner_text("#shown") == "1 of 2 cases"
@@ -71,6 +75,112 @@ def test_two_variants_beside_each_other(page: Any, tmp_path: Path) -> None:
     page.wait_for_selector("#differences td")
     assert page.inner_text("#differ") == "1 of 1 cases come out differently"
     assert "silently wrong" in page.inner_text("#differences")
+
+
+# -- three readers, each at most three clicks from what they came for ------------------------------
+
+
+class Reader:
+    """Who clicks and chooses, and counts both; each step has to be done in two seconds."""
+
+    def __init__(self, page: Any, folder: Path) -> None:
+        self.page, self.clicks = page, 0
+        page.set_default_timeout(2000)
+        opened(page, folder)
+
+    def click(self, what: str, then: str) -> None:
+        self.clicks += 1
+        self.page.click(what)
+        self.page.wait_for_selector(then)
+
+    def choose(self, what: str, value: str) -> None:
+        self.clicks += 1
+        self.page.select_option(what, value)
+
+
+def test_a_maintainer_sees_what_is_wrong_and_how_to_see_it_again(page: Any, tmp_path: Path) -> None:
+    folder, _ = written(tmp_path, *realistic(tmp_path))
+    reader = Reader(page, folder)
+    reader.click("[id='framework=a'] > summary", "[id='framework=a'] table.modes")
+    assert page.url.endswith("#framework=a")
+    assert "the wrapper drops it" in page.inner_text("[id='framework=a']")
+    variant = "[id='sample/block@a/two']"
+    reader.click("[id='framework=a'] table a[href='#sample/block@a/two']", f"{variant}[open]")
+    said = page.text_content(variant)
+    assert "conformance run --adapter a --variant two -k sample/block" in said
+    assert "conformance bug a/two sample/block" in said
+    program = page.get_attribute(f"{variant} .again a", "href")
+    assert (folder / program).is_file()
+    assert reader.clicks <= 3
+
+
+def test_a_porter_sees_what_differs_between_two(page: Any, tmp_path: Path) -> None:
+    folder, _ = written(tmp_path, *realistic(tmp_path))
+    reader = Reader(page, folder)
+    reader.choose("#left", "a/one")
+    reader.choose("#right", "a/two")
+    reader.click("#differences a", "[id='sample/block'][open] .programs")
+    labels = page.query_selector_all("[id='sample/block'] .programs label")
+    assert {label.text_content() for label in labels} == {"one", "two"}
+    assert reader.clicks <= 3
+
+
+def test_a_decider_sees_whether_to_rely_on_it(page: Any, tmp_path: Path) -> None:
+    folder, _ = written(tmp_path, *realistic(tmp_path))
+    reader = Reader(page, folder)
+    assert "right in 2 of 2 cases" in page.inner_text("[id='framework=a']")  # before any click
+    reader.click("[id='framework=a'] > summary", "[id='framework=a'] .advice")
+    assert "one comes out best" in page.inner_text("[id='framework=a'] .advice")
+    reader.click("[id='framework=a'] a[href='#behaviours/a']", "[id='behaviours/a'][open] table")
+    assert "Dropout keeps its mask" in page.inner_text("[id='behaviours/a']")
+    assert reader.clicks <= 3
+
+
+# -- for everybody ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_out_of_reach(browser: Any, tmp_path: Path, scheme: str) -> None:
+    """Contrast, names, headings, tables, what scrolls: by axe, with all of it open."""
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="axe is not installed"
+    )
+    folder, _ = written(tmp_path, *realistic(tmp_path))
+    page = browser.new_page(viewport={"width": 1440, "height": 900}, color_scheme=scheme)
+    opened(page, folder)
+    for detail in page.query_selector_all("details"):
+        detail.evaluate("part => { part.open = true; }")
+    page.select_option("#left", "a/one")
+    page.select_option("#right", "a/two")
+    page.wait_for_selector("#differences td")
+    page.wait_for_timeout(600)
+    found = axe.Axe().run(page).response["violations"]
+    page.close()
+    assert [(v["id"], [n["html"][:120] for n in v["nodes"]]) for v in found] == []
+
+
+def test_keys_reach_and_open_what_a_mouse_does(page: Any, tmp_path: Path) -> None:
+    folder, _ = written(tmp_path, *realistic(tmp_path))
+    opened(page, folder)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.focus("[id='framework=a'] > summary")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("[id='framework=a'] table.modes")
+
+
+def test_on_paper_what_is_loaded_is_open(page: Any, tmp_path: Path) -> None:
+    folder, _ = written(tmp_path, *realistic(tmp_path))
+    opened(page, folder, "#sample/block")
+    page.wait_for_selector("[id='sample/block'] details.variant:not([open])")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    assert page.query_selector("[id='sample/block'] details.variant:not([open])") is None
+    assert not page.is_visible("#filters")
+    assert not page.is_visible("nav")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    page.emulate_media(media="screen")
+    assert page.query_selector("[id='sample/block'] details.variant:not([open])")
 
 
 def test_hostile_text_runs_nothing_when_it_is_opened(page: Any, tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from conformance.cli import (
     coverage,
     diff,
     documents,
+    frameworks,
+    history,
     known,
     merge,
     probe,
@@ -47,8 +49,10 @@ app.command(epilog=EXIT_CODES)(merge.merge)
 app.command(epilog=EXIT_CODES)(probe.probe)
 app.command(epilog=EXIT_CODES)(compare.compare)
 app.command(epilog=EXIT_CODES)(diff.diff)
+app.command(epilog=EXIT_CODES)(history.history)
 app.command(epilog=EXIT_CODES)(report.report)
 app.command(epilog=EXIT_CODES)(behaviours.behaviours)
+app.command(epilog=EXIT_CODES)(frameworks.frameworks)
 app.command(epilog=EXIT_CODES)(documents.documents)
 app.command(epilog=EXIT_CODES)(bug.bug)
 app.command("list")(cases.list_cases)

@@ -6,7 +6,7 @@ import importlib.metadata
 import platform
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -81,6 +81,9 @@ def bug(
         bool,
         typer.Option("--all", help="One for each known reason without an upstream report."),
     ] = False,
+    adapter: Annotated[
+        list[str], typer.Option("--adapter", help="With --all, of this adapter alone; repeatable.")
+    ] = [],  # noqa: B006 (typer copies it)
     check: Annotated[
         str, typer.Option("--check", help="Of this check [default: the gravest deviation]")
     ] = "",
@@ -108,11 +111,11 @@ def bug(
     \b
     Examples:
       conformance bug torch/reentrant captures/frozen-input
-      conformance bug --all --output reports/bugs
+      conformance bug --all --adapter torch --output reports/bugs
     """
     places = find_places(cases, adapters_folder, reports)
     if everything:
-        _write_all(places, output or places.reports / "bugs", no_shrink, no_run)
+        _write_all(places, adapter, output or places.reports / "bugs", no_shrink, no_run)
         return
     if not variant or not case:
         raise ConformanceError(
@@ -139,7 +142,8 @@ def _find(name: str, case_id: str, check: str, places: Places) -> _Found:
     variant = adapter.variant(bare)
     case = case_named(case_id, places.cases)
     file = places.reports / f"{adapter.name}.jsonl"
-    again = f'conformance run --adapter {adapter.name} --variant {bare} -k "{case.id}"'
+    asked = case.id.partition("[")[0]  # pytest takes no brackets in an expression
+    again = f'conformance run --adapter {adapter.name} --variant {bare} -k "{asked}"'
     if not file.is_file():
         raise ResultsError("no results here", where=file, hint=again)
     run = results.read(file)
@@ -166,12 +170,16 @@ def _find(name: str, case_id: str, check: str, places: Places) -> _Found:
 # -- all of them --------------------------------------------------------------------------------
 
 
-def _write_all(places: Places, folder: Path, no_shrink: bool, no_run: bool) -> None:
-    files = sorted(places.reports.glob("*.jsonl"))
-    if not files:
-        raise ResultsError(
-            "no results here", where=places.reports, hint="conformance run --adapter NAME"
-        )
+def _write_all(
+    places: Places, names: Collection[str], folder: Path, no_shrink: bool, no_run: bool
+) -> None:
+    files = [places.reports / f"{name}.jsonl" for name in names]
+    files = files or sorted(places.reports.glob("*.jsonl"))
+    missing = [file.stem for file in files if not file.is_file()]
+    if missing or not files:
+        which = f" of {', '.join(missing)}" if missing else ""
+        hint = f"conformance run --adapter {missing[0] if missing else 'NAME'}"
+        raise ResultsError(f"no results here{which}", where=places.reports, hint=hint)
     loaded = {case.id: case for case in load_folder(places.cases)}
     for file in files:
         run = results.read(file)

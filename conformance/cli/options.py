@@ -167,6 +167,11 @@ def adapters_named(names: list[str], folder: Path) -> tuple[Adapter, ...]:
     return all_adapters(folder)
 
 
+def titles_of_variants(folder: Path) -> dict[str, str]:
+    """What the variants of all adapters in a folder are, by their full ids."""
+    return {v.id: v.model.title for adapter in all_adapters(folder) for v in adapter.variants}
+
+
 def implementation_described(
     text: str | None,
     options: list[str],

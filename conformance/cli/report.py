@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from conformance.cli.compare import ResultsFiles, read_all
-from conformance.cli.options import CasesFolder, ReportsFolder
+from conformance.cli.options import AdaptersFolder, CasesFolder, ReportsFolder, titles_of_variants
 from conformance.compare import compare as compare_results
 from conformance.language.load import load_folder
 from conformance.paths import find_places
@@ -17,13 +17,14 @@ from conformance.paths import find_places
 def report(
     files: ResultsFiles = [],  # noqa: B006 (typer copies it)
     cases: CasesFolder = None,
+    adapters_folder: AdaptersFolder = None,
     reports: ReportsFolder = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", help="Folder to write to [default: that of the results]"),
     ] = None,
 ) -> None:
-    """Write index.html with its details, report.md and report.json.
+    """Write index.html with its details, report.md, report.json.gz, outcomes.csv and badges.
 
     \b
     Examples:
@@ -33,9 +34,11 @@ def report(
     # Here, since the other commands need neither templates nor highlighting.
     from conformance.report import write_report
 
-    places = find_places(cases, reports=reports)
+    places = find_places(cases, adapters_folder, reports)
     known = load_folder(places.cases)
     found = read_all(files, places.reports)
     comparison = compare_results(found, known)
-    index = write_report(found, known, comparison, output or places.reports, places.reports)
+    titles = titles_of_variants(places.adapters)
+    folder = output or places.reports
+    index = write_report(found, known, comparison, folder, places.reports, titles)
     typer.echo(f"report: {index}")

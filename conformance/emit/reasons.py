@@ -20,6 +20,8 @@ from conformance.emit.emitter import Code, finish
 
 #: How a comment is carried through `ast`, which knows none: as a string that stands by itself.
 _COMMENT = "__comment__:"
+#: Calls that make a container, and nothing happens by.
+_CONTAINERS = frozenset({"dict", "frozenset", "len", "list", "set", "tuple"})
 #: Calls that compare their arguments, which tell more than the answer.
 _COMPARING = frozenset({"allclose", "array_equal", "equal"})
 _INVERSE: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
@@ -198,8 +200,12 @@ def _needed(body: Sequence[ast.stmt]) -> _Block:
 
 
 def _is_constant(node: ast.stmt) -> bool:
-    """Whether a statement names a value that takes no call to make."""
-    calls = any(isinstance(n, ast.Call | ast.Subscript) for n in ast.walk(node))
+    """Whether a statement names a value that takes no call to make, but for one of a container."""
+    calls = any(
+        isinstance(n, ast.Subscript)
+        or (isinstance(n, ast.Call) and ast.unparse(n.func) not in _CONTAINERS)
+        for n in ast.walk(node)
+    )
     targets = node.targets if isinstance(node, ast.Assign) else []
     return bool(targets) and all(isinstance(t, ast.Name) for t in targets) and not calls
 
@@ -429,7 +435,9 @@ def _told(value: ast.expr, message: str, taken: set[str]) -> _Block:
             bound += ast.parse(f"{name} = {words}").body
             _become(operand, name)
             words = name
-        printed += ast.parse(f"print({(label or words) + ':'!r}, {words})".replace("\n", " ")).body
+        said = ast.parse(f"print({(label or words) + ':'!r}, {words})".replace("\n", " ")).body
+        if ast.unparse(said[0]) not in map(ast.unparse, printed):
+            printed += said
     text = ast.unparse(_negated(value))
     return [*bound, *printed, *ast.parse(f"assert {text}, {message!r}").body]
 

@@ -9,6 +9,7 @@
 | `executions` | the allowed counts of a whole procedure |
 | `ledger`, `memory`, `peaks` | bytes kept and held |
 | `expected` | all of it for one case: `expect`, `misfit`, `check_printed` |
+| `fates` | for each statement, whether it runs again and whether its result is kept |
 | `shapes` | refuses a case whose tensors do not fit its operations |
 
 Imports `language` and what that imports. `tape` imports NumPy alone.

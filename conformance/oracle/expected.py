@@ -59,8 +59,8 @@ def expect(
     """
     if case.error is not None:
         return Expected(None, None, None, None, None, None, {}, None, case.error.type)
-    evaluation = _evaluation(case, draws)
-    values = evaluation.values
+    found = evaluation(case, draws)
+    values = found.values
     if draws is None and case.uses(RANDOM):
         values = replace(values, outputs=None, losses=None, parameters=None, state=None)
         values = replace(values, gradients=None, again=None)
@@ -68,7 +68,7 @@ def expect(
         values = replace(values, gradients=None, again=None, parameters=None)
         if case.procedure.kind == "train":
             values = replace(values, outputs=None, losses=None)
-    counts, memory = evaluation.counts(discipline, residuals)
+    counts, memory = found.counts(discipline, residuals)
     return replace(values, executions=counts, memory=memory)
 
 
@@ -111,7 +111,8 @@ class _Evaluation:
 _latest: list[_Evaluation] = []
 
 
-def _evaluation(case: Case, draws: Sequence[Draw] | None) -> _Evaluation:
+def evaluation(case: Case, draws: Sequence[Draw] | None) -> _Evaluation:
+    """A case evaluated, with the random numbers of a run or with the tape's own."""
     with tape.quiet():
         if draws is not None:
             return _evaluate(case, RandomSamples(draws))

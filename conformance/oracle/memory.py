@@ -38,7 +38,9 @@ def expected_memory(case: Case, dataflow: Dataflow, declared: Mapping[str, str])
         for views, wide in ((True, False), (True, True), (False, False), (False, True)):
             ledger = Ledger(dataflow, views=views, wide=wide, factors=factors)
             before = _plain(dataflow, assumed, ledger, alive)
-            least, most = _recomputed(dataflow, assumed, ledger, alive, units)
+            least, most = (
+                sum(k.values()) for k in _recomputed(dataflow, assumed, ledger, alive, units)
+            )
             spared = before
             if "cheap" in assumed.regions:
                 spared = _spared(dataflow, assumed, ledger, alive)
@@ -56,6 +58,34 @@ def expected_memory(case: Case, dataflow: Dataflow, declared: Mapping[str, str])
         peaks=min(pairs, key=lambda pair: pair[0] - pair[1], default=(0, 0)),
         states=sum(map(_random_states, dataflow.calls())),
     )
+
+
+def keepers(
+    case: Case, dataflow: Dataflow, declared: Mapping[str, str]
+) -> tuple[frozenset[Step], frozenset[Step]]:
+    """The steps of which something is kept between forward and backward where regions are recomputed:
+    under every assumption, and under any."""
+    always: set[Step] | None = None
+    ever: set[Step] = set()
+    for assumed in assumptions(case, dataflow, declared, alternatives=True):
+        ledger = Ledger(dataflow, views=False, wide=False)
+        alive = _differentiable(dataflow, assumed)
+        units = minimal_units(dataflow, assumed)
+        least, most = (
+            {_keeper(dataflow, key) for key in kept}
+            for kept in _recomputed(dataflow, assumed, ledger, alive, units)
+        )
+        ever |= {step for step in most if step is not None}
+        found = {step for step in least if step is not None}
+        always = found if always is None else always & found
+    return frozenset(always or ()), frozenset(ever)
+
+
+def _keeper(dataflow: Dataflow, key: int | Step | tuple[Step, str]) -> Step | None:
+    """The step that made what is kept; `None` for what the program starts from."""
+    if isinstance(key, int):
+        return dataflow.tensors[key].producer
+    return key if isinstance(key, Step) else key[0]
 
 
 def _random_states(call: Call) -> int:
@@ -115,9 +145,9 @@ def _recomputed(
     ledger: Ledger,
     alive: frozenset[Step],
     units: Iterable[Unit],
-) -> tuple[int, int]:
-    """Bytes, (least, most): a region keeps what its gradients read from around it, or all that it was
-    given, returned and reads."""
+) -> tuple[Kept, Kept]:
+    """What is kept, (least, most): a region keeps what its gradients read from around it, or all that
+    it was given, returned and reads."""
     least: Kept = {}
     for step in alive:
         if "program" in assumed.regions:
@@ -138,4 +168,4 @@ def _recomputed(
                 ledger.add(kept, unit.kept_results)
             for call in unit.calls:
                 ledger.add(most, kept_by_policy(call))
-    return sum(least.values()), sum(most.values())
+    return least, most

@@ -1,9 +1,10 @@
-"""The report as values: what `report.json` holds, and what page and summary are made from."""
+"""The report as values: what `report.json.gz` holds, and what page and summary are made from."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Any, Literal
 
@@ -17,7 +18,7 @@ from conformance.report.growth import Chart, charts
 from conformance.results import SMOKE, Result, Results, codec
 from conformance.words import counted
 
-FORMAT = 3
+FORMAT = 4
 #: A verdict's status, or `known` for a deviation that was known beforehand; the worst first. What
 #: is only recorded judges nothing, so that a pass beside it is what a cell shows.
 Mark = Literal[
@@ -39,7 +40,7 @@ UNEXPECTED: frozenset[Mark] = frozenset({"broken", "crashed", "timeout", "fail"}
 
 
 class _View(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A value as it stands in `report.json`, with all its fields."""
+    """A value as it stands in `report.json.gz`, with all its fields."""
 
 
 class VerdictView(
@@ -133,7 +134,10 @@ class UnsupportedView(_View, frozen=True):
 
 
 class ComparisonView(_View, frozen=True):
-    """The comparison across variants and frameworks."""
+    """The comparison across variants and frameworks.
+
+    `absent` has the variants alone of which no verdict on the case says already why they are.
+    """
 
     ok: bool
     counts: dict[CrossStatus, int]
@@ -215,7 +219,7 @@ def grouped(deviations: Iterable[DeviationView]) -> list[DeviationGroup]:
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema (2020-12) of `report.json`."""
+    """The JSON Schema (2020-12) of `report.json.gz`, unpacked."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **msgspec.json.schema(Report),
@@ -249,7 +253,7 @@ def build(results: Sequence[Results], cases: Sequence[Case], comparison: Compari
         deviations=deviations,
         unsupported=_unsupported(listed),
         growth=charts(cases, by_case),
-        comparison=comparison_view(comparison),
+        comparison=comparison_view(comparison, listed),
     )
 
 
@@ -338,13 +342,26 @@ def _unsupported(cases: Sequence[CaseView]) -> list[UnsupportedView]:
     ]
 
 
-def comparison_view(comparison: Comparison) -> ComparisonView:
+def comparison_view(comparison: Comparison, cases: Sequence[CaseView]) -> ComparisonView:
     """A comparison with what is counted in it."""
-    return ComparisonView(
-        ok=comparison.ok, counts=dict(comparison.counts), verdicts=comparison.verdicts
+    said = {
+        (case.id, variant, f"{verdict.status}: {verdict.message}")
+        for case in cases
+        for variant, cell in case.cells.items()
+        for verdict in cell.verdicts
+    }
+    verdicts = tuple(
+        replace(
+            verdict,
+            absent={
+                v: why for v, why in verdict.absent.items() if (verdict.case, v, why) not in said
+            },
+        )
+        for verdict in comparison.verdicts
     )
+    return ComparisonView(ok=comparison.ok, counts=dict(comparison.counts), verdicts=verdicts)
 
 
 def to_json(report: Report) -> str:
-    """The text of `report.json`."""
+    """The text of `report.json.gz`, unpacked."""
     return codec.to_json(report).decode() + "\n"

@@ -8,24 +8,23 @@ from urllib.parse import quote
 
 from conformance.report.data import (
     MARKS,
-    UNEXPECTED,
     DeviationView,
     Report,
     VariantView,
     grouped,
 )
 from conformance.report.outcomes import SIGN
-from conformance.report.overview import Framework, worst
+from conformance.report.overview import Framework, all_findings, worst
 from conformance.report.page import SHORT, web_address
 from conformance.words import counted, line
 
-#: Letters of a finding.
-_LONGEST = 300
+#: Letters of a finding at the top, and of a reason.
+_LONGEST, _REASON = 300, 600
 #: What may stand in a URL without ending a link or a table's cell.
 _IN_URL = ":/?#@!$&'()*+,;=%~-._"
 #: What means something wherever it stands, an underscore that is at a word's edge, and what does so at
 #: the beginning of a line.
-_SPECIAL = re.compile(r"([\\`*{}\[\]<>|~&@$]|(?<![^\W_])_|_(?![^\W_])|^[#+-]|^\d+(?=[.)]))")
+_SPECIAL = re.compile(r"([\\`*{}\[\]<>|~&@$]|(?<![^\W_])_|_(?![^\W_])|^[#+-])|^(\d+)(?=[.)])")
 
 
 def render(report: Report, frameworks: Sequence[Framework]) -> str:
@@ -35,7 +34,12 @@ def render(report: Report, frameworks: Sequence[Framework]) -> str:
 
 def escape(text: str) -> str:
     """Text that Markdown shows as it is, on one line, also inside a table."""
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    return _SPECIAL.sub(_escaped, " ".join(text.split()))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    """A sign after a backslash; after a number it is the sign behind it that counts."""
+    return f"\\{found[1]}" if found[1] else f"{found[2]}\\"
 
 
 def _lines(report: Report, frameworks: Sequence[Framework]) -> Iterator[str]:
@@ -50,8 +54,7 @@ def _lines(report: Report, frameworks: Sequence[Framework]) -> Iterator[str]:
     yield from _variants(report)
     yield from _deviations("Unexpected", report.unexpected)
     yield from _comparison(report)
-    others = tuple(d for d in report.deviations if d.verdict.mark not in UNEXPECTED)
-    yield from _deviations("Known deviations and warnings", others)
+    yield from _known(frameworks)
     yield from _matrix(report)
     yield from _runs(report)
 
@@ -95,13 +98,17 @@ def _deviations(title: str, deviations: tuple[DeviationView, ...]) -> Iterator[s
     yield "|---|---|---|---|---|---|"
     for deviation in grouped(deviations):
         verdict, known = deviation.verdict, deviation.verdict.known
-        reason = escape(known.reason) if known else ""
-        if known and web_address(known.url):
-            reason += f" <{quote(web_address(known.url), safe=_IN_URL)}>"
+        reason = escape(known.reason) + link(known.url) if known else ""
         names = ", ".join(deviation.variants)
         words = (deviation.case, names, verdict.check, verdict.mark, verdict.message)
         yield f"| {' | '.join(escape(word) for word in words)} | {reason} |"
     yield ""
+
+
+def link(url: str) -> str:
+    """An address as a link after a sentence; empty for what does not lead to the web."""
+    found = web_address(url)
+    return f" <{quote(found, safe=_IN_URL)}>" if found else ""
 
 
 def _comparison(report: Report) -> Iterator[str]:
@@ -112,8 +119,27 @@ def _comparison(report: Report) -> Iterator[str]:
     yield ""
     for verdict in report.comparison.verdicts:
         for disagreement in verdict.disagreements:
-            state = "**new**" if disagreement.new else "judged already"
-            yield f"- {state}: {escape(verdict.case)}: {escape(disagreement.message)}"
+            if disagreement.new:  # what was judged already is counted, and is in the page
+                yield f"- **new**: {escape(verdict.case)}: {escape(disagreement.message)}"
+    yield ""
+
+
+def _known(frameworks: Sequence[Framework]) -> Iterator[str]:
+    """Known deviations and warnings, each reason once."""
+    found = [finding for finding in all_findings(frameworks) if finding.known]
+    if not found:
+        return
+    yield "## Known deviations and warnings"
+    yield ""
+    yield "| | framework | variants | cases | reason |"
+    yield "|---|---|---|---|---|"
+    for finding in found:
+        variants = ", ".join(name.partition("/")[2] or name for name in finding.variants)
+        more = len(finding.cases) - 1
+        cases = f"{finding.example[0]}{f' and {more} more' if more else ''}"
+        reason = escape(line(finding.words, _REASON)) + link(finding.url)
+        words = (finding.outcome.value, finding.adapter, variants, cases)
+        yield f"| {' | '.join(escape(word) for word in words)} | {reason} |"
     yield ""
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
+from conformance.report.costs import WORDS, Cost, cost, recommended
 from conformance.report.findings import Finding, Tally, findings, ranked, tallies
 from conformance.report.outcomes import Outcome, of_result
 from conformance.report.questions import Answer, answers
@@ -38,17 +40,26 @@ class Segment:
 
 @dataclass(frozen=True)
 class Mode:
-    """A variant: its tally, its answers to the questions, and the gravest of its findings."""
+    """A variant: its tally, its answers to the questions, the gravest of its findings (with the example
+    in this variant), and what it costs. `title` is how users name it, where the adapter is at hand."""
 
     id: str
     tally: Tally
     answers: tuple[Answer, ...]
     worst: Finding | None
+    cost: Cost = field(default_factory=Cost)
+    discipline: str = ""
+    title: str = ""
 
     @property
     def name(self) -> str:
         """Its name without the adapter's."""
         return self.id.partition("/")[2] or self.id
+
+    @property
+    def said(self) -> str:
+        """How its cases come out, in words."""
+        return described(self.tally) if self.tally.ran else "nothing ran"
 
     @property
     def bar(self) -> tuple[Segment, ...]:
@@ -74,6 +85,28 @@ class Framework:
     def bar(self) -> tuple[Segment, ...]:
         """The bar of all modes together."""
         return bar(self.tally)
+
+    @property
+    def recommended(self) -> Mode | None:
+        """The mode that comes out best, if any does (see `costs.recommended`)."""
+        name = recommended({mode.id: (mode.tally, mode.cost) for mode in self.modes})
+        return next((mode for mode in self.modes if mode.id == name), None)
+
+    @property
+    def advice(self) -> str:
+        """Which mode to use, in a sentence, and what to expect of it."""
+        best = self.recommended
+        if best is None:
+            return "No mode that runs most of the cases recomputes in most of them."
+        said = f"{best.name} comes out best: {described(best.tally)}."
+        spent = best.cost
+        costs = []
+        if spent.memory is not None:
+            kind = "peak" if spent.retained is None else "retained memory"
+            costs.append(f"the {kind} is {spent.memory:.0%} of that without recompute")
+        if spent.again is not None:
+            costs.append(f"an operation of a region runs again {spent.again:.2f} times")
+        return f"{said} In {WORDS} {' and '.join(costs)}." if costs else said
 
     @property
     def sentence(self) -> str:
@@ -111,23 +144,29 @@ def bar(tally: Tally) -> tuple[Segment, ...]:
     )
 
 
-def frameworks(results: Sequence[Results]) -> tuple[Framework, ...]:
-    """Each adapter's run as the first screen shows it."""
-    return tuple(_framework(run) for run in results)
+def frameworks(
+    results: Sequence[Results], titles: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Framework, ...]:
+    """Each adapter's run as the first screen shows it. `titles` are those of variants (full ids)."""
+    return tuple(_framework(run, titles) for run in results)
 
 
-def _framework(run: Results) -> Framework:
+def _framework(run: Results, titles: Mapping[str, str]) -> Framework:
     found = findings([run])
     said = answers([run])
     modes = []
     for variant, tally in tallies(run).items():
-        worst = next((f for f in found if variant in f.variants), None)
-        modes.append(Mode(variant, tally, said[variant], worst))
-    packages = [
-        v for k, v in run.header.versions.items() if k not in ("python", "numpy", "platform")
-    ]
-    version = packages[0] if packages else ""
-    return Framework(run.header.adapter, version, tuple(modes), found)
+        own = tuple(result for result in run.results if result.variant == variant)
+        worst = next(iter(findings([replace(run, results=own)])), None)
+        discipline, title = run.header.disciplines.get(variant, ""), titles.get(variant, "")
+        modes.append(Mode(variant, tally, said[variant], worst, cost(own), discipline, title))
+    return Framework(run.header.adapter, version_of(run), tuple(modes), found)
+
+
+def version_of(run: Results) -> str:
+    """The version of the framework, which a run names before all that it builds on; else nothing."""
+    others = ("python", "numpy", "platform")
+    return next((v for k, v in run.header.versions.items() if k not in others), "")
 
 
 def worst(found: Sequence[Framework]) -> tuple[Finding, ...]:

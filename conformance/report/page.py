@@ -10,6 +10,7 @@ import base64
 import json
 import os
 import re
+import shlex
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,10 +21,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from conformance.compare import CrossVerdict
+from conformance.drivers.adapter import DISCIPLINES
 from conformance.language.capabilities import required_by
 from conformance.language.load import TOLERANCES
 from conformance.model.case import Case
-from conformance.report import overview, sources, tables
+from conformance.report import costs, overview, sources, tables
 from conformance.report.data import (
     MARKS,
     CaseView,
@@ -32,14 +34,16 @@ from conformance.report.data import (
     Report,
     grouped,
 )
+from conformance.report.frontier import Drawing
+from conformance.report.graph import Graph, draw
 from conformance.report.growth import Frame
-from conformance.report.outcomes import MEANING, SIGN, Outcome
+from conformance.report.outcomes import MEANING, SIGN, Outcome, of_result
 from conformance.report.questions import QUESTIONS
 from conformance.report.versus import side_of
 from conformance.results import Result, Results
 from conformance.words import counted, line
 
-_TEMPLATES = Path(__file__).parent / "templates"
+TEMPLATES = Path(__file__).parent / "templates"
 #: Short words for a narrow column; the legend spells them out.
 SHORT: Mapping[Mark, str] = {
     "broken": "broken",
@@ -73,18 +77,25 @@ class Shown:
     """Everything that is shown of one case."""
 
     view: CaseView
+    #: The variants that it ran on, and those that do not offer it or leave it to others.
+    ran: tuple[str, ...]
+    others: tuple[str, ...]
     yaml: sources.Source
     needs: tuple[str, ...]
     procedure: str
     tolerance: str
+    graph: Graph | None
     checks: tuple[str, ...]
     results: Mapping[str, Result]
     values: tables.Table
-    executions: tables.Table
-    statements: tables.Table
+    executions: tables.Counts
+    statements: tables.Counts
     memory: tuple[tables.MemoryRow, ...]
     cross: tuple[CrossVerdict, ...]
     programs: Mapping[str, tuple[ShownProgram, ...]]
+    #: By variant: where its program lies, and what to run to see it again and to report it.
+    links: Mapping[str, str]
+    commands: Mapping[str, tuple[str, str]]
 
 
 def render(
@@ -116,6 +127,10 @@ def render(
         "questions": QUESTIONS,
         "meaning": MEANING,
         "sign": SIGN,
+        "disciplines": DISCIPLINES,
+        "costs_of": costs.WORDS,
+        "costs_case": costs.PROGRAM,
+        "by_id": found,
     }
     details: dict[str, str] = {}
 
@@ -130,6 +145,7 @@ def render(
         detail(view.id, body, item=item, number=number)
     for framework in frameworks:
         detail(f"behaviours/{framework.name}", "behaviours.html.j2", framework=framework)
+        detail(f"framework={framework.name}", "framework.html.j2", framework=framework)
     for variant, outcomes in sides(results).items():
         text = json.dumps(outcomes, ensure_ascii=True)
         name = f"outcomes/{variant}"
@@ -150,8 +166,8 @@ def render(
         titles={view.id: view.title or view.id for view in report.cases},
         families=_families(report.cases),
         outcomes=overview.outcomes_of_cases(results),
-        style=Markup((_TEMPLATES / "style.css").read_text("utf-8")),
-        script=Markup((_TEMPLATES / "page.js").read_text("utf-8")),
+        style=Markup((TEMPLATES / "style.css").read_text("utf-8")),
+        script=Markup((TEMPLATES / "page.js").read_text("utf-8")),
     )
     return {"index.html": index, **details}
 
@@ -212,7 +228,7 @@ def by_reason(deviations: Iterable[DeviationGroup]) -> list[list[DeviationGroup]
 def environment() -> Environment:
     """Templates in which every value is escaped and a missing one is an error."""
     found = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
+        loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -227,6 +243,10 @@ def environment() -> Environment:
     found.filters["file_name"] = file_name
     found.filters["sentence"] = sentence
     found.filters["lower_first"] = lambda text: text[:1].lower() + text[1:]
+    found.filters["drawing"] = lambda modes: Drawing((mode.name, mode.cost) for mode in modes)
+    found.filters["firsts"] = lambda frameworks: Drawing(
+        (f"{f.name} {f.modes[0].name}", f.modes[0].cost) for f in frameworks if f.modes
+    )
     found.filters["fragment"] = lambda text: quote(text, safe="/@")
     return found
 
@@ -269,6 +289,8 @@ def _shown(
 ) -> Shown:
     tolerance = case.tolerance if case else TOLERANCES["float32"]
     checks = dict.fromkeys(v.check for cell in view.cells.values() for v in cell.verdicts)
+    silent = (Outcome.NOT_OFFERED, Outcome.NOT_RUN)
+    apart = [variant for variant, result in results.items() if of_result(result) in silent]
     shown: dict[str, list[ShownProgram]] = {}
     for variant, cell in view.cells.items():
         if cell.program:
@@ -278,20 +300,35 @@ def _shown(
             shown.setdefault(variant.partition("/")[0], []).append(item)
     return Shown(
         view=view,
+        ran=tuple(v for v in view.cells if v not in apart),
+        others=tuple(apart),
         yaml=sources.case_text(case.where)
         if case
         else sources.Source(Markup(""), "the case is not at hand"),
         needs=tuple(sorted(required_by(case))) if case else (),
         procedure=_procedure(case) if case else "",
+        graph=draw(case) if case else None,
         tolerance=f"rtol {tolerance.rtol:g}, atol {tolerance.atol:g}",
         checks=tuple(checks),
         results=results,
         values=tables.values(results, tolerance),
-        executions=tables.executions(results, statements=False),
-        statements=tables.executions(results, statements=True),
+        executions=tables.counts(tables.executions(results, statements=False)),
+        statements=tables.counts(tables.executions(results, statements=True)),
         memory=tables.memory(results),
         cross=tuple(cross),
         programs={adapter: tuple(items) for adapter, items in shown.items()},
+        links={item.variant: item.link for items in shown.values() for item in items},
+        commands={variant: _commands(view.id, variant) for variant in view.cells},
+    )
+
+
+def _commands(case: str, variant: str) -> tuple[str, str]:
+    """What to run in the framework's environment to see a case again, and to write it as an issue."""
+    adapter, _, name = variant.partition("/")
+    chosen = ["--adapter", adapter, "--variant", name, "-k", case.partition("[")[0]]
+    return (
+        shlex.join(["conformance", "run", *chosen]),
+        shlex.join(["conformance", "bug", variant, case]),
     )
 
 

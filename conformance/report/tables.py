@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -51,8 +51,30 @@ class Table:
 
 
 @dataclass(frozen=True)
+class CountRow:
+    """How often a region or an operation ran, in forward and again: what is expected, and what each
+    group of variants did."""
+
+    name: str
+    expected: tuple[str, str]
+    cells: tuple[tuple[Cell, Cell], ...]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Executions, with two columns for variants that did the same everywhere."""
+
+    groups: tuple[tuple[str, ...], ...]
+    rows: tuple[CountRow, ...]
+
+
+@dataclass(frozen=True)
 class MemoryRow:
-    """Retained memory on one variant: bytes, and activations (`unit` bytes each)."""
+    """Retained memory on one variant: bytes, and activations (`unit` bytes each).
+
+    `range` are the least and the most bytes that may be left of the variant's own plain ones, `most` the
+    most bytes of any plain run in the table.
+    """
 
     variant: str
     plain: int
@@ -61,6 +83,12 @@ class MemoryRow:
     units: float | None
     expected: str
     wrong: bool
+    range: tuple[int, int] | None = None
+    most: int = 1
+
+    def at(self, number: int) -> str:
+        """Where a number of bytes lies on a bar of 140 units, at its end what is beyond any plain."""
+        return f"{min(160.0, max(0.0, 140 * number / self.most)):.1f}"
 
     @property
     def drop(self) -> int:
@@ -129,9 +157,35 @@ def executions(results: Mapping[str, Result], *, statements: bool) -> Table:
     return Table(tuple(seen), tuple(rows))
 
 
+def counts(table: Table) -> Counts:
+    """A table of executions with forward and rerun beside each other, and variants that did the same
+    together."""
+    columns: dict[tuple[tuple[str, bool], ...], list[int]] = {}
+    for number in range(len(table.variants)):
+        column = tuple((row.cells[number].text, row.cells[number].wrong) for row in table.rows)
+        columns.setdefault(column, []).append(number)
+    by_name: dict[str, dict[str, Row]] = {}
+    for row in table.rows:
+        name, _, phase = row.name.rpartition(", ")
+        by_name.setdefault(name, {})[phase] = row
+    rows = []
+    for name, phases in by_name.items():
+        pair = phases.get("forward"), phases.get("rerun")
+        said = tuple("" if row is None else row.expected for row in pair)
+        cells = [
+            tuple(NOT_SEEN if row is None else row.cells[numbers[0]] for row in pair)
+            for numbers in columns.values()
+        ]
+        rows.append(CountRow(name, (said[0], said[1]), tuple((a, b) for a, b in cells)))
+    groups = tuple(tuple(table.variants[n] for n in numbers) for numbers in columns.values())
+    return Counts(groups, tuple(rows))
+
+
 def memory(results: Mapping[str, Result]) -> tuple[MemoryRow, ...]:
     """Bytes held between forward and backward, where both runs were observed."""
-    return tuple(row for v, r in results.items() if (row := _memory_row(v, r)) is not None)
+    rows = [row for v, r in results.items() if (row := _memory_row(v, r)) is not None]
+    most = max((row.plain for row in rows), default=1)
+    return tuple(replace(row, most=max(1, most)) for row in rows)
 
 
 def _memory_row(variant: str, result: Result) -> MemoryRow | None:
@@ -148,7 +202,8 @@ def _memory_row(variant: str, result: Result) -> MemoryRow | None:
     least, most = drop_range(result.expected.memory)
     words = f"{least / unit:.2f}" if least == most else f"{least / unit:.2f} to {most / unit:.2f}"
     wrong = any(v.check == "retained memory" and v.status.deviates for v in result.verdicts)
-    return MemoryRow(variant, plain, recomputed, unit, drop.units, words, wrong)
+    left = max(0, plain - most), max(0, plain - least)
+    return MemoryRow(variant, plain, recomputed, unit, drop.units, words, wrong, left)
 
 
 def _different(values: Iterable[Value]) -> Iterable[Value]:

@@ -27,6 +27,7 @@
       part.loading = read(part.id, part.dataset.file).then(
         (text) => {
           body.innerHTML = text;
+          reachable();
           if (part.id === "matrix") filter();
         },
         (error) => {
@@ -37,9 +38,23 @@
     }
     return part.loading;
   };
+  const address = (rest) => {
+    try {
+      history.replaceState(null, "", `${location.pathname}${rest}`);
+    } catch {
+      // A browser may refuse this for a page on disk; everything else works all the same.
+    }
+  };
   document.addEventListener(
     "toggle",
-    (event) => event.target.open && event.target.dataset.file && load(event.target),
+    ({ target }) => {
+      if (!target.open || !target.dataset.file) return;
+      load(target);
+      // What is open can be handed on as a link.
+      if (target.matches(".framework, .case") && !location.hash.startsWith(`#${encodeURI(target.id)}`)) {
+        address(`${location.search}#${encodeURI(target.id)}`);
+      }
+    },
     true,
   );
 
@@ -67,12 +82,7 @@
     $("shown").textContent = `${shown} of ${cases.length} cases`;
     const query = new URLSearchParams({ family, outcome, text: $("text").value });
     for (const key of [...query.keys()]) if (!query.get(key)) query.delete(key);
-    const address = `${location.pathname}${query.size ? `?${query}` : ""}${location.hash}`;
-    try {
-      history.replaceState(null, "", address);
-    } catch {
-      // A browser may refuse this for a page on disk; the filter works all the same.
-    }
+    address(`${query.size ? `?${query}` : ""}${location.hash}`);
   };
   for (const [key, value] of new URLSearchParams(location.search)) {
     if (["family", "outcome", "text"].includes(key)) $(key).value = value;
@@ -123,6 +133,7 @@
     for (const name of ["case", ...names]) {
       const th = document.createElement("th");
       th.textContent = name;
+      th.scope = "col";
       head.append(th);
     }
     const body = table.createTBody();
@@ -135,6 +146,7 @@
       row.append(cell(left[id]), cell(right[id]));
     }
     $("differences").replaceChildren(table);
+    reachable();
   };
   $("choose").addEventListener("input", differ);
   $("choose").addEventListener("submit", (event) => event.preventDefault());
@@ -155,7 +167,12 @@
       part.hidden = false;
       if (part instanceof HTMLDetailsElement) part.open = true;
     }
-    target.scrollIntoView();
+    // What is far away has the height that it was thought to have: come near, and look again.
+    for (let tries = 0, before = null; tries < 20 && before !== scrollY; tries += 1) {
+      before = tries ? scrollY : null;
+      target.scrollIntoView();
+      await new Promise((next) => setTimeout(next, 30));
+    }
   };
   window.addEventListener("hashchange", reveal);
   document.addEventListener("click", (event) => {
@@ -163,6 +180,28 @@
     if (link && link.hash === location.hash) reveal();
   });
   reveal();
+
+  // What scrolls can be scrolled with keys.
+  const reachable = () => {
+    for (const part of document.querySelectorAll(".scroll, .matrix, .programs, .long")) {
+      const scrolls = part.scrollWidth > part.clientWidth || part.scrollHeight > part.clientHeight;
+      if (scrolls) part.tabIndex = 0;
+      else part.removeAttribute("tabindex");
+    }
+  };
+  document.addEventListener("toggle", () => requestAnimationFrame(reachable), true);
+  window.addEventListener("resize", reachable);
+  reachable();
+
+  // On paper, what is loaded is open.
+  let opened = [];
+  window.addEventListener("beforeprint", () => {
+    opened = [...document.querySelectorAll("details[open] details:not([data-file]):not([open])")];
+    for (const part of opened) part.open = true;
+  });
+  window.addEventListener("afterprint", () => {
+    for (const part of opened) part.open = false;
+  });
 
   // Titles as a tooltip that comes at once and shows its lines; keyboard users get it too.
   const tip = $("tip");

@@ -1,0 +1,195 @@
+"""How cases came out run after run: what appeared, what went, and with which version of a framework.
+
+Runs of one version stand together, in the order in which they were started; versions follow each other
+by their first run. What changes within a version was not changed by the framework.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from conformance.report.findings import Finding, findings
+from conformance.report.outcomes import SIGN, Outcome
+from conformance.report.overview import version_of
+from conformance.report.questions import QUESTIONS, answers
+from conformance.report.versus import side_of
+from conformance.results import Results
+from conformance.words import line
+
+_SILENT = frozenset({Outcome.NOT_RUN, Outcome.UNSEEN})
+#: Outcomes that are no finding.
+_FINE = frozenset({Outcome.RIGHT, Outcome.NOT_OFFERED, *_SILENT})
+
+
+@dataclass(frozen=True)
+class Shot:
+    """What is remembered of a run of an adapter: outcomes by case and variant (full id), the cause of
+    each that is not right, answers by variant and question."""
+
+    run: str
+    adapter: str
+    version: str
+    started: str
+    outcomes: Mapping[tuple[str, str], Outcome]
+    causes: Mapping[tuple[str, str], str]
+    answers: Mapping[tuple[str, str], str]
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class Row:
+    """Something that changed: what, where, and a cell for each run (empty where it was not run)."""
+
+    what: str
+    where: tuple[str, ...]
+    cells: tuple[str, ...]
+    outcomes: tuple[Outcome | None, ...]
+    story: str
+    rank: int
+
+
+@dataclass(frozen=True)
+class History:
+    """An adapter's runs, by version; what changed, and the findings of the last run that every run with
+    their cases shows."""
+
+    adapter: str
+    shots: tuple[Shot, ...]
+    changes: tuple[Row, ...]
+    answers: tuple[Row, ...]
+    always: tuple[Finding, ...]
+
+    @property
+    def versions(self) -> tuple[tuple[str, int], ...]:
+        """Each version, and how many runs there are of it."""
+        found: dict[str, int] = {}
+        for shot in self.shots:
+            found[shot.version] = found.get(shot.version, 0) + 1
+        return tuple(found.items())
+
+
+def shot(name: str, run: Results) -> Shot:
+    """What is remembered of a run; `name` is that of its folder."""
+    sides = {(r.case, r.variant): side_of(r) for r in run.results}
+    found = findings([run])
+    causes: dict[tuple[str, str], str] = {}
+    for finding in found:  # the gravest first
+        for pair in finding.pairs:
+            causes.setdefault(pair, finding.words)
+    said = {
+        (variant, question.title): answer.text
+        for variant, listed in answers([run]).items()
+        for question, answer in zip(QUESTIONS, listed, strict=True)
+        if answer.outcome not in _SILENT
+    }
+    return Shot(
+        run=name,
+        adapter=run.header.adapter,
+        version=version_of(run),
+        started=run.header.started,
+        outcomes={pair: side.outcome for pair, side in sides.items()},
+        causes=causes,
+        answers=said,
+        findings=found,
+    )
+
+
+def histories(shots: Iterable[Shot]) -> tuple[History, ...]:
+    """The history of each adapter."""
+    by_adapter: dict[str, list[Shot]] = {}
+    for one in shots:
+        by_adapter.setdefault(one.adapter, []).append(one)
+    return tuple(_history(name, _ordered(by_adapter[name])) for name in sorted(by_adapter))
+
+
+def _ordered(shots: Sequence[Shot]) -> tuple[Shot, ...]:
+    by_time = sorted(shots, key=lambda one: (one.started, one.run))
+    versions = list(dict.fromkeys(one.version for one in by_time))
+    return tuple(sorted(by_time, key=lambda one: versions.index(one.version)))
+
+
+def _history(adapter: str, shots: tuple[Shot, ...]) -> History:
+    rows = sorted(_changes(shots), key=lambda row: (row.rank, -len(row.where)))
+    changed = {pair for row in rows for pair in row.where}
+    last = shots[-1]
+    always = tuple(
+        finding
+        for finding in last.findings
+        if any(f"{case} on {variant}" not in changed for case, variant in finding.pairs)
+    )
+    return History(adapter, shots, tuple(rows), tuple(_answers(shots)), always)
+
+
+def _changes(shots: Sequence[Shot]) -> Iterator[Row]:
+    """Cases that came out in more than one way; those of one cause with one history together."""
+    pairs = dict.fromkeys(pair for one in shots for pair in one.outcomes)
+    groups: dict[tuple[str, tuple[Outcome | None, ...]], list[tuple[str, str]]] = {}
+    for pair in pairs:
+        seen = tuple(_told(one.outcomes.get(pair)) for one in shots)
+        if len({outcome for outcome in seen if outcome is not None}) > 1:
+            worst = min((o for o in seen if o is not None), key=lambda o: o.rank)
+            cause = next(
+                (s.causes.get(pair, "") for s, o in zip(shots, seen, strict=True) if o is worst), ""
+            )
+            groups.setdefault((cause, seen), []).append(pair)
+    for (cause, seen), listed in groups.items():
+        texts = [f"{SIGN[o]} {o.value}" if o is not None else "" for o in seen]
+        yield Row(
+            what=cause or f"{listed[0][0]} on {listed[0][1]}",
+            where=tuple(f"{case} on {variant}" for case, variant in listed),
+            cells=tuple(texts),
+            outcomes=seen,
+            story=_story(shots, [o.value if o is not None else "" for o in seen]),
+            rank=min(o.rank for o in seen if o is not None),
+        )
+
+
+def _answers(shots: Sequence[Shot]) -> Iterator[Row]:
+    """Questions that a variant answers otherwise than before."""
+    for variant, question in dict.fromkeys(key for one in shots for key in one.answers):
+        texts = tuple(one.answers.get((variant, question), "") for one in shots)
+        if len({text for text in texts if text}) > 1:
+            story = _story(shots, texts)
+            yield Row(question, (variant,), texts, (None,) * len(texts), story, 0)
+
+
+def _told(outcome: Outcome | None) -> Outcome | None:
+    return None if outcome in _SILENT else outcome
+
+
+def _story(shots: Sequence[Shot], texts: Sequence[str]) -> str:
+    """When it changed, in words; runs that say nothing are passed over."""
+    said: list[str] = []
+    before: tuple[Shot, str] | None = None
+    for one, text in zip(shots, texts, strict=True):
+        if not text:
+            continue
+        if before is not None and before[1] != text:
+            same = before[0].version == one.version
+            when = f"in {one.run}, the same version" if same else f"with {one.version} ({one.run})"
+            said.append(f"{text} {when}, before that {before[1]}")
+        before = one, text
+    return "; ".join(said)
+
+
+def render(found: Sequence[History]) -> str:
+    """The page."""
+    # Here, since who writes to a terminal needs no templates.
+    from markupsafe import Markup
+
+    from conformance.report.page import TEMPLATES, environment
+
+    style = Markup((TEMPLATES / "style.css").read_text("utf-8"))
+    template = environment().get_template("history.html.j2")
+    return template.render(histories=found, sign=SIGN, style=style)
+
+
+def lines(found: Sequence[History], *, longest: int = 160) -> Iterator[str]:
+    """How much changed, and what, for a terminal."""
+    for history in found:
+        versions = ", ".join(f"{version or 'none'}: {n}" for version, n in history.versions)
+        yield f"{history.adapter}: {len(history.shots)} runs ({versions})"
+        for row in history.changes:
+            more = f" and {len(row.where) - 1} more" if len(row.where) > 1 else ""
+            yield f"  {row.where[0]}{more}: {line(row.story, longest)}"

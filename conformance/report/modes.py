@@ -1,0 +1,70 @@
+"""A page for each framework, in Markdown: which mode, what it promises, what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from conformance.drivers.adapter import DISCIPLINES
+from conformance.report.costs import PROGRAM, WORDS
+from conformance.report.findings import Finding
+from conformance.report.markdown import escape, link
+from conformance.report.outcomes import SIGN
+from conformance.report.overview import Framework, Mode, frameworks
+from conformance.report.page import sentence
+from conformance.results import Results
+
+_HEAD = (
+    *("mode", "what it is", "what runs again", "retained", "peak", "how often"),
+    *("how its cases come out", "worst deviation"),
+)
+
+
+def render(
+    results: Sequence[Results], titles: Mapping[str, str], cases: str = "../../cases"
+) -> dict[str, str]:
+    """The pages by adapter. `titles` are those of variants (full ids), `cases` is where the cases lie
+    from the page."""
+    return {
+        framework.name: "\n".join(_lines(framework, cases)) + "\n"
+        for framework in frameworks(results, titles)
+    }
+
+
+def _lines(framework: Framework, cases: str) -> Iterator[str]:
+    yield f"# {escape(f'{framework.name} {framework.version}'.rstrip())}"
+    yield ""
+    yield f"{escape(framework.advice)}"
+    yield ""
+    yield "Made by `conformance frameworks` from runs of that version, never by hand. Memory is a share"
+    yield "of that without recompute, between forward and backward (retained) and at the peak; how often"
+    yield f"an operation of a region runs again is an average. Both of {WORDS}"
+    yield f"({_case(PROGRAM, cases)}); a dash is what is not run on it, or not observed there."
+    yield ""
+    yield f"| {' | '.join(_HEAD)} |"
+    yield "|---|---|---|---:|---:|---:|---|---|"
+    for mode in framework.modes:
+        yield f"| {' | '.join(_cells(mode, cases))} |"
+    yield ""
+    yield "Question by question: [behaviours](../behaviours.md). How every documented way to recompute"
+    yield "is covered: [variants](../variants.md)."
+
+
+def _cells(mode: Mode, cases: str) -> Iterator[str]:
+    yield f"`{escape(mode.name)}`"
+    yield escape(mode.title)
+    yield escape(DISCIPLINES.get(mode.discipline, mode.discipline))
+    for share in (mode.cost.retained, mode.cost.peak):
+        yield "–" if share is None else f"{share:.0%}"
+    yield "–" if mode.cost.again is None else f"{mode.cost.again:.2f}×"
+    yield escape(mode.said)
+    yield "none" if mode.worst is None else _finding(mode.worst, cases)
+
+
+def _finding(finding: Finding, cases: str) -> str:
+    said = f"{SIGN[finding.outcome]} {escape(sentence(finding.words))}"
+    return f"{said} {_case(finding.example[0], cases)}{link(finding.url)}"
+
+
+def _case(case: str, cases: str) -> str:
+    family = case.partition("/")[0]
+    return f"[`{escape(case)}`]({cases}/{family}.yaml)"
