@@ -29,7 +29,7 @@ from conformance.model.program import Program
 from conformance.observe.pool import Finished, Pool
 from conformance.observe.rss import measure, measure_retained, scaled, unavailable
 from conformance.observe.worker.rss import Measured
-from conformance.paths import find_places
+from conformance.paths import find_paths
 
 DEFAULT = ("memory/chain-each", "memory/chain-segments", "memory/chain-whole")
 PATHS = ("plain", "recomputed")
@@ -186,10 +186,10 @@ def main(
     reason = unavailable()
     if reason is not None:
         raise typer.BadParameter(f"nothing can be measured here: {reason}")
-    places = find_places()
-    found = find_adapter(adapter, places.adapters)
+    paths = find_paths()
+    found = find_adapter(adapter, paths.adapters)
     variants = [found.variant(name) for name in variant] or found.variants
-    cases = [c for c in load_folder(places.cases) if c.id in case]
+    cases = [c for c in load_folder(paths.cases) if c.id in case]
     pairs = [(c, v) for v in variants for c in cases if not required_by(c) & set(v.model.lacks)]
     table = Table(title=f"{found.model.title}: memory in activations of 4 MiB")
     for column in ("variant", "case", "run"):

@@ -21,7 +21,7 @@ from conformance.drivers.modules import load_file, load_module
 from conformance.errors import AdapterError
 from conformance.language.capabilities import CAPABILITIES
 from conformance.oracle import tape
-from conformance.paths import find_places
+from conformance.paths import find_paths
 
 FOLDER = Path(__file__).parent.parent / "adapters"
 GOOD = {
@@ -132,12 +132,12 @@ def test_files_of_an_adapter_import_each_other(tmp_path: Path) -> None:
 
 
 def test_an_adapter_builds_on_one_beside_it_or_on_a_shipped_one(tmp_path: Path) -> None:
-    text = "from ..other import thing\nfrom ..jax import places\n"
+    text = "from ..other import thing\nfrom ..jax import statements\n"
     _files(tmp_path / "made", a=text)
     _files(tmp_path / "other", thing="")
     module = load_module(tmp_path / "made", "a")
     assert module.thing.__file__ == str(tmp_path / "other" / "thing.py")
-    assert module.places.__file__ == str(find_places().adapters / "jax" / "places.py")
+    assert module.statements.__file__ == str(find_paths().adapters / "jax" / "statements.py")
 
 
 def test_what_an_adapter_builds_on_has_to_be_there(tmp_path: Path) -> None:

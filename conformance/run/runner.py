@@ -30,7 +30,7 @@ from conformance.model.program import Program
 from conformance.model.verdict import Level, Status, Verdict
 from conformance.observe.pool import Broken, Crashed, Finished, Outcome, Pool, Stuck, TimedOut
 from conformance.oracle import expected as oracle
-from conformance.paths import Places
+from conformance.paths import Paths
 from conformance.results import STAGES, Result
 from conformance.results.triage import notes
 
@@ -188,12 +188,12 @@ class Runner:
     def __init__(
         self,
         adapter: Adapter,
-        places: Places,
+        paths: Paths,
         log: Path,
         known: Sequence[Entry] = (),
         pool: Pool | None = None,
     ) -> None:
-        self.adapter, self.places, self.known = adapter, places, known
+        self.adapter, self.paths, self.known = adapter, paths, known
         self.pool = pool or Pool(adapter, log)
         self.watch = Stopwatch()
         #: Programs that are written and have not run yet.
@@ -214,7 +214,7 @@ class Runner:
         """Write the programs of these cases and variants, those that a variant can express."""
         wanted = [(c, v) for c, v in pairs if lacking(c, v) is None]
         with self.watch.stage("emitting"):
-            written = write_programs(self.adapter, wanted, self.places.reports, self._files)
+            written = write_programs(self.adapter, wanted, self.paths.reports, self._files)
         self._programs.update(written)
 
     def unwritten(self, case: Case, variant: Variant) -> bool:
