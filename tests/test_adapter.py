@@ -39,8 +39,8 @@ def _adapter(folder: Path, **more: object) -> Path:
     return made
 
 
-def _saves(**saves: str) -> dict[str, object]:
-    return {"variants": {"one": {"title": "one", "discipline": "whole", "saves": saves}}}
+def _residuals(**residuals: str) -> dict[str, object]:
+    return {"variants": {"one": {"title": "one", "discipline": "whole", "residuals": residuals}}}
 
 
 def test_read(tmp_path: Path) -> None:
@@ -65,9 +65,9 @@ def test_read(tmp_path: Path) -> None:
             {"variants": {"one": {**GOOD["variants"]["one"], "refuses": {"kwargs": {"raises": "E"}}}}},  # type: ignore[index]
             "match",
         ),
-        (_saves(cosine="x"), "unknown operation 'cosine'"),
-        (_saves(linear="x wt"), "'linear' saves an unknown 'wt'\n  hint: did you mean 'w'?"),
-        (_saves(region="out flt"), "'region' saves an unknown 'flt'\n  hint: did you mean 'flat'?"),
+        (_residuals(cosine="x"), "unknown operation 'cosine'"),
+        (_residuals(linear="x wt"), "'linear' saves an unknown 'wt'\n  hint: did you mean 'w'?"),
+        (_residuals(region="out flt"), "'region' saves an unknown 'flt'\n  hint: did you mean 'flat'?"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named(tmp_path: Path, more: dict[str, object], says: str) -> None:

@@ -46,9 +46,9 @@ def expect(
 ) -> Expected:
     """What should be seen of a case under a discipline: `whole`, `early-stop` or `minimal`.
 
-    `residuals` is what a variant declares under `saves` in its adapter.yaml: for an operation, what
+    `residuals` is what a variant declares under `residuals` in its adapter.yaml: for an operation, what
     its gradient reads (names of arguments, `out` for its result, `mask`; `early` where they are saved
-    before its end), and for `region`, words of `REGION_SAVES`. An operation that is not declared may
+    before its end), and for `region`, words of `REGION_RESIDUALS`. An operation that is not declared may
     do whatever `OPERATIONS` lists for it.
 
     `draws` are the random numbers that the program drew. Without them the values of a program that

@@ -284,7 +284,7 @@ class Runner:
         model = variant.model
         # The arrays are small: threads of BLAS would only wait for each other, and for the worker.
         with self._threads.limit(limits=1, user_api="blas"):
-            return oracle.expect(case, model.discipline, residuals=model.saves, draws=draws)
+            return oracle.expect(case, model.discipline, residuals=model.residuals, draws=draws)
 
     def _result(
         self,
