@@ -132,7 +132,7 @@ def _executions(program: Program, path: str, trace: Trace, seen: Any) -> tuple[E
     found: list[Execution] = []
     phases: tuple[Phase, ...] = ("forward", "rerun")
     sites = [(site.region, site.label) for site in program.sites("statement", path)]
-    labels = [label for label in dict.fromkeys(sites) if label not in seen.idle]
+    labels = [label for label in dict.fromkeys(sites) if label not in seen.inert]
     for phase in phases:
         for name in program.inner_regions(path):
             busiest = max((counts[r, label, phase] for r, label in labels if r == name), default=0)
