@@ -25,7 +25,7 @@ from conformance.judge.known import Entry
 from conformance.language.capabilities import CAPABILITIES, required_by
 from conformance.model.case import Case
 from conformance.model.facts import Fact, Unoffered
-from conformance.model.observation import Draw, Expected, Observation
+from conformance.model.observation import Expected, Observation, RandomSample
 from conformance.model.program import Program
 from conformance.model.verdict import Level, Status, Verdict
 from conformance.observe.pool import Broken, Crashed, Finished, Outcome, Pool, Stuck, TimedOut
@@ -38,7 +38,7 @@ from conformance.results.triage import notes
 ERROR = "error"
 #: The checks of numbers, which nothing excuses.
 NUMBERS = ("value", "gradient")
-Expect = Callable[[Sequence[Draw] | None], Expected]
+Expect = Callable[[Sequence[RandomSample] | None], Expected]
 
 
 def checks_of(case: Case) -> tuple[str, ...]:
@@ -250,8 +250,8 @@ class Runner:
             return self._result(case, variant, (verdict,), program=path)
         used: list[Expected] = []
 
-        def expect(draws: Sequence[Draw] | None) -> Expected:
-            used.append(self._expected(case, variant, draws))
+        def expect(samples: Sequence[RandomSample] | None) -> Expected:
+            used.append(self._expected(case, variant, samples))
             return used[-1]
 
         with self.watch.stage("judging"):
@@ -280,11 +280,13 @@ class Runner:
             f"the case quotes what the reference contradicts: {'; '.join(contradictions)}",
         )
 
-    def _expected(self, case: Case, variant: Variant, draws: Sequence[Draw] | None) -> Expected:
+    def _expected(
+        self, case: Case, variant: Variant, samples: Sequence[RandomSample] | None
+    ) -> Expected:
         model = variant.model
         # The arrays are small: threads of BLAS would only wait for each other, and for the worker.
         with self._threads.limit(limits=1, user_api="blas"):
-            return oracle.expect(case, model.discipline, residuals=model.residuals, draws=draws)
+            return oracle.expect(case, model.discipline, residuals=model.residuals, samples=samples)
 
     def _result(
         self,
