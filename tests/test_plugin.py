@@ -94,7 +94,7 @@ def test_order_and_verdicts_are_the_same_with_xdist(session, pytester):
     assert arrays[0] == arrays[1]
     assert [c["failed"] for c in counts] == [5, 5]
     assert [c["passed"] for c in counts] == [counts[0]["passed"]] * 2
-    assert not list((pytester.path / "reports").glob(".spool-*"))
+    assert not list((pytester.path / "reports").glob(".partial-*"))
 
 
 def test_xdist_keeps_checks_of_one_observation_together(session, pytester):

@@ -86,8 +86,8 @@ def workers() -> set[int]:
 
 
 def finished(tmp_path: Path) -> int:
-    """How many results stand in the spool of a run."""
-    indices = (tmp_path / "reports").glob(".spool-*/unruly/*.index")
+    """How many results stand in the partial results of a run."""
+    indices = (tmp_path / "reports").glob(".partial-*/unruly/*.index")
     return sum(file.read_bytes().count(b"\n") for file in indices)
 
 

@@ -1,7 +1,7 @@
 """What an earlier run has left that did not come to its end, and going on from there.
 
 A run that was interrupted has written its results and says so in their header. One that was killed has
-left its spool: a folder that nobody holds a lock on any more.
+left its partial results: a folder that nobody holds a lock on any more.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 from conformance.errors import ComparisonError, ResultsError
 from conformance.results import Header, Result, Results, read
-from conformance.results.spool import Spool
+from conformance.results.partial import PartialResults
 from conformance.run.merge import difference
 from conformance.run.shards import Pair
 from conformance.run.summary import AdapterRun, Tally
@@ -32,23 +32,23 @@ _SHARED: Mapping[str, str] = {
 @dataclass
 class Earlier:
     """What is left of an adapter's runs: their results by pair, the later ones' where there are
-    several, and the spools that hold them."""
+    several, and the partial results that hold them."""
 
     results: dict[Pair, Result] = field(default_factory=dict)
-    spools: list[Spool] = field(default_factory=list)
+    partials: list[PartialResults] = field(default_factory=list)
 
     def drop(self, adapter: str) -> None:
         """Delete what is left: all of it stands in results now."""
-        for spool in self.spools:
-            spool.drop(adapter)
+        for partial in self.partials:
+            partial.drop(adapter)
 
     def close(self) -> None:
         """Leave it for a later run."""
-        for spool in self.spools:
-            spool.close()
+        for partial in self.partials:
+            partial.close()
 
 
-def find(left: Iterable[Spool], file: Path, now: Header) -> Earlier:
+def find(left: Iterable[PartialResults], file: Path, now: Header) -> Earlier:
     """What is left of earlier runs that were to write `file`, and can be taken for a part of the run
     that begins with the header `now`.
 
@@ -64,26 +64,26 @@ def find(left: Iterable[Spool], file: Path, now: Header) -> Earlier:
         if before is not None and before.header.interrupted:
             _fits(before.header, now, file)
             runs.append((before.header.started, before))
-    for spool in left:
-        header = spool.begun(now.adapter)
+    for partial in left:
+        header = partial.begun(now.adapter)
         if header is None or header.shard != now.shard:
             continue
-        found.spools.append(spool)
-        results = _read(spool, header)
+        found.partials.append(partial)
+        results = _read(partial, header)
         if results is not None:
-            _fits(header, now, spool.folder)
+            _fits(header, now, partial.folder)
             runs.append((header.started, results))
     for _, run in sorted(runs, key=lambda run: run[0]):
         found.results |= {(r.case, r.variant): r for r in run.results}
     return found
 
 
-def _read(spool: Spool, header: Header) -> Results | None:
-    run = AdapterRun(header.adapter, header.variants, spool.folder)
+def _read(partial: PartialResults, header: Header) -> Results | None:
+    run = AdapterRun(header.adapter, header.variants, partial.folder)
     try:
-        for note in spool.results(header.adapter).notes:
+        for note in partial.results(header.adapter).notes:
             run.add(msgspec.json.decode(note, type=Tally))
-        return spool.read(header.adapter, header, run.footer) if run.results else None
+        return partial.read(header.adapter, header, run.footer) if run.results else None
     except (ResultsError, ValueError, OSError):  # the machine went down while it was written
         return None
 

@@ -1,8 +1,8 @@
 """A run as a pytest session: an item for every case, variant and check.
 
 All checks of a case on a variant are judged from one observation, made when the first of its items
-runs. Each finished result is encoded and spooled; the process that the user started puts the results
-together in `<reports>/<adapter>.jsonl` at the end, the same with and without pytest-xdist.
+runs. Each finished result is encoded and put among the partial results; at the end the process
+that the user started writes them as `<reports>/<adapter>.jsonl`, the same with and without pytest-xdist.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from conformance.results import (
     remove,
     write,
 )
-from conformance.results.spool import Spool
+from conformance.results.partial import PartialResults
 from conformance.results.triage import notes
 from conformance.run.earlier import Earlier, find
 from conformance.run.interrupts import Interrupts, die_with_parent
@@ -82,15 +82,15 @@ class Suite:
         self.versions: dict[str, dict[str, str]] = {}
         self.seconds = {c.adapter.name: dict.fromkeys(STAGES, 0.0) for c in selection.chosen}
         self.runs: list[AdapterRun] = []
-        self.spool: Spool | None = None
+        self.partial: PartialResults | None = None
         #: How the run ended, where that is not what pytest says.
         self.ended: Exit | None = None
         #: Why results could not be written, in a message; empty as long as they could.
         self.unwritten = ""
         self.interrupts = Interrupts()
         self.session: pytest.Session | None = None
-        #: The spools of runs that were cut off, and by adapter what is taken over from them.
-        self.left: list[Spool] = []
+        #: The partial results of runs that were cut off, and by adapter what is taken over from them.
+        self.left: list[PartialResults] = []
         self.earlier: dict[str, Earlier] = {}
         self._taken_over: dict[str, dict[Pair, Result]] = {}
         #: Whether a process of xdist's has died, and with it a result.
@@ -122,16 +122,16 @@ class Suite:
         if self.given is not None:
             die_with_parent()
             self.interrupts.install()
-            self.spool = Spool(Path(self.given["conformance_spool"]))
+            self.partial = PartialResults(Path(self.given["conformance_partial"]))
             return
         if self.config.option.collectonly:
             return
         self.interrupts.install()
         reports = self.selection.paths.reports
         try:
-            self.spool = Spool.make(reports)
+            self.partial = PartialResults.make(reports)
             names = [chosen.adapter.name for chosen in self.selection.chosen]
-            self.left = list(Spool.left(reports, names))
+            self.left = list(PartialResults.left(reports, names))
             for chosen in self.selection.chosen:
                 self._begin(chosen)
         except WriteError as error:
@@ -142,7 +142,7 @@ class Suite:
 
     def _begin(self, chosen: Chosen) -> None:
         """Start an adapter, and look at what an earlier run of it has left."""
-        assert self.spool is not None
+        assert self.partial is not None
         name = chosen.adapter.name
         self._clear_logs(name)
         try:
@@ -157,9 +157,9 @@ class Suite:
         if self.config.pluginmanager.hasplugin("dsession"):
             self.runners[name].close()
         header = self._header(chosen)
-        self.spool.begin(name, header)
+        self.partial.begin(name, header)
         if not self.config.option.resume:
-            left = [spool for spool in self.left if spool.begun(name) is not None]
+            left = [partial for partial in self.left if partial.begun(name) is not None]
             if left:
                 self._say(f"{name}: an earlier run was cut off; --resume goes on from there")
             return
@@ -175,9 +175,9 @@ class Suite:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Tell an xdist worker where to spool, and which adapters do not start."""
-        assert self.spool is not None
-        node.workerinput["conformance_spool"] = str(self.spool.folder)
+        """Tell an xdist worker where partial results go, and which adapters do not start."""
+        assert self.partial is not None
+        node.workerinput["conformance_partial"] = str(self.partial.folder)
         node.workerinput["conformance_broken"] = list(self.broken)
 
     @pytest.hookimpl(optionalhook=True)
@@ -313,11 +313,11 @@ class Suite:
         return runner.run(case, variant)
 
     def _put(self, variant: Variant, found: Result) -> None:
-        assert self.spool is not None
+        assert self.partial is not None
         number = self._numbers[found.case, found.variant]
         tally = Tally.of(found, self.known(variant))
         try:
-            self.spool.put(variant.adapter, number, found, msgspec.json.encode(tally))
+            self.partial.put(variant.adapter, number, found, msgspec.json.encode(tally))
         except WriteError as error:
             self._give_up(error)
 
@@ -390,7 +390,7 @@ class Suite:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Stop the workers; merge what was spooled into one results file per adapter."""
+        """Stop the workers; merge the partial results into one results file per adapter."""
         with self.interrupts.held_off():
             for name, runner in self.runners.items():
                 runner.close()
@@ -401,11 +401,11 @@ class Suite:
                 output["conformance_selected"] = {n: sorted(p) for n, p in self.selected.items()}
                 output["conformance_unwritten"] = self.unwritten
                 return
-            if self.spool is None:
+            if self.partial is None:
                 return
             self.runs += [self._merged(chosen, session) for chosen in self.selection.chosen]
             if not any(run.unwritten for run in self.runs):
-                self.spool.remove()
+                self.partial.remove()
         self.ended = self._ended(session)
         if self.ended is not None:
             session.exitstatus = self.ended
@@ -433,13 +433,13 @@ class Suite:
         with self.interrupts.held_off():
             for runner in self.runners.values():
                 runner.close()
-            if self.spool is not None and self.given is None:
+            if self.partial is not None and self.given is None:
                 kept = any(run.unwritten for run in self.runs)
-                self.spool.close() if kept else self.spool.remove()
-            elif self.spool is not None:
-                self.spool.close()
-            for spool in self.left:
-                spool.close()
+                self.partial.close() if kept else self.partial.remove()
+            elif self.partial is not None:
+                self.partial.close()
+            for partial in self.left:
+                partial.close()
         self.interrupts.restore()
         if self.ended is None and self.unwritten:
             self.ended = Exit.NOT_WRITTEN
@@ -456,11 +456,11 @@ class Suite:
 
     def _merged(self, chosen: Chosen, session: pytest.Session) -> AdapterRun:
         """An adapter's run, its results written; where they cannot be, they are kept where they are."""
-        assert self.spool is not None
+        assert self.partial is not None
         try:
             return self._merge(chosen, session)
         except WriteError as error:
-            kept = f"what was finished is kept in {self.spool.folder}: make room, then --resume"
+            kept = f"what was finished is kept in {self.partial.folder}: make room, then --resume"
             self.unwritten = f"{error.where}: {error.message}\n  hint: {kept}"
             return replace(self._empty(chosen), unwritten=True)
 
@@ -469,20 +469,20 @@ class Suite:
         return AdapterRun(name, tuple(v.id for v in chosen.variants), self._file(name))
 
     def _merge(self, chosen: Chosen, session: pytest.Session) -> AdapterRun:
-        assert self.spool is not None
+        assert self.partial is not None
         name = chosen.adapter.name
         paths, cases = self.selection.paths, self.selection.cases
         selected = self.selected.get(name, set())
         run = self._empty(chosen)
         if name in self.broken:
             return replace(run, broken=str(self.broken[name]))
-        results = self._spooled(run)
+        results = self._kept_results(run)
         interrupted = self._interrupted(run, session)
         if interrupted and name in self.earlier:
             # What it would have come to in the end, had it not been interrupted again.
             self._put_the_rest(chosen)
             run = self._empty(chosen)
-            results = self._spooled(run)
+            results = self._kept_results(run)
             interrupted = self._interrupted(run, session)
         if not run.results and (interrupted or not selected):
             return run
@@ -497,7 +497,7 @@ class Suite:
             interrupted=interrupted,
         )
         footer = replace(run.footer, seconds=self.seconds[name])
-        bind(run.file, header, results, footer, self.spool.folder)
+        bind(run.file, header, results, footer, self.partial.folder)
         if not interrupted:
             self._clear(name, whole)
         # Of a shard, whether an entry explains nothing is for the merge to say.
@@ -505,27 +505,27 @@ class Suite:
             run.stale = unused(chosen.known, run.covered, cases, paths)
         return replace(run, interrupted=interrupted)
 
-    def _spooled(self, run: AdapterRun) -> Bound:
-        """What this run has spooled of an adapter, taken into its tallies."""
-        assert self.spool is not None
-        results = self.spool.results(run.name)
+    def _kept_results(self, run: AdapterRun) -> Bound:
+        """The partial results of this run for an adapter, taken into its tallies."""
+        assert self.partial is not None
+        results = self.partial.results(run.name)
         for note in results.notes:
             run.add(msgspec.json.decode(note, type=Tally))
         return results
 
     def _put_the_rest(self, chosen: Chosen) -> None:
-        assert self.spool is not None
+        assert self.partial is not None
         name = chosen.adapter.name
         there = {
             (tally.case, tally.variant)
-            for note in self.spool.results(name).notes
+            for note in self.partial.results(name).notes
             for tally in [msgspec.json.decode(note, type=Tally)]
         }
         for pair, result in self.earlier[name].results.items():
             if pair in self.planned.get(name, ()) and pair not in there:
                 tally = Tally.of(result, chosen.known)
                 note = msgspec.json.encode(tally)
-                self.spool.put(name, self._numbers[pair], result, note)
+                self.partial.put(name, self._numbers[pair], result, note)
 
     def _interrupted(self, run: AdapterRun, session: pytest.Session) -> str:
         """What ended the run before it had all results; empty where it has, or was told to (`-x`)."""
@@ -568,8 +568,8 @@ class Suite:
 
     def _resumed(self, name: str) -> Path:
         """Where the results of an earlier run stand that this one goes on from."""
-        assert self.spool is not None
-        return self.spool.folder / "resumed" / f"{name}.jsonl"
+        assert self.partial is not None
+        return self.partial.folder / "resumed" / f"{name}.jsonl"
 
     def _selection(self, ran: int, whole: bool) -> str:
         options = self.config.option
@@ -611,10 +611,10 @@ class Suite:
         if name in self.earlier and set(self.earlier[name].results) <= self.planned[name]:
             self.earlier[name].drop(name)
         elif whole:
-            for spool in self.left:
-                begun = spool.begun(name)
+            for partial in self.left:
+                begun = partial.begun(name)
                 if begun is not None and begun.shard == str(self.shard or ""):
-                    spool.drop(name)
+                    partial.drop(name)
 
     def _clear_logs(self, name: str) -> None:
         """Take away an earlier run's logs: this one's are appended to."""

@@ -1,4 +1,4 @@
-"""Results on their way to the results files, from whichever process ran them."""
+"""Partial results: what the processes of one run have finished, until it goes into the results files."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from conformance.results.model import Footer, Header, Result, Results
 from conformance.results.sheaf import Bound, Sheaf
 from conformance.writing import writing
 
-_NAME = ".spool-"
+_NAME = ".partial-"
 _HEADER = "header.json"
 _LOCK = "lock"
 
 
-class Spool:
-    """A folder for one run: for each adapter, what each process wrote.
+class PartialResults:
+    """The partial results of one run in a folder: for each adapter, what each process wrote.
 
     The number of a result is its place in the results file. The process that made the folder holds a
     lock on it for as long as it lives: so a later one can tell that a run was cut off.
@@ -36,15 +36,15 @@ class Spool:
         self._sheaves: dict[str, Sheaf] = {}
 
     @classmethod
-    def make(cls, reports: Path) -> Spool:
-        """A new, empty spool below the reports' folder. Raises `WriteError`."""
+    def make(cls, reports: Path) -> PartialResults:
+        """A new, empty folder below the reports' folder. Raises `WriteError`."""
         with writing(reports):
             reports.mkdir(parents=True, exist_ok=True)
             folder = Path(tempfile.mkdtemp(dir=reports, prefix=_NAME))
             return cls(folder, _held(folder))
 
     @classmethod
-    def left(cls, reports: Path, adapters: Iterable[str]) -> Iterator[Spool]:
+    def left(cls, reports: Path, adapters: Iterable[str]) -> Iterator[PartialResults]:
         """What runs of these adapters have left that were cut off, the oldest first. They are this
         process's now, until they are closed or removed."""
         found = {
@@ -121,8 +121,8 @@ class Spool:
 
 
 def _held(folder: Path) -> int | None:
-    """A lock on a spool; `None` where the disk knows none. Raises `BlockingIOError` where another
-    process has it."""
+    """A lock on a folder of partial results; `None` where the disk knows none. Raises `BlockingIOError`
+    where another process has it."""
     handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
