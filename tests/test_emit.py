@@ -28,7 +28,7 @@ from .test_load import GOOD
 
 ROOT = Path(__file__).parent.parent
 ADAPTERS = {adapter.name: adapter for adapter in all_adapters(ROOT / "adapters")}
-FUNCTIONS = ("inputs", "plain", "recomputed", "run", "main")
+FUNCTIONS = ("inputs", "plain", "recomputed", "run")
 PATHS = ("plain", "recomputed")
 #: Keras' backends, for models that `fit` trains with the scope in either mode.
 FITTED = [f"{m}{b}" for m in ("", "activations-") for b in ("tensorflow", "jax", "torch")]

@@ -40,6 +40,7 @@ class Emitter(Base):
     )
     helpers: Mapping[str, str] = operations.HELPERS
     operations: Mapping[str, Writer] = operations.OPERATIONS
+    shares = True
     seeding = "np.random.seed({seed})"
     drawing = "np.random.uniform()"
     reduction = "np.{kind}({x})"
@@ -63,6 +64,15 @@ class Emitter(Base):
         return ", ".join([*words, *(f"{k}={self._traced(t)}" for k, t in node.kwargs.items())])
 
     def write_region(self, region: Region) -> None:
+        if region.name not in self._shared:
+            self._write_function(region)
+        if self.path == "recomputed" and self._is_named(region):
+            self.code(f"remat_{function(region.name)} = {self._checkpoint(region)}")
+
+    def _serves_both(self, region: Region) -> bool:
+        return super()._serves_both(region) and isinstance(region.gives, Ref)
+
+    def _write_function(self, region: Region) -> None:
         site = Site("region", self.path, region.name, region.name)
         with self.code.indent(f"def {function(region.name)}({self.parameters(region)}):", site):
             self.write_unpacking(region)
@@ -72,8 +82,6 @@ class Emitter(Base):
             else:
                 self.code(f"return {self._traced(region.gives)}")
         self.code()
-        if self.path == "recomputed" and self._is_named(region):
-            self.code(f"remat_{function(region.name)} = {self._checkpoint(region)}")
 
     def recompute(self, region: Region) -> str:
         named = self._is_named(region)
@@ -126,7 +134,7 @@ class Emitter(Base):
             code(f"vjp, total = make_vjp({HIGHER[kind]})(wanted)")
             code("again = vjp(np.ones_like(total))")
             code("loss, gradients = taken[0]")
-            again = f', "again": {self.entries(self.case.wrt, "again")}'
+            again = f', "again": {self._gradients("again")}'
         else:
             code("vjp, loss = make_vjp(loss_of)(wanted)", FORWARD)
         code("outputs = seen[0]")
@@ -142,8 +150,8 @@ class Emitter(Base):
         if kind == "second_backward":
             code("again = vjp(np.ones_like(loss))")
         if kind in ("per_output", "second_backward"):
-            again = f', "again": {self.entries(self.case.wrt, "again")}'
-        gradients = self.entries(self.case.wrt, "gradients")
+            again = f', "again": {self._gradients("again")}'
+        gradients = self._gradients("gradients")
         results = f'"outputs": outputs, "losses": [loss], "gradients": {gradients}{again}'
         code(f"return {{{results}{self.state_entry()}}}")
 
@@ -161,7 +169,7 @@ class Emitter(Base):
                 # In place, so that `wanted` has it too.
                 code(f"values[name] -= {procedure.learning_rate} * gradients[name]")
             code("losses.append(loss)")
-        gradients = self.entries(self.case.wrt, "gradients")
+        gradients = self._gradients("gradients")
         parameters = self.entries([p.name for p in self.case.parameters], "values")
         results = f'"outputs": outputs, "losses": losses, "gradients": {gradients}, '
         code(f'return {{{results}"parameters": {parameters}{self.state_entry()}}}')
@@ -177,7 +185,7 @@ class Emitter(Base):
         code()
         with code.indent("def loss_of(wanted):"):
             functional = kind == "functional"
-            code("outputs = forward(**{**values, **wanted})", FORWARD if functional else None)
+            code("outputs = forward(**values | wanted)", FORWARD if functional else None)
             code("seen.append(outputs)")
             loss = self.loss()
             if kind == "per_output":
@@ -199,6 +207,10 @@ class Emitter(Base):
                 code("gradients = vjp(np.ones_like(total))")
                 code(f"return sum(np.sum(gradients[name]) for name in {listed(self.case.wrt)})")
             code()
+
+    def _gradients(self, made: str) -> str:
+        """The gradients that the case asks for, out of the dict of that name: often all there are."""
+        return made if self._wanted() == list(self.case.wrt) else self.entries(self.case.wrt, made)
 
     def _wanted(self) -> list[str]:
         """The names that gradients are taken of: what asks for one, or where only a part of it is

@@ -248,6 +248,7 @@ class Emitter(procedures.Procedures):
         self._attributes: frozenset[str] = frozenset()
         self._renamed: Mapping[str, str] = {}
         self._defined: set[str] = set()  # classes and functions of regions
+        self._net_made: list[str] = []  # the lines of `Net.__init__`
 
     # -- inputs --------------------------------------------------------------------------------
 
@@ -350,6 +351,7 @@ class Emitter(procedures.Procedures):
             self._write_block(node)
         held = [n for n in given if n in self._reads(nodes, gives, region)]
         with code.indent(f"class {name}(nn.Cell):"):
+            top = len(code.lines)
             with code.indent(f"def __init__({', '.join(['self', *given])}):"):
                 code("super().__init__()")
                 begin = len(code.lines)
@@ -360,7 +362,11 @@ class Emitter(procedures.Procedures):
                 self.write_own(nodes, region)
             if len(code.lines) == begin and not given:
                 del code.lines[-2:]  # a cell that has nothing of its own needs no `__init__`
+            elif region is None and code.lines[top:] == self._net_made:
+                del code.lines[top:]
+                code.lines[-1] = f"class {name}(Net):"
             else:
+                self._net_made = code.lines[top:] if region is None else self._net_made
                 code()
             site = None if region is None else Site("region", self.path, region.name, region.name)
             formals = self.case_inputs() if region is None else self.parameters(region)

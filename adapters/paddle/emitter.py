@@ -23,6 +23,8 @@ REENTRANT = {
     "hook-around-reentrant": (False, True),
     "model-fit-hook": (False, False),
 }
+#: Variants whose regions are functions that Python runs each time.
+EAGER = ("reentrant", "hook", "defaults", "reentrant-around-hook", "hook-around-reentrant")
 #: For the variants that compile the forward pass, the option of `to_static`.
 FULL_GRAPH: Mapping[str, bool] = {"to-static-ast": True, "to-static-sot": False}
 
@@ -183,6 +185,7 @@ class Emitter(Base):
 
     def __init__(self, case: Case, variant: Variant) -> None:
         super().__init__(case, variant)
+        self.shares = variant.name in EAGER
         self.static = variant.name == "pir-pass"
         if self.static:
             self.imports = static.IMPORTS

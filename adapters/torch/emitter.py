@@ -84,6 +84,7 @@ class Emitter(Base):
         "import torch.nn.functional as F",
         "from torch.utils.checkpoint import checkpoint",
     )
+    shares = True
     seeding = "torch.manual_seed({seed})"
     drawing = "torch.rand(3)"
     without_gradients = "with torch.no_grad():"
@@ -274,7 +275,7 @@ class Emitter(Base):
         code, wanted = self.code, listed(self.case.wrt)
         code(f"wanted = {{name: values[name].detach() for name in {wanted}}}")
         with code.indent("def loss_of(wanted):"):
-            code("outputs = forward(**{**values, **wanted})", FORWARD)
+            code("outputs = forward(**values | wanted)", FORWARD)
             code(f"return {self.loss()}, outputs", BACKWARD)
         call = "torch.func.grad_and_value(loss_of, has_aux=True)(wanted)"
         code(f"gradients, (loss, outputs) = {call}")
@@ -317,12 +318,14 @@ class Selective(selective.Policies, Emitter):
 class Sequential(sequential.Sequences, Emitter):
     """Writes one case for `sequential`."""
 
+    shares = False  # a sequence is made where it is called
     imports = (*Emitter.imports, *sequential.IMPORTS)
 
 
 class Wrapper(wrapper.Modules, selective.Policies, Emitter):
     """Writes one case for `wrapper`: a policy where a region has one."""
 
+    shares = False  # regions are modules
     imports = (*Emitter.imports, *wrapper.IMPORTS)
 
     def __init__(self, case: Case, variant: Variant) -> None:
@@ -334,13 +337,14 @@ class Wrapper(wrapper.Modules, selective.Policies, Emitter):
 class Method(method.Methods, Emitter):
     """Writes one case for `method`."""
 
+    shares = False  # regions are methods
     imports = (*Emitter.imports, *method.IMPORTS)
 
 
 class Compiled(selective.Policies, Emitter):
     """Writes one case for a variant that compiles: a policy where a region has one."""
 
-    rolls = "nothing"  # a graph tells operations apart by the lines that led to them
+    rolls, shares = "nothing", False  # a graph tells operations apart by the lines that led to them
     imports = (*Emitter.imports, *compiled.IMPORTS)
 
     def __init__(self, case: Case, variant: Variant) -> None:

@@ -51,7 +51,7 @@ class Emitter(Protocol):
     def __init__(self, case: Case, variant: Variant) -> None: ...
 
     def write(self) -> Draft:
-        """The program: `inputs`, `plain`, `recomputed`, `run` and `main`. Called once."""
+        """The program: `inputs`, `plain`, `recomputed` and `run`. Called once."""
 
 
 class Observer(Protocol):

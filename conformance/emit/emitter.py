@@ -6,7 +6,7 @@
 - `plain(...)` and `recomputed(...)` are the forward pass, every region called directly or recomputed;
 - `run(forward)` does the case's procedure and returns a dict with `outputs`, `losses` (a list),
   `gradients`, and where the procedure has them `again`, `parameters` and `state` (dicts by name);
-- `main()` runs both and prints what they computed.
+- run as a script, it does both and prints what they computed.
 
 An adapter's `emitter.py` subclasses it, says how operations are written and overrides what its
 framework writes differently. Lines are marked with sites while they are written; `finish` formats
@@ -19,6 +19,7 @@ import ast
 import builtins
 import re
 import subprocess
+import symtable
 import tempfile
 import textwrap
 from abc import ABC, abstractmethod
@@ -139,6 +140,9 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
     #: What is written as a loop where it repeats: calls of regions alone (`calls`) where operations are
     #: told apart by the lines that led to them, as a loop hides how often one line ran in one call.
     rolls: OneOf["all", "calls", "nothing"] = "all"
+    #: Whether a region's function that reads nothing from around it is written once, before `plain`, for
+    #: both paths. Its lines tell the paths no longer apart, so an observer must not ask them to.
+    shares: bool = False
     #: The kinds of procedure that `write_gradients` and `write_training` write; all others are refused.
     procedures_written: Collection[str] = ("backward", "inference")
     #: Functions that a program defines for itself, by the operation that calls them.
@@ -155,9 +159,11 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         }
         self._closed_over = frozenset(n for region in case.regions() for n in region.captured())
         made = {name for node in walk(case.program) for name in node_makes(node)}
-        self._taken_names = made | {*case.names(), *map(function, self._regions), *_OWN_NAMES}
+        self._case_names = made | {*case.names()}
+        self._taken_names = self._case_names | {*map(function, self._regions), *_OWN_NAMES}
         self._taken_names |= _imported(tuple(self.imports)) | set(dir(builtins))
         self._temporary = 0
+        self._shared: frozenset[str] = frozenset()
 
     # -- the program ---------------------------------------------------------------------------
 
@@ -174,6 +180,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         code("\n")
         self.write_helpers()
         self.write_inputs()
+        self.write_shared()
         self.write_forward("plain")
         self.write_forward("recomputed")
         self.write_run()
@@ -271,6 +278,31 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
     def framework_generator(self, seed: int) -> str:
         """The expression of the framework's explicit generator or key."""
         raise AdapterError(f"not written for {self.variant.id}: an explicit generator")
+
+    def write_shared(self) -> None:
+        """The functions of regions that `plain` and `recomputed` share; their sites are of `both`."""
+        if not self.shares:
+            return
+        self.path = "both"
+        regions = [node for node in self.case.program if isinstance(node, Region)]
+        for region in filter(self._serves_both, regions):
+            begin = len(self.code.lines)
+            self.write_region(region)
+            if _globals(self.code.lines[begin:]) & (
+                self._case_names | {*map(function, self._regions)}
+            ):
+                del self.code.lines[begin:]  # it reads what is made around it
+                continue
+            self._shared |= {region.name}
+            self.code()
+        self.path = "plain"
+
+    def _serves_both(self, region: Region) -> bool:
+        """Whether a region's function may be one for both paths: it calls no other region, which may be
+        recomputed, and no value of the case hides its name."""
+        names = self._case_names | _OWN_NAMES | _imported(tuple(self.imports))
+        inner = any(isinstance(node, Region | Again) for node in region.body)
+        return not inner and not region.mapped and function(region.name) not in names
 
     def write_forward(self, path: str) -> None:
         """`plain` or `recomputed`."""
@@ -412,7 +444,9 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
     # -- regions -------------------------------------------------------------------------------
 
     def write_region(self, region: Region) -> None:
-        """Define the function of a region, just before its first call."""
+        """Define the function of a region, just before its first call, unless both paths share it."""
+        if region.name in self._shared:
+            return
         site = Site("region", self.path, region.name, region.name)
         with self.code.indent(f"def {function(region.name)}({self.parameters(region)}):", site):
             self.write_unpacking(region)
@@ -768,19 +802,36 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         """A dict of some of the program's tensors by name, out of `values`."""
         return self.entries(array.name for array in arrays)
 
-    @staticmethod
-    def entries(names: Iterable[str], source: str = "values", part: str = "") -> str:
+    def entries(self, names: Iterable[str], source: str = "values", part: str = "") -> str:
         """The entries of the dict `source` with these names, or of each a part (`.grad`): written out
-        where they are few."""
+        where they are few, else by number (`w1`, `w2`, …) or by a list of the names."""
         names = list(names)
-        if len(names) > FEW or "|" in source:
+        if len(names) <= FEW and "|" not in source:
+            return "{" + ", ".join(f'"{name}": {source}["{name}"]{part}' for name in names) + "}"
+        if source == "values" and names == list(self.case.names()):
+            each = f"name: value{part} for name, value in values.items()" if part else "**values"
+            return f"{{{each}}}"
+        series = _series(names)
+        if len(series) > FEW or "|" in source:
             return f"{{name: {source}[name]{part} for name in {listed(names)}}}"
-        return "{" + ", ".join(f'"{name}": {source}["{name}"]{part}' for name in names) + "}"
+        words = []
+        for stem, count in series.items():
+            name = f'f"{stem}{{i}}"' if count else f'"{stem}"'
+            loop = f" for i in range(1, {count + 1})"
+            entry = f"{name}: {source}[{name}]{part}"
+            words.append(f"**{{{entry}{loop}}}" if count else entry)
+        text = ", ".join(words)
+        return text.removeprefix("**") if len(words) == 1 else f"{{{text}}}"
 
-    @staticmethod
-    def items(names: Iterable[str]) -> str:
+    def items(self, names: Iterable[str]) -> str:
         """A list of some of the program's tensors, out of `values`."""
         names = list(names)
+        if len(names) > FEW and names == list(self.case.names()):
+            return "list(values.values())"
+        series = _series(names)
+        if len(names) > FEW and len(series) == 1:
+            ((stem, count),) = series.items()
+            return f'[values[f"{stem}{{i}}"] for i in range(1, {count + 1})]'
         if len(names) > FEW:
             return f"[values[name] for name in {listed(names)}]"
         return "[" + ", ".join(f'values["{name}"]' for name in names) + "]"
@@ -828,18 +879,12 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         return self.reduction.format(x=place, kind=chosen.reduction)
 
     def write_main(self) -> None:
-        """`main()`: run both, print both."""
+        """What the program does as a script: run both, print both."""
         self.code(
             """
-            def main():
-                for name, forward in (("plain", plain), ("recomputed", recomputed)):
-                    print(name)
-                    for key, value in run(forward).items():
-                        print(f"  {key}: {value}")
-
-
             if __name__ == "__main__":
-                main()
+                for forward in (plain, recomputed):
+                    print(forward.__name__, run(forward))
             """
         )
 
@@ -866,6 +911,42 @@ def listed(names: Iterable[str]) -> str:
     """An expression for a sequence of names."""
     written = [f'"{name}"' for name in names]
     return f"({', '.join(written)}{',' * (len(written) == 1)})"
+
+
+def _series(names: Sequence[str]) -> dict[str, int]:
+    """Names in order, those that are numbered from 1 on (`w1`, `w2`, …) as their stem and how many there
+    are; by itself a name has the number 0."""
+    made: dict[str, int] = {}
+    last = ""
+    for name in names:
+        stem = name.rstrip("0123456789")
+        number = name.removeprefix(stem)
+        if number == "1" and stem not in made:
+            made[stem] = 1
+        elif last == stem and number == str(made[stem] + 1):
+            made[stem] += 1
+        else:
+            made[name], stem = 0, ""
+        last = stem
+    short = {stem for stem, count in made.items() if 0 < count < rolling.FEWEST}
+    return {
+        name: count
+        for stem, many in made.items()
+        for name, count in (
+            [(f"{stem}{i}", 0) for i in range(1, many + 1)] if stem in short else [(stem, many)]
+        )
+    }
+
+
+def _globals(lines: Sequence[str]) -> set[str]:
+    """The names that the functions in some lines read from around them."""
+    found: set[str] = set()
+    tables = symtable.symtable("\n".join(lines), "program", "exec").get_children()
+    while tables:
+        table = tables.pop()
+        found |= {symbol.get_name() for symbol in table.get_symbols() if symbol.is_global()}
+        tables += table.get_children()
+    return found
 
 
 def numpy_fill(array: Array) -> str:

@@ -69,8 +69,7 @@ def standalone(text: Text, ending: Ending) -> str:
     for node in ast.parse(text.text).body:
         span = range(node.lineno, (node.end_lineno or node.lineno) + 1)
         docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        main = isinstance(node, ast.FunctionDef) and node.name == "main"
-        if docstring or main or isinstance(node, ast.If):
+        if docstring or isinstance(node, ast.If):
             dropped |= set(span)
     if isinstance(ending, Counted):
         for number, site in text.lines.items():

@@ -167,7 +167,7 @@ class Expected:
     """What the reference says of a case under one discipline. Arrays are float64.
 
     `outputs`, `losses`, `gradients`, `again`, `parameters` and `state` are `None` where the case
-    draws random numbers and no draws were given: then only the plain run is a control.
+    draws random numbers and no samples were given: then only the plain run is a control.
     `executions` is keyed by (region, statement label or "", phase).
     """
 

@@ -24,7 +24,8 @@ class Site:
     `layer`: makes a layer of the framework's that computes a statement, or where `label` is empty the
     region, whenever it is called; the observer sees its calls.
     `phase`: a line of `run`; `label` is `forward` or `backward`, the phase that starts there.
-    `path` is the function it belongs to: `plain`, `recomputed` or `run`.
+    `path` is the function it belongs to: `plain`, `recomputed` or `run`; `both` where the first two
+    share it.
     """
 
     kind: SiteKind
@@ -32,6 +33,10 @@ class Site:
     region: str
     label: str
     op: str = ""
+
+    def serves(self, path: str) -> bool:
+        """Whether the line belongs to this function."""
+        return self.path in (path, "both")
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,7 @@ class Program:
 
     def sites(self, kind: SiteKind, path: str) -> tuple[Site, ...]:
         """The distinct sites of a kind in a function, in program order."""
-        found = [s for _, s in sorted(self.lines.items()) if s.kind == kind and s.path == path]
+        found = [s for _, s in sorted(self.lines.items()) if s.kind == kind and s.serves(path)]
         return tuple(dict.fromkeys(found))
 
     def inner_regions(self, path: str) -> dict[str, list[str]]:
@@ -75,7 +80,7 @@ class Program:
         def visit(node: ast.AST, around: str) -> None:
             for child in ast.iter_child_nodes(node):
                 site = self.lines.get(child.lineno) if isinstance(child, ast.FunctionDef) else None
-                if site is not None and site.kind == "region" and site.path == path:
+                if site is not None and site.kind == "region" and site.serves(path):
                     found[site.region] = []
                     if around:
                         found[around].append(site.region)
