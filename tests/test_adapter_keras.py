@@ -351,12 +351,12 @@ def test_the_draws_are_those_of_the_forward_and_of_the_rerun(variant: str, tmp_p
         pytest.skip("the look at the shape draws too, and this variant is not run on such cases")
     seen = observed(published("randomness/explicit-generator"), variant, tmp_path)
     assert isinstance(seen.recomputed.outputs, tuple)
-    forward, again = (d.array for d in seen.recomputed.draws or ())
+    forward, again = (d.array for d in seen.recomputed.samples or ())
     drawn = seen.recomputed.outputs[1]
     assert isinstance(drawn, Leaf)
     np.testing.assert_array_equal(forward, drawn.array)
     assert np.array_equal(forward, again) == (BACKEND == "jax")
-    assert [d.phase for d in seen.plain.draws or ()] == ["forward"]
+    assert [d.phase for d in seen.plain.samples or ()] == ["forward"]
 
 
 def test_a_generator_is_told_by_what_it_draws_next() -> None:

@@ -11,7 +11,7 @@ from rich.console import Console
 from conformance.cli.compare import ResultsFiles, read_all
 from conformance.cli.options import ReportsFolder
 from conformance.errors import ResultsError
-from conformance.paths import find_places
+from conformance.paths import find_paths
 from conformance.writing import write_text
 
 
@@ -46,7 +46,7 @@ def behaviours(
     # Here, since the other commands need none of the report.
     from conformance.report.behaviours import first_variants, put_into, render, tables
 
-    folder = find_places(reports=reports).reports
+    folder = find_paths(reports=reports).reports
     results = read_all(files, folder)
     if adapter:
         there = [run.header.adapter for run in results]

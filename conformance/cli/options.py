@@ -14,13 +14,13 @@ from conformance.errors import ConformanceError, nearest
 from conformance.language.load import load_folder
 from conformance.model.case import Case
 from conformance.oracle.shapes import check_shapes, is_own
-from conformance.paths import find_places
+from conformance.paths import find_paths
 
 
 def complete_adapter(incomplete: str) -> list[str]:
     """Names of adapters."""
     try:
-        found = all_adapters(find_places().adapters)
+        found = all_adapters(find_paths().adapters)
     except ConformanceError:
         return []
     return [adapter.name for adapter in found if adapter.name.startswith(incomplete)]
@@ -29,7 +29,7 @@ def complete_adapter(incomplete: str) -> list[str]:
 def complete_variant(incomplete: str) -> list[str]:
     """Ids of variants, and their bare names."""
     try:
-        found = all_adapters(find_places().adapters)
+        found = all_adapters(find_paths().adapters)
     except ConformanceError:
         return []
     names = [n for a in found for v in a.variants for n in (v.name, v.id)]
@@ -40,7 +40,7 @@ def complete_case(incomplete: str) -> list[str]:
     """Ids of cases."""
     try:
         return [
-            case.id for case in load_folder(find_places().cases) if case.id.startswith(incomplete)
+            case.id for case in load_folder(find_paths().cases) if case.id.startswith(incomplete)
         ]
     except ConformanceError:
         return []

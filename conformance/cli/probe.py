@@ -28,7 +28,7 @@ from conformance.errors import ConformanceError
 from conformance.language.load import load_folder
 from conformance.model.case import Case
 from conformance.model.verdict import Status
-from conformance.paths import Places, find_places
+from conformance.paths import Paths, find_paths
 from conformance.results import Result
 from conformance.run import probe as probing
 from conformance.run.runner import Runner, lacking
@@ -60,11 +60,11 @@ def probe(
     described = implementation_described(implementation, option, always, discipline)
     if described is None:
         raise ConformanceError("name an implementation: --implementation package.module:function")
-    places = find_places(cases, adapters_folder)
-    owner = find_adapter(adapter, places.adapters)
-    every = load_folder(places.cases)
+    paths = find_paths(cases, adapters_folder)
+    owner = find_adapter(adapter, paths.adapters)
+    every = load_folder(paths.cases)
     with tempfile.TemporaryDirectory(prefix="conformance-probe-") as folder:
-        trial = replace(places, reports=Path(folder))
+        trial = replace(paths, reports=Path(folder))
         described = _with_keywords(owner, described, trial)
         if described.model.discipline is None:
             described = _with_discipline(owner, described, every, trial)
@@ -78,18 +78,18 @@ def probe(
 
 
 @contextmanager
-def _runner(adapter: Adapter, places: Places) -> Iterator[Runner]:
-    runner = Runner(adapter, places, places.reports / "log.txt")
+def _runner(adapter: Adapter, paths: Paths) -> Iterator[Runner]:
+    runner = Runner(adapter, paths, paths.reports / "log.txt")
     try:
         yield runner
     finally:
         runner.close()
 
 
-def _with_keywords(owner: Adapter, described: Described, places: Places) -> Described:
+def _with_keywords(owner: Adapter, described: Described, paths: Paths) -> Described:
     """The implementation with the usual keywords that its function has, under those given."""
     trial = adapt(owner, described)
-    with _runner(trial, places) as runner:
+    with _runner(trial, paths) as runner:
         runner.start(trial.variants[:1])
         names = runner.pool.parameters(trial.variants[0].name, described.model.function)
     usual = probing.keywords(owner.model.usual_keywords, names)
@@ -97,13 +97,13 @@ def _with_keywords(owner: Adapter, described: Described, places: Places) -> Desc
 
 
 def _with_discipline(
-    owner: Adapter, described: Described, cases: tuple[Case, ...], places: Places
+    owner: Adapter, described: Described, cases: tuple[Case, ...], paths: Paths
 ) -> Described:
     """The implementation with the discipline that fits its reruns, or without where none does."""
     statuses: dict[Discipline, list[Status | None]] = {}
     for name in DISCIPLINES:
         trial = adapt(owner, _changed(described, discipline=name))
-        with _runner(trial, places) as runner:
+        with _runner(trial, paths) as runner:
             results = [runner.run(case, trial.variants[0]) for case in probing.telling(cases)]
         statuses[name] = [_executions(result) for result in results]  # type: ignore[index]
     found = probing.discipline(statuses)
@@ -115,12 +115,12 @@ def _executions(result: Result) -> Status | None:
 
 
 def _capabilities(
-    owner: Adapter, described: Described, cases: tuple[Case, ...], places: Places
+    owner: Adapter, described: Described, cases: tuple[Case, ...], paths: Paths
 ) -> probing.Capable:
     trial = adapt(owner, described)
     variant = trial.variants[0]
     can = [case for case in cases if lacking(case, variant) is None]
-    with _runner(trial, places) as runner:
+    with _runner(trial, paths) as runner:
         runner.emit([(case, variant) for case in can if case.law is None])
         return probing.capabilities(can, lambda case: probing.ended(runner.run(case, variant)))
 

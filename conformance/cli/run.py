@@ -27,7 +27,7 @@ from conformance.cli.progress import Progress
 from conformance.cli.repeat import repeated
 from conformance.errors import ConformanceError
 from conformance.exits import Exit
-from conformance.paths import find_places
+from conformance.paths import find_paths
 from conformance.writing import writing
 
 #: What pytest's own statuses are here.
@@ -134,13 +134,13 @@ def run(
       conformance run --adapter torch --resume
       conformance run --adapter torch --implementation my_package.memory:checkpoint
     """
-    places = find_places(cases, adapters_folder, reports)
+    paths = find_paths(cases, adapters_folder, reports)
     described = implementation_described(implementation, option, always, discipline)
     # One for each set of adapters: several may run side by side.
     names = [Path(name).name for name in adapter] + ([described.name] if described else [])
-    cache = places.reports / ".pytest_cache" / "-".join(names)
+    cache = paths.reports / ".pytest_cache" / "-".join(names)
     arguments = [
-        *("-p", "conformance", "-c", os.devnull, "--rootdir", str(places.cases.parent)),
+        *("-p", "conformance", "-c", os.devnull, "--rootdir", str(paths.cases.parent)),
         *("-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"),
         *("-o", f"cache_dir={cache}"),
         *(
@@ -150,8 +150,8 @@ def run(
             "--disable-warnings",
             f"--tb={'short' if verbose else 'no'}",
         ),
-        *("--cases", str(places.cases), "--adapters-folder", str(places.adapters)),
-        *("--reports", str(places.reports)),
+        *("--cases", str(paths.cases), "--adapters-folder", str(paths.adapters)),
+        *("--reports", str(paths.reports)),
     ]
     arguments += [word for name in adapter for word in ("--adapter", name)]
     arguments += [word for name in variant for word in ("--variant", name)]
@@ -173,8 +173,8 @@ def run(
         raise typer.Exit(
             repeated(repeat, lambda more: _session([*arguments, *context.args, *more]))
         )
-    with writing(places.reports):
-        places.reports.mkdir(parents=True, exist_ok=True)
+    with writing(paths.reports):
+        paths.reports.mkdir(parents=True, exist_ok=True)
     raise typer.Exit(_session([*arguments, *context.args]))
 
 

@@ -216,7 +216,7 @@ def _run_line(
         parameters=arrays("parameters"),
         state=arrays("state"),
         executions=None if run.executions is None else list(run.executions),
-        drew=run.draws is not None or bool(run.generators),
+        drew=run.samples is not None or bool(run.generators),
         retained=run.retained,
         random_state=run.random_state,
         peak=run.peak,
@@ -354,7 +354,7 @@ class Decoder:
         return Run(
             **made,
             executions=like.executions if like and shared else self.executions(line.executions),
-            draws=() if line.drew else None,
+            samples=() if line.drew else None,
             retained=line.retained,
             random_state=line.random_state,
             peak=line.peak,

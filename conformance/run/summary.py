@@ -69,7 +69,7 @@ class Tally:
     """What the end of a run has to know of one result.
 
     `statuses` counts its verdicts, `counted` does so with known deviations apart. `covered` are the
-    places of the known deviations that speak of it, in their list.
+    positions of the known deviations that speak of it, in their list.
     """
 
     case: str
