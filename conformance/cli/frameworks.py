@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from conformance.cli.compare import ResultsFiles, read_all
-from conformance.cli.options import AdaptersFolder, ReportsFolder, titles_of_variants
+from conformance.cli.options import AdaptersFolder, ReportsFolder, in_place, titles_of_variants
 from conformance.paths import find_places
 
 
@@ -33,7 +33,8 @@ def frameworks(
     from conformance.report.page import file_name
 
     places = find_places(None, adapters_folder, reports)
-    pages = render(read_all(files, places.reports), titles_of_variants(places.adapters))
+    results = in_place(read_all(files, places.reports), places.adapters)
+    pages = render(results, titles_of_variants(places.adapters))
     for name, page in pages.items():
         if output is None:
             typer.echo(page, nl=False)
