@@ -25,7 +25,7 @@ from conformance.drivers.adapter import DISCIPLINES
 from conformance.language.capabilities import required_by
 from conformance.language.load import TOLERANCES
 from conformance.model.case import Case
-from conformance.report import costs, groups, masks, overview, sources, tables
+from conformance.report import costs, groups, issues, masks, overview, sources, tables
 from conformance.report.data import (
     MARKS,
     CaseView,
@@ -137,6 +137,11 @@ def render(
         "costs_case": costs.PROGRAM,
         "by_id": found,
     }
+    written = {
+        key: quote(os.path.relpath(programs / path, folder))
+        for key, path in issues.find(programs).items()
+    }
+    shared["issue"] = lambda adapter, reason: written.get((adapter, " ".join(reason.split())), "")
     details: dict[str, str] = {}
 
     def detail(name: str, template: str, **more: object) -> None:
