@@ -28,6 +28,8 @@ from conformance.language.operations import OPERATIONS
 Discipline = OneOf["whole", "early-stop", "minimal"]
 Style = OneOf["call", "transform", "module"]
 M = TypeVar("M", bound=BaseModel)
+#: The adapter that is no framework: what is expected of the others is computed with it.
+REFERENCE = "reference"
 #: The folder of the package `conformance`.
 _PACKAGE = Path(__file__).resolve().parents[1]
 DISCIPLINES: Mapping[str, str] = {
@@ -148,6 +150,10 @@ class AdapterModel(_Strict):
     name: str
     title: str
     packages: list[str] = Field(description="Distributions whose versions a run records.")
+    place: int = Field(
+        default=50,
+        description="Where reports list it: the least first, equal ones by name, the reference last.",
+    )
     builds_on: list[str] = Field(
         default=[],
         description="Adapters that modules of this one import from (`from ..torch import storages`); "
@@ -344,4 +350,4 @@ def find_adapter(name_or_path: str, folder: Path) -> Adapter:
 def all_adapters(folder: Path) -> tuple[Adapter, ...]:
     """Every adapter in a folder, the reference first, then by name."""
     found = [read_adapter(path.parent) for path in sorted(folder.glob("*/adapter.yaml"))]
-    return tuple(sorted(found, key=lambda a: (a.name != "reference", a.name)))
+    return tuple(sorted(found, key=lambda a: (a.name != REFERENCE, a.name)))
