@@ -16,12 +16,11 @@ from types import ModuleType
 from typing import Annotated, TypeVar
 from typing import Literal as OneOf
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from conformance.drivers.modules import load_module, searched
 from conformance.errors import AdapterError, ConformanceError, nearest
-from conformance.language import plain_yaml
+from conformance.language import yaml_marks
 from conformance.language.capabilities import CAPABILITIES
 from conformance.language.operations import OPERATIONS
 
@@ -288,9 +287,7 @@ def read_adapter(folder: Path) -> Adapter:
 def read_model(file: Path, kind: type[M], error: type[ConformanceError]) -> M:
     """A YAML file as a model. Raises `error` with the file, the place in it and what is wrong."""
     try:
-        return kind.model_validate(plain_yaml.load(file.read_text("utf-8")))
-    except yaml.YAMLError as raised:
-        raise error(f"not YAML: {raised}", where=file) from raised
+        return kind.model_validate(yaml_marks.read(file, error).value)
     except ValidationError as raised:
         first = raised.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
