@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 from threadpoolctl import ThreadpoolController
 
-from conformance.drivers.adapter import Adapter, Variant
+from conformance.drivers.adapter import Adapter, Discipline, Variant
 from conformance.emit.programs import EmitFailure, Key, program_path, write_programs
 from conformance.judge.checks import applicable, judge
 from conformance.judge.known import Entry
@@ -126,6 +126,27 @@ def _recorded(case: Case, verdict: Verdict) -> Verdict:
     if verdict.check in NUMBERS:
         return verdict
     return msgspec.structs.replace(verdict, status=Status.REPORT, level=Level.REPORT)
+
+
+def executions_under(
+    case: Case,
+    variant: Variant,
+    observation: Observation,
+    discipline: Discipline,
+    residuals: Mapping[str, str] | None = None,
+) -> Verdict | None:
+    """The verdict on the executions of a case as if the variant had said another discipline, and other
+    residuals; the first that fails, of several. `None` where executions are not judged."""
+    kept = variant.model.residuals if residuals is None else residuals
+    update = {"discipline": discipline, "residuals": dict(kept)}
+    other = replace(variant, model=variant.model.model_copy(update=update))
+
+    def expect(samples: Sequence[RandomSample] | None) -> Expected:
+        return oracle.expect(case, discipline, residuals=kept, samples=samples)
+
+    found = [v for v in verdicts_on(case, other, expect, observation) if v.check == "executions"]
+    failed = (verdict for verdict in found if verdict.status is Status.FAIL)
+    return next(failed, found[0] if found else None)
 
 
 def complete(case: Case, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
