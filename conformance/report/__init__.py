@@ -32,8 +32,8 @@ def write_report(
     """Write `index.html` with its `details`, `report.md`, `report.json.gz`, `outcomes.csv` and badges.
 
     `programs` is the folder that the results' paths of programs are relative to (the reports'
-    folder), `titles` say what variants (full ids) are, `seconds` what was measured of them. Returns the path of the page. Raises
-    `WriteError`.
+    folder), `titles` say what variants (full ids) are, `seconds` what was measured of them.
+    Returns the path of the page. Raises `WriteError`.
     """
     report = build(results, cases, comparison)
     frameworks = overview.frameworks(results, titles, seconds)

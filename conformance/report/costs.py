@@ -25,8 +25,9 @@ class Cost:
     """What recompute costs and frees in a program.
 
     `retained` (bytes between forward and backward) and `peak` are shares of those of the program without
-    recompute; `again` is how often an operation of a region runs again, on average; `seconds` are the CPU
-    seconds of a step over those of the step without recompute. `None` is what was not observed.
+    recompute; `again` is how often an operation of a region runs again, on average; `seconds` are those
+    of the processor for a step, over those of the step without recompute. `None` is what was not
+    observed.
     """
 
     retained: float | None = None

@@ -1,6 +1,6 @@
 """From results to lines and arrays, and back. What neither a comparison nor a report reads is left out:
-the numbers drawn where the rerun drew the same, held bytes and live tensors, the words for how each check was observed (verdicts
-have them)."""
+the numbers drawn where the rerun drew the same, held bytes and live tensors, the words for how each
+check was observed (verdicts have them)."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ def encode(result: Result) -> Encoded:
 
 
 def _draws(names: _Names, result: Result, run: Run) -> list[m.DrawLine]:
-    """Of statements whose rerun drew other numbers: the first draw in forward, and the first of the rerun
-    that is not it. Large ones are left out."""
+    """Of statements whose rerun drew other numbers: the first draw in forward, and the first of the
+    rerun that is not it. Large ones are left out."""
     fresh = [
         place
         for verdict in result.verdicts
