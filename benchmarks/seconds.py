@@ -35,7 +35,7 @@ from conformance.drivers.adapter import Variant, find_adapter
 from conformance.drivers.modules import load_file
 from conformance.emit.programs import EmitFailure, texts
 from conformance.language.capabilities import required_by
-from conformance.paths import find_places
+from conformance.paths import find_paths
 from conformance.report.costs import PROGRAM, SECONDS
 from conformance.writing import write_text
 
@@ -51,10 +51,10 @@ LIMIT = 400.0
 @app.command()
 def measure(names: Annotated[list[str], typer.Argument(help="Adapters.")]) -> None:
     """Measure all variants of these adapters."""
-    places = find_places()
-    case = case_named(PROGRAM, places.cases)
+    paths = find_paths()
+    case = case_named(PROGRAM, paths.cases)
     for name in names:
-        adapter = find_adapter(name, places.adapters)
+        adapter = find_adapter(name, paths.adapters)
         asked = required_by(case)
         found: dict[str, tuple[float, float]] = {}
         for variant in adapter.variants:

@@ -26,7 +26,7 @@ from conformance.cli.compare import read_all
 from conformance.cli.options import in_place, seconds_of_variants, titles_of_variants
 from conformance.compare import compare
 from conformance.language.load import load_folder
-from conformance.paths import find_places
+from conformance.paths import find_paths
 from conformance.report import write_report
 from conformance.results import Results
 
@@ -64,18 +64,18 @@ def _command(*words: str) -> None:
 
 def _sample(reports: Path) -> None:
     """The report on a few cases, as a folder of its own."""
-    places = find_places(reports=reports)
+    paths = find_paths(reports=reports)
     folder = ROOT / "reports" / "sample"
     shutil.rmtree(folder, ignore_errors=True)
-    results = [_few(run) for run in in_place(read_all([], reports), places.adapters)]
+    results = [_few(run) for run in in_place(read_all([], reports), paths.adapters)]
     for run in results:
         for result in run.results:
             if result.program:
                 _copy(reports, folder, result.program)
-    cases = [case for case in load_folder(places.cases) if case.id in SAMPLE]
+    cases = [case for case in load_folder(paths.cases) if case.id in SAMPLE]
     found = write_report(
         *(results, cases, compare(results, cases), folder, folder),
-        *(titles_of_variants(places.adapters), seconds_of_variants(places.adapters)),
+        *(titles_of_variants(paths.adapters), seconds_of_variants(paths.adapters)),
     )
     (folder / "report.json.gz").unlink()
     sys.stdout.write(f"sample: {found}\n")

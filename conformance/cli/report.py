@@ -18,7 +18,7 @@ from conformance.cli.options import (
 )
 from conformance.compare import compare as compare_results
 from conformance.language.load import load_folder
-from conformance.paths import find_places
+from conformance.paths import find_paths
 
 
 def report(
@@ -41,12 +41,12 @@ def report(
     # Here, since the other commands need neither templates nor highlighting.
     from conformance.report import write_report
 
-    places = find_places(cases, adapters_folder, reports)
-    known = load_folder(places.cases)
-    found = in_place(read_all(files, places.reports), places.adapters)
+    paths = find_paths(cases, adapters_folder, reports)
+    known = load_folder(paths.cases)
+    found = in_place(read_all(files, paths.reports), paths.adapters)
     comparison = compare_results(found, known)
-    titles = titles_of_variants(places.adapters)
-    seconds = seconds_of_variants(places.adapters)
-    folder = output or places.reports
-    index = write_report(found, known, comparison, folder, places.reports, titles, seconds)
+    titles = titles_of_variants(paths.adapters)
+    seconds = seconds_of_variants(paths.adapters)
+    folder = output or paths.reports
+    index = write_report(found, known, comparison, folder, paths.reports, titles, seconds)
     typer.echo(f"report: {index}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from conformance.model.observation import Array, Draw
+from conformance.model.observation import Array, RandomSample
 from conformance.results import Result
 from conformance.words import counted
 
@@ -45,7 +45,7 @@ class Mask:
 
 def masks(results: Mapping[str, Result]) -> tuple[Mask, ...]:
     """A picture for each random operation that drew other numbers when it ran again."""
-    found: dict[tuple[str, bytes, bytes], tuple[list[str], Draw, Draw]] = {}
+    found: dict[tuple[str, bytes, bytes], tuple[list[str], RandomSample, RandomSample]] = {}
     for variant, result in results.items():
         for forward, rerun in _pairs(result):
             place = f"{forward.statement} in region {forward.region}"
@@ -55,10 +55,10 @@ def masks(results: Mapping[str, Result]) -> tuple[Mask, ...]:
     return tuple(drawn[:_MOST])
 
 
-def _pairs(result: Result) -> Iterator[tuple[Draw, Draw]]:
+def _pairs(result: Result) -> Iterator[tuple[RandomSample, RandomSample]]:
     """The first forward draw and the first of the rerun, of each random operation."""
-    seen = None if result.observation is None else result.observation.recomputed.draws
-    forward: dict[tuple[str, str], Draw] = {}
+    seen = None if result.observation is None else result.observation.recomputed.samples
+    forward: dict[tuple[str, str], RandomSample] = {}
     told: set[tuple[str, str]] = set()
     for draw in seen or ():
         place = draw.region, draw.statement
@@ -70,7 +70,7 @@ def _pairs(result: Result) -> Iterator[tuple[Draw, Draw]]:
                 yield forward[place], draw
 
 
-def _mask(variants: tuple[str, ...], forward: Draw, rerun: Draw) -> Mask:
+def _mask(variants: tuple[str, ...], forward: RandomSample, rerun: RandomSample) -> Mask:
     ours, theirs = _cut(forward.array), _cut(rerun.array)
     other = ours != theirs
     whole = forward.array != rerun.array

@@ -36,6 +36,7 @@ from conformance.report.data import (
 )
 from conformance.report.frontier import Drawing
 from conformance.report.graph import Graph, draw
+from conformance.report.groups import Alike, Told
 from conformance.report.growth import Frame
 from conformance.report.outcomes import MEANING, SIGN, Outcome, of_result
 from conformance.report.questions import QUESTIONS
@@ -87,9 +88,9 @@ class Shown:
     graph: Graph | None
     checks: tuple[str, ...]
     results: Mapping[str, Result]
-    told: tuple[groups.Told, ...]
+    told: tuple[Told, ...]
     arrays: tuple[tuple[str, str], ...]
-    values: tuple[groups.Alike, ...]
+    values: tuple[Alike, ...]
     executions: tables.Counts
     statements: tables.Counts
     memory: tuple[tuple[tuple[str, ...], tables.MemoryRow], ...]

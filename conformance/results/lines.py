@@ -137,7 +137,7 @@ class AllowedLine(_Row):
     reason: str
 
 
-class DrawLine(_Row):
+class SampleLine(_Row):
     """What a random statement of a region gave, in forward or when it ran again."""
 
     region: str
@@ -147,8 +147,8 @@ class DrawLine(_Row):
 
 
 class RunLine(_Line):
-    """The recomputed run. `drew` says that it drew random numbers, `draws` are those of statements whose
-    rerun drew others; null is what was not seen."""
+    """The recomputed run. `drew` says that it drew random numbers, `samples` are those of statements
+    whose rerun drew others; null is what was not seen."""
 
     outputs: TreeLine = None
     losses: list[Number] = []
@@ -158,7 +158,7 @@ class RunLine(_Line):
     state: Arrays = {}
     executions: list[Execution] | None = None
     drew: bool = False
-    draws: list[DrawLine] = []
+    samples: list[SampleLine] = []
     retained: int | None = None
     random_state: RandomState | None = None
     peak: int | None = None
