@@ -35,6 +35,7 @@ from conformance.model.case import Case
 from conformance.model.observation import Leaf, Run
 from conformance.model.verdict import Verdict
 from conformance.paths import Paths, find_paths
+from conformance.report import issues
 from conformance.report.bug import Bug, render, say, slug, title_of
 from conformance.report.findings import findings
 from conformance.report.outcomes import Outcome, of_verdict
@@ -115,7 +116,7 @@ def bug(
     """
     paths = find_paths(cases, adapters_folder, reports)
     if everything:
-        _write_all(paths, adapter, output or paths.reports / "bugs", no_shrink, no_run)
+        _write_all(paths, adapter, output or paths.reports / issues.FOLDER, no_shrink, no_run)
         return
     if not variant or not case:
         raise ConformanceError(
@@ -187,19 +188,29 @@ def _write_all(
         absent = _missing(adapter)
         if absent and not no_run:
             typer.echo(f"{adapter.name}: not run, {absent} is not installed here", err=True)
-        written: set[str] = set()
+        written: dict[str, str] = {}
         for found in _unreported(adapter, run, loaded):
             try:
                 name, text = _text(found, paths, no_shrink, no_run or bool(absent))
             except ConformanceError as error:
                 typer.echo(f"{found.variant.id} {found.case.id}: {error}", err=True)
                 continue
-            while name in written:
+            while f"{name}.md" in written.values():
                 name += "-too"
-            written.add(name)
             target = folder / adapter.name / f"{name}.md"
             write_text(target, text)
+            written[found.reason] = target.name
             typer.echo(str(target))
+        _index(folder / adapter.name, written)
+
+
+def _index(folder: Path, written: Mapping[str, str]) -> None:
+    """Write down which issue is about which reason, and take away those that none is about any more."""
+    for name in set(issues.reasons_of(folder).values()) - set(written.values()):
+        if Path(name).name == name:
+            (folder / name).unlink(missing_ok=True)
+    if written:
+        write_text(folder / issues.INDEX, issues.to_index(written))
 
 
 def _unreported(adapter: Adapter, run: Results, cases: Mapping[str, Case]) -> Iterator[_Found]:

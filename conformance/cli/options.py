@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from conformance.drivers.adapter import Adapter, all_adapters, find_adapter
+from conformance.drivers.adapter import (
+    REFERENCE,
+    Adapter,
+    AdapterModel,
+    all_adapters,
+    find_adapter,
+)
 from conformance.drivers.implementation import Described, describe
 from conformance.errors import ConformanceError, nearest
 from conformance.language.load import load_folder
 from conformance.model.case import Case
 from conformance.oracle.shapes import check_shapes, is_own
 from conformance.paths import find_paths
+from conformance.results import Results
 
 
 def complete_adapter(incomplete: str) -> list[str]:
@@ -167,9 +175,32 @@ def adapters_named(names: list[str], folder: Path) -> tuple[Adapter, ...]:
     return all_adapters(folder)
 
 
+def in_place(found: Iterable[Results], folder: Path) -> list[Results]:
+    """Results in the order in which reports list them: by the `place` of their adapters, the reference
+    last. An adapter that is not in the folder has the place of one that names none."""
+    paths = {adapter.name: adapter.model.place for adapter in all_adapters(folder)}
+    default = AdapterModel.model_fields["place"].default
+
+    def rank(run: Results) -> tuple[bool, int, str]:
+        name = run.header.adapter
+        return name == REFERENCE, paths.get(name, default), name
+
+    return sorted(found, key=rank)
+
+
 def titles_of_variants(folder: Path) -> dict[str, str]:
     """What the variants of all adapters in a folder are, by their full ids."""
     return {v.id: v.model.title for adapter in all_adapters(folder) for v in adapter.variants}
+
+
+def seconds_of_variants(folder: Path) -> dict[str, tuple[str, float]]:
+    """What steps of variants take, as measured: by full id the version and the ratio to plain."""
+    from conformance.report.costs import read_seconds
+
+    found: dict[str, tuple[str, float]] = {}
+    for adapter in all_adapters(folder):
+        found |= read_seconds(adapter.name, adapter.folder)
+    return found
 
 
 def implementation_described(

@@ -8,7 +8,14 @@ from typing import Annotated
 import typer
 
 from conformance.cli.compare import ResultsFiles, read_all
-from conformance.cli.options import AdaptersFolder, CasesFolder, ReportsFolder, titles_of_variants
+from conformance.cli.options import (
+    AdaptersFolder,
+    CasesFolder,
+    ReportsFolder,
+    in_place,
+    seconds_of_variants,
+    titles_of_variants,
+)
 from conformance.compare import compare as compare_results
 from conformance.language.load import load_folder
 from conformance.paths import find_paths
@@ -36,9 +43,10 @@ def report(
 
     paths = find_paths(cases, adapters_folder, reports)
     known = load_folder(paths.cases)
-    found = read_all(files, paths.reports)
+    found = in_place(read_all(files, paths.reports), paths.adapters)
     comparison = compare_results(found, known)
     titles = titles_of_variants(paths.adapters)
+    seconds = seconds_of_variants(paths.adapters)
     folder = output or paths.reports
-    index = write_report(found, known, comparison, folder, paths.reports, titles)
+    index = write_report(found, known, comparison, folder, paths.reports, titles, seconds)
     typer.echo(f"report: {index}")

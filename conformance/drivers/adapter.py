@@ -16,18 +16,19 @@ from types import ModuleType
 from typing import Annotated, TypeVar
 from typing import Literal as OneOf
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from conformance.drivers.modules import load_module, searched
 from conformance.errors import AdapterError, ConformanceError, nearest
-from conformance.language import plain_yaml
+from conformance.language import yaml_marks
 from conformance.language.capabilities import CAPABILITIES
 from conformance.language.operations import OPERATIONS
 
 Discipline = OneOf["whole", "early-stop", "minimal"]
 Style = OneOf["call", "transform", "module"]
 M = TypeVar("M", bound=BaseModel)
+#: The adapter that is no framework: what is expected of the others is computed with it.
+REFERENCE = "reference"
 #: The folder of the package `conformance`.
 _PACKAGE = Path(__file__).resolve().parents[1]
 DISCIPLINES: Mapping[str, str] = {
@@ -148,6 +149,10 @@ class AdapterModel(_Strict):
     name: str
     title: str
     packages: list[str] = Field(description="Distributions whose versions a run records.")
+    place: int = Field(
+        default=50,
+        description="Where reports list it: the least first, equal ones by name, the reference last.",
+    )
     builds_on: list[str] = Field(
         default=[],
         description="Adapters that modules of this one import from (`from ..torch import storages`); "
@@ -282,9 +287,7 @@ def read_adapter(folder: Path) -> Adapter:
 def read_model(file: Path, kind: type[M], error: type[ConformanceError]) -> M:
     """A YAML file as a model. Raises `error` with the file, the place in it and what is wrong."""
     try:
-        return kind.model_validate(plain_yaml.load(file.read_text("utf-8")))
-    except yaml.YAMLError as raised:
-        raise error(f"not YAML: {raised}", where=file) from raised
+        return kind.model_validate(yaml_marks.read(file, error).value)
     except ValidationError as raised:
         first = raised.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
@@ -344,4 +347,4 @@ def find_adapter(name_or_path: str, folder: Path) -> Adapter:
 def all_adapters(folder: Path) -> tuple[Adapter, ...]:
     """Every adapter in a folder, the reference first, then by name."""
     found = [read_adapter(path.parent) for path in sorted(folder.glob("*/adapter.yaml"))]
-    return tuple(sorted(found, key=lambda a: (a.name != "reference", a.name)))
+    return tuple(sorted(found, key=lambda a: (a.name != REFERENCE, a.name)))
