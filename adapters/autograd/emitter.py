@@ -185,7 +185,7 @@ class Emitter(Base):
         code()
         with code.indent("def loss_of(wanted):"):
             functional = kind == "functional"
-            code("outputs = forward(**values | wanted)", FORWARD if functional else None)
+            code("outputs = forward(**{**values, **wanted})", FORWARD if functional else None)
             code("seen.append(outputs)")
             loss = self.loss()
             if kind == "per_output":
