@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from conformance.drivers.adapter import Variant
-from conformance.emit.emitter import Call, Writer, function, listed
+from conformance.emit.emitter import FEW, Call, Writer, function, listed
 from conformance.emit.emitter import Emitter as Base
 from conformance.language.operations import OF_CALLABLES
 from conformance.model.case import (
@@ -407,25 +407,25 @@ class Emitter(Base):
         self._write_return("losses")
 
     def _write_step(self) -> None:
-        entries = [
-            f'"{a.name}": values["{a.name}"]' + (self.backend.asks if given else ".value")
-            for arrays, given in ((self.case.inputs, True), (self.case.parameters, False))
-            for a in arrays
-            if isinstance(a, Array) and a.gradient
-        ]
+        inputs = [a.name for a in self.case.inputs if isinstance(a, Array) and a.gradient]
+        entries = [f'"{name}": values["{name}"]{self.backend.asks}' for name in inputs]
+        variables = [a.name for a in self.case.parameters if a.gradient]
+        if len(variables) > FEW:
+            entries.append(f"**{self.entries(variables, part='.value')}")
+        else:
+            entries += [f'"{name}": values["{name}"].value' for name in variables]
         self.code(f"wanted = {{{', '.join(entries)}}}")
         self.backend.write(self)
 
     def _write_return(self, losses: str) -> None:
         case, kind = self.case, self.case.procedure.kind
         asking = [array.name for array in case.arrays if array.gradient]
-        names = listed(case.wrt)
         results = ['"outputs": outputs', f'"losses": {losses}']
         for found in ("gradients", "again"):
             if found == "again" and kind not in gradients.TWICE:
                 continue
             all_asked = asking == list(case.wrt)
-            chosen = found if all_asked else f"{{name: {found}[name] for name in {names}}}"
+            chosen = found if all_asked else self.entries(case.wrt, found)
             results.append(f'"{found}": {chosen}')
         if kind == "train":
             results.append(f'"parameters": {self.chosen(case.parameters)}')

@@ -242,17 +242,19 @@ class Emitter(Base):
         self._write_forward()
         self.write_between()
         results = ['"outputs": outputs', '"losses": [loss]', '"gradients": gradients']
-        wanted = listed(self.case.wrt)
+        named = f"dict(zip({listed(self.case.wrt)}, {{}}))"
+        if len(self.case.wrt) == 1:
+            named = f'{{{{"{self.case.wrt[0]}": {{}}[0]}}}}'
         if kind in ("second_order", "third_order"):
-            code(f"wanted = [values[name] for name in {wanted}]")
+            code(f"wanted = {self.items(self.case.wrt)}")
             code("first = torch.autograd.grad(loss, wanted, create_graph=True)", BACKWARD)
-            code(f"gradients = dict(zip({wanted}, first))")
+            code(f"gradients = {named.format('first')}")
             code("total = sum(gradient.sum() for gradient in first)")
             if kind == "third_order":
                 code("second = torch.autograd.grad(total, wanted, create_graph=True)")
                 code("total = sum(gradient.sum() for gradient in second)")
             code("second = torch.autograd.grad(total, wanted, allow_unused=True)")
-            code(f"again = dict(zip({wanted}, second))")
+            code(f"again = {named.format('second')}")
             results.append('"again": again')
         elif kind in ("second_backward", "per_output"):
             code("loss.backward(retain_graph=True)", BACKWARD)
@@ -263,7 +265,7 @@ class Emitter(Base):
             code(f"again = {self._gradients()}")
             results.append('"again": again')
         elif kind == "part":
-            code(f"loss.backward(inputs=[values[name] for name in {wanted}])", BACKWARD)
+            code(f"loss.backward(inputs={self.items(self.case.wrt)})", BACKWARD)
             code(f"gradients = {self._gradients()}")
         else:
             self.write_backward("loss.backward")
