@@ -58,11 +58,11 @@ def missing(
     `sites` what lines are marked with. Statements are looked for on either path: both may share a
     definition.
     """
-    found = [part for part in asked(case) if part not in written]
+    lacking = [part for part in asked(case) if part not in written]
     if case.procedure.kind not in procedures:
-        found.insert(0, f"procedure {case.procedure.kind}")
+        lacking.insert(0, f"procedure {case.procedure.kind}")
     there = {(site.region, site.label) for site in sites if site.kind in ("statement", "layer")}
-    return found + [
+    return lacking + [
         f"statement {statement.label} of region {region}"
         if region
         else f"statement {statement.label}"

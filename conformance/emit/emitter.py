@@ -197,10 +197,10 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
 
     def refuse_missing(self) -> None:
         """Raise `AdapterError` where the case asks for what is not written."""
-        found = missing(self.case, self.code.parts, self.procedures_written, self.code.sites)
-        if found:
+        lacking = missing(self.case, self.code.parts, self.procedures_written, self.code.sites)
+        if lacking:
             raise AdapterError(
-                f"not written for {self.variant.id}: {', '.join(found)}",
+                f"not written for {self.variant.id}: {', '.join(lacking)}",
                 where=self.case.where,
                 hint="each is a part of the case, see Emitter.procedures_written and Emitter.wrote",
             )
@@ -574,14 +574,14 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         of the case that it has keywords for."""
         assert self.own is not None
         named = self.own.options
-        found = [f"{name}={value!r}" for name, value in self.own.always.items()]
+        keywords = [f"{name}={value!r}" for name, value in self.own.always.items()]
         if "preserve_rng" in named:
-            found.append(f"{named['preserve_rng']}={region.preserve_rng}")
+            keywords.append(f"{named['preserve_rng']}={region.preserve_rng}")
         if "merge_adjacent" in named:
-            found.append(f"{named['merge_adjacent']}={region.merge_adjacent}")
+            keywords.append(f"{named['merge_adjacent']}={region.merge_adjacent}")
         if "save" in named and region.save:
-            found.append(f"{named['save']}={self.policy(region)}")
-        return found
+            keywords.append(f"{named['save']}={self.policy(region)}")
+        return keywords
 
     def policy(self, region: Region) -> str:
         """What a region keeps as an expression of the framework's; the case's words if it has none."""
@@ -845,10 +845,10 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
     def state_entries(self) -> list[str]:
         """What is in the dict of state: buffers, how many notes there are, calls of hooks."""
         self.wrote("state")
-        found = [f'"{a.name}": values["{a.name}"]' for a in self.case.state]
+        entries = [f'"{a.name}": values["{a.name}"]' for a in self.case.state]
         if self.case.uses(NOTED):
-            found.append('"noted": len(noted)')
-        return found + [f'"hook of {n}": fired.count("{n}")' for n in self.case.hooks]
+            entries.append('"noted": len(noted)')
+        return entries + [f'"hook of {n}": fired.count("{n}")' for n in self.case.hooks]
 
     def run_signature(self) -> str:
         """The head of `run`: with `**changes` where a good run follows an expected error."""
@@ -940,13 +940,13 @@ def _series(names: Sequence[str]) -> dict[str, int]:
 
 def _globals(lines: Sequence[str]) -> set[str]:
     """The names that the functions in some lines read from around them."""
-    found: set[str] = set()
+    names: set[str] = set()
     tables = symtable.symtable("\n".join(lines), "program", "exec").get_children()
     while tables:
         table = tables.pop()
-        found |= {symbol.get_name() for symbol in table.get_symbols() if symbol.is_global()}
+        names |= {symbol.get_name() for symbol in table.get_symbols() if symbol.is_global()}
         tables += table.get_children()
-    return found
+    return names
 
 
 def numpy_fill(array: Array) -> str:
@@ -983,9 +983,9 @@ def _place(tree: Tree, name: str) -> str | None:
         return None
     items = tree.items() if isinstance(tree, Mapping) else enumerate(tree)
     for key, part in items:
-        found = _place(part, name)
-        if found is not None:
-            return f"[{key!r}]{found}"
+        inner = _place(part, name)
+        if inner is not None:
+            return f"[{key!r}]{inner}"
     return None
 
 
@@ -1059,10 +1059,10 @@ def _unmarked(text: str, sites: Sequence[Site]) -> Text:
     marks: dict[int, Site] = {}
     plain = text.splitlines()
     for row, line in enumerate(plain, 1):
-        found = _MARK.search(line) if row not in docstrings else None
-        if found:
-            marks[row] = sites[int(found[1])]
-            plain[row - 1] = line[: found.start()].rstrip()
+        mark = _MARK.search(line) if row not in docstrings else None
+        if mark:
+            marks[row] = sites[int(mark[1])]
+            plain[row - 1] = line[: mark.start()].rstrip()
     lines: dict[int, Site] = {}
     for node in statements:
         if isinstance(node, ast.FunctionDef):

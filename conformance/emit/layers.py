@@ -30,9 +30,9 @@ def attributes(statements: Iterable[Statement]) -> dict[int, str]:
     """By the identity of each statement that a layer does, the attribute that holds the layer: the
     statement's label, with a number from the second of that label on."""
     seen: Counter[str] = Counter()
-    found: dict[int, str] = {}
+    named: dict[int, str] = {}
     for statement in statements:
         seen[statement.label] += 1
         often = seen[statement.label]
-        found[id(statement)] = statement.label + ("" if often == 1 else f"_{often}")
-    return found
+        named[id(statement)] = statement.label + ("" if often == 1 else f"_{often}")
+    return named

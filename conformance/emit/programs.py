@@ -57,19 +57,19 @@ def texts(
     adapter: Adapter, pairs: Sequence[tuple[Case, Variant]]
 ) -> Mapping[Key, Text | EmitFailure]:
     """The programs of an adapter, written in memory and formatted as one batch."""
-    found: dict[Key, Text | EmitFailure] = {}
+    written: dict[Key, Text | EmitFailure] = {}
     drafts: dict[str, Draft] = {}
     keys: dict[str, Key] = {}
     for case, variant in pairs:
         key = (case.id, variant.id)
         draft = _attempt(partial(_draft, adapter, case, variant))
         if isinstance(draft, EmitFailure):
-            found[key] = draft
+            written[key] = draft
         else:
             label = "\0".join(key)
             drafts[label], keys[label] = draft, key
-    found.update({keys[label]: text for label, text in _finished(drafts).items()})
-    return found
+    written.update({keys[label]: text for label, text in _finished(drafts).items()})
+    return written
 
 
 def _draft(adapter: Adapter, case: Case, variant: Variant) -> Draft:

@@ -2,6 +2,13 @@
 
 A program is written node by node, each node a group of lines. Groups that follow each other and differ
 in nothing, or in which of the program's own tensors they read, become one `for`.
+
+Loops are found in the program, and a case has none: `repeat` is unrolled when a case is loaded. So the
+oracle, the laws and the search for a smaller case (`conformance.run.shrink`, which takes rounds away one
+by one) know a flat list of nodes; calls that a case writes out one by one become a loop, too; and an
+emitter may leave lines unrolled where its observer tells operations apart by their lines
+(`Emitter.rolls`). Rounds that make results of different names (`p$i`) stay as they are, since each of
+these names may be read later.
 """
 
 from __future__ import annotations
@@ -33,10 +40,10 @@ def group(lines: Sequence[str], tensors: Collection[str]) -> Group:
     """A node's lines as a group; `tensors` are the names that may differ from round to round."""
     names: list[str] = []
 
-    def hide(found: re.Match[str]) -> str:
-        if found[0].removeprefix("self.") not in tensors:
-            return found[0]
-        names.append(found[0])
+    def hide(name: re.Match[str]) -> str:
+        if name[0].removeprefix("self.") not in tensors:
+            return name[0]
+        names.append(name[0])
         return "\0"
 
     shape = tuple(_NAME.sub(hide, _MARK.sub("", line)) for line in lines)
@@ -65,24 +72,24 @@ def _same(groups: Sequence[Group], first: int, other: int, length: int) -> bool:
 def loop(every: Sequence[Sequence[Group]], taken: Collection[str]) -> list[str] | None:
     """The lines of a loop over rounds of equal shape, each round's groups; `taken` are names that the
     loop's variables must not have. `None` where a loop would not do the same."""
-    by_place = list(zip(*(_names(groups) for groups in every), strict=True))
-    varying = list(dict.fromkeys(p for p in by_place if len(set(p)) > 1))
+    by_position = list(zip(*(_names(groups) for groups in every), strict=True))
+    varying = list(dict.fromkeys(p for p in by_position if len(set(p)) > 1))
     texts = [line for each in every[0] for line in each.shape]
     if varying and any(_LATER.search(text) for text in texts):
         return None
     variables: dict[tuple[str, ...], str] = {}
-    for places in varying:
-        name = _stem(places)
+    for tensors in varying:
+        name = _stem(tensors)
         if name in taken or name in variables.values():
             name += "_i"
         if name in taken or name in variables.values():
             return None
-        variables[places] = name
-    places_left = iter(by_place)
+        variables[tensors] = name
+    positions_left = iter(by_position)
     body: list[str] = []
     for each in every[0]:
         for line, shape in zip(each.lines, each.shape, strict=True):
-            given = [next(places_left) for _ in range(shape.count("\0"))]
+            given = [next(positions_left) for _ in range(shape.count("\0"))]
             made = shape.partition(" = ")[0].count("\0") if " = " in shape else 0
             if any(p in variables for p in given[:made]):
                 return None  # what the loop's variable is given anew, its tensor is not
@@ -106,7 +113,7 @@ def _stem(names: Sequence[str]) -> str:
 def _head(variables: dict[tuple[str, ...], str], often: int) -> str:
     if not variables:
         return f"for _ in range({often}):"
-    given = [f"({', '.join(places)})" for places in variables]
+    given = [f"({', '.join(tensors)})" for tensors in variables]
     listed = given[0] if len(given) == 1 else f"zip({', '.join(given)})"
     return f"for {', '.join(variables.values())} in {listed}:"
 
@@ -145,11 +152,11 @@ def series(lines: Sequence[str], taken: Collection[str]) -> tuple[list[str], dic
 
 
 def _follows(first: re.Match[str], line: str, after: int) -> bool:
-    """Whether a line makes the tensor `after` places behind that of the first line, in the same way."""
-    found = _MADE.fullmatch(line)
-    if found is None or (found[1], found[2]) != (first[1], first[2]):
+    """Whether a line makes the tensor `after` numbers behind that of the first line, in the same way."""
+    made = _MADE.fullmatch(line)
+    if made is None or (made[1], made[2]) != (first[1], first[2]):
         return False
-    if first[3].startswith("0") or found[3] != str(int(first[3]) + after):
+    if first[3].startswith("0") or made[3] != str(int(first[3]) + after):
         return False
-    own = [m[4].replace(f'"{m[2]}{m[3]}"', '"\0"') for m in (first, found)]
-    return own[0] == own[1]
+    ways = [m[4].replace(f'"{m[2]}{m[3]}"', '"\0"') for m in (first, made)]
+    return ways[0] == ways[1]
