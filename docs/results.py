@@ -18,7 +18,6 @@ import argparse
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -88,13 +87,16 @@ def _few(run: Results) -> Results:
 
 
 def _copy(reports: Path, folder: Path, program: str) -> None:
-    """A program, and the modules that lie beside it."""
+    """A program. A module beside it is there once for all programs of a variant, and linked to."""
     source = reports / program
     target = folder / program
     target.parent.mkdir(parents=True, exist_ok=True)
-    ours: Sequence[Path] = [source, *source.parent.glob("tape.py")]
-    for file in ours:
-        shutil.copy(file, target.parent)
+    shutil.copy(source, target)
+    for module in source.parent.glob("tape.py"):
+        shutil.copy(module, target.parent.parent)
+        link = target.parent / module.name
+        if not link.is_symlink():
+            link.symlink_to(Path("..", module.name))
 
 
 def _picture(page: Path, target: Path) -> None:
