@@ -141,7 +141,26 @@ def _names(node: ast.AST) -> set[str]:
 def _names_by_definition(part: str) -> Mapping[str, set[str]]:
     """The names in each function and class of a part of a program."""
     made = (n for n in _tree(part).body if isinstance(n, ast.FunctionDef | ast.ClassDef))
-    return {node.name: _names(node) for node in made}
+    return {node.name: _names_inside(node) for node in made}
+
+
+def _names_inside(node: ast.FunctionDef | ast.ClassDef) -> set[str]:
+    """The names in a definition; those of the classes that a class is derived from are no use of all
+    that is in them (`_inherited`)."""
+    bases = [ast.unparse(base) for base in node.bases] if isinstance(node, ast.ClassDef) else []
+    return _names(node) - set(bases)
+
+
+def _inherited(node: ast.stmt, made: Mapping[str, Placed]) -> set[str]:
+    """The names in what a class takes over from other classes of the program: methods that are not its
+    own."""
+    if not isinstance(node, ast.ClassDef):
+        return set()
+    bases = [made[n][1] for n in map(ast.unparse, node.bases) if n in made]
+    own = {part.name for part in node.body if isinstance(part, ast.FunctionDef)}
+    methods = [part for base in bases if isinstance(base, ast.ClassDef) for part in base.body]
+    kept = [m for m in methods if isinstance(m, ast.FunctionDef) and m.name not in own]
+    return {name for method in kept for name in _names(method)}
 
 
 def _reached(text: str, start: str) -> list[Placed]:
@@ -156,7 +175,7 @@ def _reached(text: str, start: str) -> list[Placed]:
         name = waiting.pop()
         if name in made and name not in found:
             found[name] = made[name]
-            waiting += names[name]
+            waiting += names[name] | _inherited(made[name][1], made)
     return list(found.values())
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from conformance.drivers.adapter import Variant
-from conformance.emit.emitter import FEW, Call, Writer, function, listed
+from conformance.emit.emitter import Call, Writer, function, listed
 from conformance.emit.emitter import Emitter as Base
 from conformance.language.operations import OF_CALLABLES
 from conformance.model.case import (
@@ -410,11 +410,10 @@ class Emitter(Base):
         inputs = [a.name for a in self.case.inputs if isinstance(a, Array) and a.gradient]
         entries = [f'"{name}": values["{name}"]{self.backend.asks}' for name in inputs]
         variables = [a.name for a in self.case.parameters if a.gradient]
-        if len(variables) > FEW:
-            entries.append(f"**{self.entries(variables, part='.value')}")
-        else:
-            entries += [f'"{name}": values["{name}"].value' for name in variables]
-        self.code(f"wanted = {{{', '.join(entries)}}}")
+        named = self.entries(variables, part=".value")
+        loop = " for " in named and not named.startswith('{"') and not named.startswith("{**")
+        entries.append(f"**{named}" if loop else named[1:-1])
+        self.code(f"wanted = {{{', '.join(filter(None, entries))}}}")
         self.backend.write(self)
 
     def _write_return(self, losses: str) -> None:
