@@ -219,6 +219,8 @@ IN_CASES = {
     "accumulate_sin",
     "add_in_place",
     "asks_gradient",
+    "asking_sin",
+    "slope_of_sin",
 }
 
 

@@ -62,6 +62,8 @@ TABLE: list[tuple[str, list[tuple[str, str]], set[str], set[str]]] = [
     ("raises", [("sin(h)", "raise_if(h, flag)")], {"raise"}, set()),
     ("unwrapped", [("      - z =", "      - v = is_unwrapped_by(block)\n      - z =")], {"wrapped"}, set()),
     ("told", [("      - z =", "      - v = asks_gradient(y)\n      - z =")], {"gradient-flag"}, set()),
+    ("asking", [("sin(h)", "asking_sin(h)")], {"gradient-flag"}, set()),
+    ("gradient-inside", [("sin(h)", "slope_of_sin(h)")], {"gradient-inside"}, set()),
     ("bfloat16", [("[3, 3], normal: 1.0", "[3, 3], normal: 1.0, dtype: bfloat16")], {"bfloat16"}, set()),
     ("second-backward", [(OF, OF + "    procedure: second_backward\n")], {"second-backward"}, set()),
     ("second-order", [(OF, OF + "    procedure: second_order\n")], {"second-order"}, set()),

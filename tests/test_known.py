@@ -117,6 +117,10 @@ def test_other_verdicts_of_a_deviating_check_may_pass():
         (("chain[depth=4]",), ("*",), "chain[depth=4]", "mini/wrong", True),
         (("chain[depth=4]",), ("*",), "chaind", "mini/wrong", False),
         (("chain[depth=*]",), ("*",), "chain[depth=12]", "mini/wrong", True),
+        (("mini/*", "!mini/square"), ("*",), "mini/square", "mini/wrong", False),
+        (("mini/*", "!mini/square"), ("*",), "mini/cube", "mini/wrong", True),
+        (("mini/*", "!mini/s*", "mini/square"), ("*",), "mini/square", "mini/wrong", True),
+        (("!mini/square",), ("*",), "mini/cube", "mini/wrong", False),
     ],
 )
 def test_patterns(cases, variants, case, variant, covered):

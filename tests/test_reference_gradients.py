@@ -94,6 +94,11 @@ def _custom(x: Any) -> Any:
     return tape.add(tape.custom_sin(x), tape.stop_gradient(tape.sin(x)))
 
 
+def _asking(x: Any) -> Any:
+    """As `_custom`, whose rule is the same."""
+    return tape.add(tape.asking_sin(x), tape.stop_gradient(tape.sin(x)))
+
+
 def _drawn(x: Any) -> Any:
     """The same slopes at every call."""
     tape.seed(3)
@@ -118,6 +123,8 @@ TRIALS = [
     Trial("sin_or_cos", [(3, 4)], {"flag": False}),
     Trial("branch_sin", [(3, 4)]),
     Trial("loop_sin", [(3, 4)], {"times": 3}),
+    Trial("asking_sin", [(3, 4)], call=_asking),
+    Trial("slope_of_sin", [(3, 4)]),
     Trial("noted_sin", [(3, 4)]),
     Trial("unsteady_sin", [(3, 4)], {"then": "values"}),
     Trial("raise_in_rerun", [(3, 4)], {"flag": False}),
@@ -374,6 +381,8 @@ DEFINITIONS: dict[str, Callable[..., Any]] = {
     "sin_or_cos": lambda x, flag: np.sin(x) if flag else np.cos(x),
     "branch_sin": lambda x: np.sin(x) if x.sum() > 0 else np.cos(x),
     "loop_sin": lambda x, times: np.sin(np.sin(np.sin(x))),
+    "asking_sin": lambda x: 2 * np.sin(x),
+    "slope_of_sin": np.cos,
     "noted_sin": np.sin,
     "unsteady_sin": lambda x, then: np.sin(x),
     "raise_in_rerun": lambda x, flag: np.sin(x),

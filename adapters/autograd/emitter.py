@@ -31,7 +31,7 @@ class Emitter(Base):
     imports = (
         "import random",
         "import autograd.numpy as np",
-        "from autograd import checkpoint, make_vjp, value_and_grad",
+        "from autograd import checkpoint, grad, make_vjp, value_and_grad",
         "from autograd.builtins import dict, tuple",
         "from autograd.extend import defvjp, primitive",
         "from autograd.scipy.signal import convolve",

@@ -67,6 +67,10 @@ HELPERS: Mapping[str, str] = {
             slope = np.random.uniform(low, high, x.shape).astype(x.dtype)
             return np.where(x >= 0, x, x * slope)
         """,
+    "slope_of_sin": """
+        def slope_of_sin(x):
+            return grad(lambda x: np.sum(np.sin(x)))(x)
+        """,
     # The rule's numbers are made of the operation itself, so that higher orders go by it too.
     "custom_sin": """
         @primitive
@@ -166,6 +170,7 @@ OPERATIONS: Mapping[str, Writer] = {
     "python_uniform": "np.array(random.uniform({low}, {high}), dtype=np.float32)",
     "rrelu": "rrelu({x}, {low}, {high})",
     "custom_sin": "custom_sin({x}, {reads})",
+    "slope_of_sin": "slope_of_sin({x})",
     "accumulate_sin": "accumulate_sin({x}, {total})",
     "raise_if": "raise_if({x}, {flag})",
 }

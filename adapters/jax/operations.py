@@ -51,6 +51,11 @@ HELPERS: Mapping[str, str] = {
         def branch_sin(x):
             return lax.cond(x.sum() > 0, jnp.sin, jnp.cos, x)
         """,
+    "slope_of_sin": """
+        def slope_of_sin(x):
+            # The derivative along ones is the gradient of the sum, element by element.
+            return jax.jvp(jnp.sin, (x,), (jnp.ones_like(x),))[1]
+        """,
     "loop_sin": """
         def loop_sin(x, times):
             last, _ = lax.scan(lambda x, _: (jnp.sin(x), None), x, length=times)
@@ -186,6 +191,7 @@ OPERATIONS: Mapping[str, Writer] = {
     "raise_if": "raise_if({x}, {flag})",
     "rrelu": "rrelu({key}, {x}, {low}, {high})",
     "branch_sin": "branch_sin({x})",
+    "slope_of_sin": "slope_of_sin({x})",
     "loop_sin": "loop_sin({x}, {times})",
     "custom_sin": _custom_sin,
     "accumulate_sin": "accumulate_sin({x}, {total})",

@@ -146,6 +146,10 @@ LOOP_SIN = """
     def loop_sin(x, times):
         return ops.ForiLoop()(0, times, sin_once, x, False)
     """
+SLOPE_OF_SIN = """
+    def slope_of_sin(x):
+        return ms.grad(lambda x: ops.sin(x).sum())(x)
+    """
 ACCUMULATE_SIN = """
     def accumulate_sin(x, total):
         ops.assign_add(total, ops.stop_gradient(x).sum(0))
@@ -177,6 +181,7 @@ class Emitter(procedures.Procedures):
         **procedures.Procedures.helpers,
         "loop_sin": LOOP_SIN,
         "custom_sin": CUSTOM_SIN,
+        "slope_of_sin": SLOPE_OF_SIN,
         "accumulate_sin": ACCUMULATE_SIN,
     }
     operations: Mapping[str, Writer] = {
@@ -230,6 +235,7 @@ class Emitter(procedures.Procedures):
         "rrelu": "ops.rrelu({x}, {low}, {high})",
         "loop_sin": "loop_sin({x}, {times})",
         "custom_sin": "custom_sin({x})",
+        "slope_of_sin": "slope_of_sin({x})",
         "accumulate_sin": "accumulate_sin({x}, {total})",
         "add_in_place": "{a}.add_({b})",
     }

@@ -77,6 +77,7 @@ FORMS: Mapping[str, tuple[Counter[str], ...]] = {
         "solve": ["MatrixSolve"],
         "custom_sin": ["Sin"],
         "noted_sin": ["Sin"],
+        "slope_of_sin": ["Cos Mul", "Cos"],
         "accumulate_sin": ["Sin"],
         "add_in_place": ["InplaceAddExt", "InplaceAddsExt"],
         "uniform": ["UniformReal Mul Add", "UniformReal Add", "UniformReal"],

@@ -44,6 +44,10 @@ HELPERS: Mapping[str, str] = {
             slope = mx.random.uniform(low, high, x.shape, x.dtype)
             return mx.where(x >= 0, x, x * slope)
         """,
+    "slope_of_sin": """
+        def slope_of_sin(x):
+            return mx.grad(lambda x: mx.sin(x).sum())(x)
+        """,
     "custom_sin": """
         def custom_sin(x, reads):
             @mx.custom_function
@@ -154,6 +158,7 @@ OPERATIONS: Mapping[str, Writer] = {
     "python_uniform": "mx.array(random.uniform({low}, {high}), mx.float32)",
     "rrelu": "rrelu({x}, {low}, {high})",
     "custom_sin": "custom_sin({x}, {reads})",
+    "slope_of_sin": "slope_of_sin({x})",
     "accumulate_sin": "accumulate_sin({x}, {total})",
     "add_in_place": "add_in_place({a}, {b})",
     "raise_if": "raise_if({x}, {flag})",

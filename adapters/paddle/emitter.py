@@ -93,6 +93,25 @@ CUSTOM_SIN = """
                 (x,) = ctx.saved_tensor()
             return 2 * paddle.cos(x) * g
     """
+ASKING_SIN = """
+    class AskingSin(paddle.autograd.PyLayer):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return paddle.sin(x)
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensor()
+            return None if x.stop_gradient else 2 * paddle.cos(x) * g
+    """
+SLOPE_OF_SIN = """
+    def slope_of_sin(x):
+        (slope,) = paddle.grad(paddle.sin(x).sum(), x, create_graph=True)
+        return slope
+    """
+#: Written for dynamic mode alone: in a graph there is no tensor yet that could be asked.
+DYNAMIC_ONLY = frozenset({"asking_sin"})
 ACCUMULATE_SIN = """
     def accumulate_sin(x, total):
         with paddle.no_grad():
@@ -127,6 +146,8 @@ class Emitter(Base):
     helpers: Mapping[str, str] = {
         **Base.helpers,
         "custom_sin": CUSTOM_SIN,
+        "asking_sin": ASKING_SIN,
+        "slope_of_sin": SLOPE_OF_SIN,
         "accumulate_sin": ACCUMULATE_SIN,
     }
     operations: Mapping[str, Writer] = {
@@ -176,6 +197,8 @@ class Emitter(Base):
         "raise_if": "raise_if({x}, {flag})",
         "rrelu": "F.rrelu({x}, {low}, {high}, training=True)",
         "custom_sin": "CustomSin.apply({x}, {reads})",
+        "asking_sin": "AskingSin.apply({x})",
+        "slope_of_sin": "slope_of_sin({x})",
         "accumulate_sin": "accumulate_sin({x}, {total})",
         "add_in_place": _add_in_place,
     }
@@ -187,10 +210,13 @@ class Emitter(Base):
         super().__init__(case, variant)
         self.shares = variant.name in EAGER
         self.static = variant.name == "pir-pass"
+        if self.static or variant.name == "to-static-ast":
+            written = Emitter.operations.items()
+            self.operations = {op: form for op, form in written if op not in DYNAMIC_ONLY}
         if self.static:
             self.imports = static.IMPORTS
             self.rolls = "nothing"  # a graph tells operations apart by the lines that led to them
-            self.operations = {**Emitter.operations, **static.OPERATIONS}
+            self.operations = {**self.operations, **static.OPERATIONS}
             self.helpers = {**Emitter.helpers, **static.HELPERS}
         elif variant.name == "to-static-ast":
             self.helpers = {**Emitter.helpers, "accumulate_sin": static.ACCUMULATE_SIN}

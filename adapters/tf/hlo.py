@@ -31,6 +31,7 @@ WORK: Mapping[str, tuple[str, str]] = {
     "sin_or_cos": ("Sin Cos", "sine cosine"),
     "custom_sin": ("Sin", "sine"),
     "noted_sin": ("Sin", "sine"),
+    "slope_of_sin": ("Cos", "cosine"),
     "accumulate_sin": ("Sin", "sine"),
     "sqrt": ("Sqrt", "sqrt"),
     "maximum": ("Maximum", "maximum"),

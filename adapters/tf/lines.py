@@ -71,6 +71,7 @@ WORK: Mapping[str, tuple[str, ...]] = {
     "loop_sin": ("While", "StatelessWhile"),
     "custom_sin": ("Sin",),
     "noted_sin": ("Sin",),
+    "slope_of_sin": ("Cos",),
     "unsteady_sin": ("Sin",),
     "raise_in_rerun": ("Sin",),
     "accumulate_sin": ("Sin",),

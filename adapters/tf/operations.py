@@ -73,6 +73,13 @@ HELPERS: Mapping[str, str] = {
 
             return sin(x)
         """,
+    "slope_of_sin": """
+        def slope_of_sin(x):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                total = tf.reduce_sum(tf.sin(x))
+            return tape.gradient(total, x)
+        """,
     "accumulate_sin": """
         def accumulate_sin(x, total):
             total.assign_add(tf.reduce_sum(x, axis=0))
@@ -180,5 +187,6 @@ OPERATIONS: Mapping[str, Writer] = {
     "branch_sin": "branch_sin({x})",
     "loop_sin": "loop_sin({x}, times={times})",
     "custom_sin": "custom_sin({x}, reads={reads})",
+    "slope_of_sin": "slope_of_sin({x})",
     "accumulate_sin": "accumulate_sin({x}, {total})",
 }

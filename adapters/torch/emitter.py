@@ -62,6 +62,23 @@ CUSTOM_SIN = """
                 (x,) = ctx.saved_tensors
             return 2 * torch.cos(x) * g, None
     """
+ASKING_SIN = """
+    class AskingSin(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return torch.sin(x)
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return 2 * torch.cos(x) * g if x.requires_grad else None
+    """
+SLOPE_OF_SIN = """
+    def slope_of_sin(x):
+        (slope,) = torch.autograd.grad(torch.sin(x).sum(), x, create_graph=True)
+        return slope
+    """
 ACCUMULATE_SIN = """
     def accumulate_sin(x, total):
         with torch.no_grad():
@@ -99,6 +116,8 @@ class Emitter(Base):
     helpers: Mapping[str, str] = {
         **Base.helpers,
         "custom_sin": CUSTOM_SIN,
+        "asking_sin": ASKING_SIN,
+        "slope_of_sin": SLOPE_OF_SIN,
         "accumulate_sin": ACCUMULATE_SIN,
     }
     operations: Mapping[str, Writer] = {
@@ -149,6 +168,8 @@ class Emitter(Base):
         "raise_if": "raise_if({x}, {flag})",
         "rrelu": "F.rrelu({x}, {low}, {high}, training=True)",
         "custom_sin": "CustomSin.apply({x}, {reads})",
+        "asking_sin": "AskingSin.apply({x})",
+        "slope_of_sin": "slope_of_sin({x})",
         "accumulate_sin": "accumulate_sin({x}, {total})",
         "add_in_place": "{a}.add_({b})",
     }

@@ -27,7 +27,9 @@ class EntryModel(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    case: str | list[str] = Field(description="Case ids; `*` and `?` stand for any text.")
+    case: str | list[str] = Field(
+        description="Case ids; `*` and `?` stand for any text, and `!` before one takes them out again."
+    )
     variant: str | list[str] = Field(description="Variants, with or without the adapter's name.")
     check: str
     observed: str = Field(min_length=1, description="A part of the verdict's status and message.")
@@ -51,7 +53,11 @@ class Entry:
 
     def speaks_of(self, case: str) -> bool:
         """Whether the entry names this case, for whatever variant and check."""
-        return any(_matches(case, pattern) for pattern in self.cases)
+        spoken = False
+        for pattern in self.cases:
+            if _matches(case, pattern.removeprefix("!")):
+                spoken = not pattern.startswith("!")
+        return spoken
 
     def covers(self, case: str, variant: str, check: str) -> bool:
         """Whether the entry speaks of this check of this case on this variant (a full id)."""

@@ -41,6 +41,7 @@ CAPABILITIES: Mapping[str, str] = {
     "functional": "gradients are asked of a transform of a function",
     "generator": "random operations draw from an explicit generator or key of the framework",
     "gradient-flag": "a tensor tells whether a gradient can reach it",
+    "gradient-inside": "a region takes a gradient itself",
     "hooks": "a parameter calls a function of the program whenever its gradient is there",
     "in-place": "operations that write their result over an argument",
     "inference": "a forward pass with gradients switched off",

@@ -378,6 +378,23 @@ _ALL = (
         needs={"x": _alternatives("x")},
     ),
     _op(
+        "asking_sin",
+        "x",
+        "sin(x), with a gradient written by hand, 2 * cos(x) * g, which is given only where what it has "
+        "saved of x tells that a gradient can reach it",
+        "shape of x",
+        needs={"x": _alternatives("x")},
+        capability="gradient-flag",
+    ),
+    _op(
+        "slope_of_sin",
+        "x",
+        "cos(x), as the framework's own gradient of the sum of sin(x), which is taken on the spot",
+        "shape of x",
+        needs={"x": _alternatives("x")},
+        capability="gradient-inside",
+    ),
+    _op(
         "noted_sin",
         "x",
         "sin(x), and a note outside of the program that it ran",

@@ -32,6 +32,7 @@ from tests.faulty.table import Found, caught
 
 #: Cases in which nothing is to be recomputed, so that doing nothing is right. Each with its reason.
 NOTHING_TO_RECOMPUTE = {
+    "captures/all-frozen": "no gradient needs anything of the region",
     "procedures/inference": "there is no backward pass",
     "nested/inference": "there is no backward pass",
     "errors/raised-in-region": "the forward pass raises",
