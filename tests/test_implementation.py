@@ -390,13 +390,13 @@ def test_a_run_under_the_wrong_discipline_says_which_one_fits(folder: Path) -> N
 def test_what_is_built_on_a_variant_has_its_discipline_and_what_it_keeps(tmp_path: Path) -> None:
     described = describe("memory:keep", discipline=None)
     model = built_on(described, ["torch/non-reentrant"], ADAPTERS).model
-    assert (model.discipline, model.saves) == ("early-stop", {"dropout": "mask early"})
+    assert (model.discipline, model.residuals) == ("early-stop", {"dropout": "mask early"})
     assert not model.refuses
     model = built_on(described, ["torch/reentrant"], ADAPTERS).model
-    assert (model.discipline, model.saves) == ("whole", {})
+    assert (model.discipline, model.residuals) == ("whole", {})
     assert "kwargs" in model.refuses
     other = built_on(describe("a:b", discipline="minimal"), ["torch/non-reentrant"], ADAPTERS)
-    assert (other.model.discipline, other.model.saves) == ("minimal", None)
+    assert (other.model.discipline, other.model.residuals) == ("minimal", None)
 
 
 def test_probe_says_what_is_refused_and_that_no_discipline_fits(folder: Path) -> None:

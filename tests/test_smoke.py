@@ -251,7 +251,7 @@ def test_a_fault_that_no_variant_can_show_is_left_to_implementations() -> None:
         ("right: mini/square", r":1: expected a variant with a list"),
         ("right:\n- a\n- [b]", r":3: expected the id of a case"),
         ("right:\n- a\n- a", r":3: case 'a' is given twice"),
-        ("right: [a]\nright: [b]", r":2: variant 'right' is given twice"),
+        ("right: [a]\nright: [b]", r":2:1: key 'right' is given twice"),
     ],
 )
 def test_malformed_selection_is_refused(tmp_path: Path, text: str, message: str) -> None:

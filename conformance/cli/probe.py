@@ -24,7 +24,7 @@ from conformance.drivers.adapter import find_adapter
 from conformance.drivers.implementation import Described
 from conformance.errors import ConformanceError
 from conformance.language.load import load_folder
-from conformance.paths import Places, find_places
+from conformance.paths import Paths, find_paths
 from conformance.run.prober import Probed, probed
 from conformance.writing import write_text
 
@@ -55,7 +55,7 @@ def probe(
     described = implementation_described(implementation, option, always, discipline)
     if described is None:
         raise ConformanceError("name an implementation: --implementation package.module:function")
-    found = found_by_trying(adapter, described, find_places(cases, adapters_folder))
+    found = found_by_trying(adapter, described, find_paths(cases, adapters_folder))
     text = written(found)
     if output is None:
         typer.echo(text, nl=False)
@@ -64,15 +64,15 @@ def probe(
         typer.echo(f"implementation: {output}")
 
 
-def found_by_trying(adapter: str, described: Described, places: Places) -> Probed:
+def found_by_trying(adapter: str, described: Described, paths: Paths) -> Probed:
     """What is found of an implementation; each thing is printed as it is, to standard error."""
     console = Console(stderr=True, highlight=False, soft_wrap=True)
 
     def tell(what: str, found: str) -> None:
         console.print(Text(f"{what}: ", style="bold").append(found, style="not bold"))
 
-    owner = find_adapter(adapter, places.adapters)
-    return probed(owner, described, load_folder(places.cases), places, tell)
+    owner = find_adapter(adapter, paths.adapters)
+    return probed(owner, described, load_folder(paths.cases), paths, tell)
 
 
 def written(found: Probed, *, folder: Path | None = None) -> str:

@@ -29,7 +29,7 @@ from conformance.cli.repeat import repeated
 from conformance.drivers.implementation import Described
 from conformance.errors import ConformanceError
 from conformance.exits import Exit
-from conformance.paths import Places, find_places
+from conformance.paths import Paths, find_paths
 from conformance.writing import write_text, writing
 
 #: What pytest's own statuses are here.
@@ -144,13 +144,13 @@ def run(
       conformance run --adapter torch --resume
       conformance run --adapter torch --implementation my_package.memory:checkpoint --probe
     """
-    places = find_places(cases, adapters_folder, reports)
+    paths = find_paths(cases, adapters_folder, reports)
     described = implementation_described(implementation, option, always, discipline)
     # One for each set of adapters: several may run side by side.
     names = [Path(name).name for name in adapter] + ([described.name] if described else [])
-    cache = places.reports / ".pytest_cache" / "-".join(names)
+    cache = paths.reports / ".pytest_cache" / "-".join(names)
     arguments = [
-        *("-p", "conformance", "-c", os.devnull, "--rootdir", str(places.cases.parent)),
+        *("-p", "conformance", "-c", os.devnull, "--rootdir", str(paths.cases.parent)),
         *("-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"),
         *("-o", f"cache_dir={cache}"),
         *(
@@ -160,8 +160,8 @@ def run(
             "--disable-warnings",
             f"--tb={'short' if verbose else 'no'}",
         ),
-        *("--cases", str(places.cases), "--adapters-folder", str(places.adapters)),
-        *("--reports", str(places.reports)),
+        *("--cases", str(paths.cases), "--adapters-folder", str(paths.adapters)),
+        *("--reports", str(paths.reports)),
     ]
     arguments += [word for name in adapter for word in ("--adapter", name)]
     arguments += [word for name in variant for word in ("--variant", name)]
@@ -169,7 +169,7 @@ def run(
     if probe:
         if described is None or len(adapter) != 1:
             raise ConformanceError("--probe needs one --adapter and an --implementation")
-        file = _probed(adapter[0], described, places)
+        file = _probed(adapter[0], described, paths)
         arguments += ["--implementation", str(file)]
         if known is None and described.known.is_file():
             known = described.known
@@ -190,15 +190,15 @@ def run(
         raise typer.Exit(
             repeated(repeat, lambda more: _session([*arguments, *context.args, *more]))
         )
-    with writing(places.reports):
-        places.reports.mkdir(parents=True, exist_ok=True)
+    with writing(paths.reports):
+        paths.reports.mkdir(parents=True, exist_ok=True)
     raise typer.Exit(_session([*arguments, *context.args]))
 
 
-def _probed(adapter: str, described: Described, places: Places) -> Path:
+def _probed(adapter: str, described: Described, paths: Paths) -> Path:
     """What is found of an implementation by trying, as a file beside the results to come."""
-    found = found_by_trying(adapter, described, places)
-    file = places.reports / f"{described.name}.yaml"
+    found = found_by_trying(adapter, described, paths)
+    file = paths.reports / f"{described.name}.yaml"
     write_text(file, written(found, folder=described.folder))
     typer.echo(f"implementation: {file}", err=True)
     return file

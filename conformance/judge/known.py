@@ -17,7 +17,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from conformance.errors import KnownError
-from conformance.language import plain_yaml
+from conformance.language import yaml_marks
 from conformance.model.verdict import KnownNote, Verdict
 from conformance.writing import write_text
 
@@ -86,20 +86,18 @@ def read(file: Path, *, unfinished: bool = False) -> tuple[Entry, ...]:
     """
     if not file.is_file():
         return ()
-    try:
-        node = plain_yaml.compose(file.read_text("utf-8"))
-    except yaml.YAMLError as error:
-        raise KnownError(f"not YAML: {error}", where=file) from error
-    if node is None:
+    marked = yaml_marks.read(file, KnownError, may_be_empty=True)
+    if marked.value is None:
         return ()
-    if not isinstance(node, yaml.SequenceNode):
+    if not isinstance(marked.value, list):
         raise KnownError("expected a list of entries", where=file)
-    return tuple(_entry(part, file, unfinished) for part in node.value)
+    return tuple(
+        _entry(raw, f"{file}:{marked.at((number,)).line}", unfinished)
+        for number, raw in enumerate(marked.value)
+    )
 
 
-def _entry(node: yaml.Node, file: Path, unfinished: bool) -> Entry:
-    where = f"{file}:{node.start_mark.line + 1}"
-    raw = yaml.constructor.SafeConstructor().construct_document(node)
+def _entry(raw: object, where: str, unfinished: bool) -> Entry:
     try:
         model = EntryModel.model_validate(raw)
     except ValidationError as error:
@@ -128,8 +126,8 @@ def append(file: Path, added: Sequence[dict[str, object]]) -> None:
     """Write entries at the end of a file, and leave what stands there as it is."""
     if not added:
         return
-    before = file.read_text("utf-8") if file.is_file() else ""
-    if yaml.safe_load(before) in ([], None):
+    before = yaml_marks.read_text(file, KnownError) if file.is_file() else ""
+    if yaml_marks.load(before, str(file), KnownError, may_be_empty=True).value in ([], None):
         kept = [line for line in before.splitlines() if line.lstrip().startswith("#")]
         before = "".join(f"{line}\n" for line in kept)
     elif not before.endswith("\n"):

@@ -45,7 +45,7 @@ from conformance.language.spec import (
 from conformance.language.spec_errors import described, explain
 from conformance.language.statements import RegionCall, divided, parse, parse_head
 from conformance.language.tables import read_table, written_out
-from conformance.language.yaml_marks import Marked, load
+from conformance.language.yaml_marks import Marked, load, read_text
 from conformance.model.case import (
     Again,
     Array,
@@ -128,11 +128,7 @@ def load_folder(folder: Path) -> tuple[Case, ...]:
 
 def load_file(file: Path) -> tuple[Case, ...]:
     """The cases of a file, axes expanded. Raises `CaseError`."""
-    try:
-        text = file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CaseError(f"cannot be read: {error}", where=file) from error
-    return load_text(text, str(file))
+    return load_text(read_text(file, CaseError), str(file))
 
 
 def load_text(text: str, name: str) -> tuple[Case, ...]:

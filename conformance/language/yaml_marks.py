@@ -1,25 +1,30 @@
-"""YAML, loaded safely, with the place of every key and value kept.
+"""YAML, loaded safely, with the place of every key and value kept: each file of YAML is read here.
 
-A text from anywhere may be given: only plain values are made, and a text that would grow out of all
-proportion (aliases of aliases, endless nesting, numbers of thousands of digits) is refused first.
+A file from anywhere may be given: only plain values are made, and what is no text, is too large, or
+would grow out of all proportion (aliases of aliases, endless nesting, numbers of thousands of digits) is
+refused first, with an error of the caller's choice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import yaml
 
-from conformance.errors import CaseError
+from conformance.errors import CaseError, ConformanceError
 from conformance.model.case import Position
 
+#: Bytes of a file. Ours have 30,000 at the most; a case of 10,000 statements has 300,000.
+MAX_BYTES = 1 << 20
 MAX_DEPTH = 60
-#: Values in a file, each alias counted as often as it is used.
-MAX_VALUES = 200_000
+#: Values in a file, keys among them, each alias counted as often as it is used.
+MAX_VALUES = 100_000
 MAX_DIGITS = 100
 _TEXT = "tag:yaml.org,2002:str"
+_NULL = "tag:yaml.org,2002:null"
 _MERGE = "tag:yaml.org,2002:merge"
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
@@ -88,34 +93,84 @@ class Marked:
         return _position(self.file, node, quoted)
 
 
-def load(text: str, file: str) -> Marked:
-    """A YAML text with positions. Raises `CaseError` for what is not YAML, or names a key twice."""
+def read_text(file: Path, error: type[ConformanceError]) -> str:
+    """The text of a file. Raises `error` where it cannot be read, is too large, or is not UTF-8."""
     try:
-        _measure_depth(text, file)
+        if file.exists() and not file.is_file():
+            raise error("cannot be read: not a file", where=file)
+        with file.open("rb") as handle:
+            content = handle.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise error(
+                f"found more than {MAX_BYTES:,} bytes, expected at most that many", where=file
+            )
+        return content.decode("utf-8")
+    except OSError as raised:
+        raise error(f"cannot be read: {raised.strerror or raised}", where=file) from raised
+    except UnicodeDecodeError as raised:
+        line = raised.object.count(b"\n", 0, raised.start) + 1
+        raise error(f"cannot be read: {raised}", where=f"{file}:{line}") from raised
+
+
+def read(file: Path, error: type[ConformanceError], *, may_be_empty: bool = False) -> Marked:
+    """The document in a file: `read_text` and `load`. Raises `error`."""
+    return load(read_text(file, error), str(file), error, may_be_empty=may_be_empty)
+
+
+def load(
+    text: str,
+    file: str,
+    error: type[ConformanceError] = CaseError,
+    *,
+    may_be_empty: bool = False,
+) -> Marked:
+    """A YAML text with positions; `file` is its name in messages, and what is empty is None.
+
+    Raises `error` for what is not YAML, names a key twice, or is too much.
+    """
+    try:
+        _measure_events(text, file)
         loader = _Loader(text)
         try:
             node = loader.get_single_node()
             if node is None:
-                raise CaseError("the file is empty", where=file, hint="start with `family: …`")
+                if may_be_empty:
+                    return Marked(None, yaml.ScalarNode(_NULL, ""), file)
+                raise _RefusedError("the file is empty", file)
             _measure(node, file, {})
             value = loader.construct_document(node)
         finally:
             loader.dispose()
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
+    except _RefusedError as refused:
+        raise error(refused.message, where=refused.where, hint=refused.hint) from None
+    except yaml.MarkedYAMLError as raised:
+        mark = raised.problem_mark
         where = Position(file, mark.line + 1, mark.column + 1) if mark else file
-        raise CaseError(f"not YAML: {error.problem or error}", where=where) from error
-    except (yaml.YAMLError, ValueError) as error:
-        raise CaseError(f"not YAML: {error}", where=file) from error
-    except RecursionError as error:
-        raise CaseError("values are nested too deep", where=file) from error
+        raise error(f"not YAML: {raised.problem or raised}", where=where) from raised
+    except (yaml.YAMLError, ValueError) as raised:
+        raise error(f"not YAML: {raised}", where=file) from raised
+    except RecursionError as raised:
+        raise error("values are nested too deep", where=file) from raised
     return Marked(value, node, file)
 
 
-def _measure_depth(text: str, file: str) -> None:
-    """Refuse what is nested too deep before nodes are made of it, which goes as deep in C's stack."""
-    depth = 0
+class _RefusedError(Exception):
+    """A text that is not to be read, and where in it that shows."""
+
+    def __init__(self, message: str, where: Position | str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message, self.where, self.hint = message, where, hint
+
+
+def _measure_events(text: str, file: str) -> None:
+    """Refuse what is nested too deep or too much before nodes are made of it: those go as deep in C's
+    stack, and take time and memory."""
+    depth = number = 0
     for event in yaml.parse(text, Loader=_Safe):
+        if isinstance(event, yaml.NodeEvent):
+            number += 1
+            if number > MAX_VALUES:
+                raise _too_much("values", MAX_VALUES, _position(file, event))
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MAX_DEPTH:
@@ -131,7 +186,7 @@ def _measure(node: yaml.Node, file: str, known: dict[int, tuple[int, int]]) -> t
     """
     if id(node) in known:
         if known[id(node)] == (0, 0):
-            raise CaseError("a value contains itself", where=_position(file, node))
+            raise _RefusedError("a value contains itself", _position(file, node))
         return known[id(node)]
     known[id(node)] = (0, 0)
     parts: list[yaml.Node] = []
@@ -141,12 +196,13 @@ def _measure(node: yaml.Node, file: str, known: dict[int, tuple[int, int]]) -> t
     elif isinstance(node, yaml.SequenceNode):
         parts = node.value
     elif node.tag in _NUMBERS and len(node.value) > MAX_DIGITS:
-        raise CaseError(
+        raise _RefusedError(
             f"found a number of {len(node.value)} characters, expected at most {MAX_DIGITS}",
-            where=_position(file, node),
+            _position(file, node),
         )
     inner = [_measure(part, file, known) for part in parts]
-    number = 1 + sum(count for count, _ in inner)
+    keys = len(node.value) if isinstance(node, yaml.MappingNode) else 0
+    number = 1 + keys + sum(count for count, _ in inner)
     depth = 1 + max((depth for _, depth in inner), default=0)
     for found, most, what in ((number, MAX_VALUES, "values"), (depth, MAX_DEPTH, "levels")):
         if found > most:
@@ -155,11 +211,11 @@ def _measure(node: yaml.Node, file: str, known: dict[int, tuple[int, int]]) -> t
     return known[id(node)]
 
 
-def _too_much(what: str, most: int, where: Position) -> CaseError:
-    return CaseError(
-        f"found more than {most} {what}, expected at most that many",
-        where=where,
-        hint="an alias counts as often as it is used",
+def _too_much(what: str, most: int, where: Position) -> _RefusedError:
+    return _RefusedError(
+        f"found more than {most:,} {what}, expected at most that many",
+        where,
+        "an alias counts as often as it is used",
     )
 
 
@@ -168,15 +224,13 @@ def _check_keys(node: yaml.MappingNode, file: str) -> None:
     for key, _ in node.value:
         if key.tag not in (_TEXT, _MERGE):
             found = repr(key.value) if isinstance(key, yaml.ScalarNode) else "a list or mapping"
-            raise CaseError(
+            raise _RefusedError(
                 f"found {found} as a key, expected text",
-                where=_position(file, key),
-                hint=f'write it in quotes: "{key.value}"'
-                if isinstance(key, yaml.ScalarNode)
-                else "",
+                _position(file, key),
+                f'write it in quotes: "{key.value}"' if isinstance(key, yaml.ScalarNode) else "",
             )
         if key.value in seen:
-            raise CaseError(f"key {key.value!r} is given twice", where=_position(file, key))
+            raise _RefusedError(f"key {key.value!r} is given twice", _position(file, key))
         seen.add(key.value)
 
 

@@ -14,10 +14,11 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from conformance.errors import CaseError, ConformanceError, nearest
+from conformance.errors import ConformanceError, nearest
 from conformance.judge.checks import CHECKS, applicable
+from conformance.language import yaml_marks
 from conformance.language.spec_errors import described
-from conformance.language.yaml_marks import Marked, load
+from conformance.language.yaml_marks import Marked
 from conformance.model.case import Case
 
 #: Where the list lies, from the folder that the cases' folder is in.
@@ -120,14 +121,7 @@ class Document:
 
 def read(file: Path) -> tuple[Document, ...]:
     """The documents of a list. Raises `DocumentsError` with file, line and column."""
-    try:
-        text = file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DocumentsError(f"cannot be read: {error}", where=file) from error
-    try:
-        marked = load(text, str(file))
-    except CaseError as error:
-        raise DocumentsError(error.message, where=error.where) from error
+    marked = yaml_marks.read(file, DocumentsError)
     try:
         model = DocumentsModel.model_validate(marked.value)
     except ValidationError as error:

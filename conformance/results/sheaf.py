@@ -108,7 +108,10 @@ class Bound:
 
     @classmethod
     def of(cls, stems: Iterable[Path]) -> Bound:
-        """What these processes have written. Of two results with one number, the later one counts."""
+        """What these processes have written. Of two results with one number, the later one counts.
+
+        Raises `ValueError` and `OSError` where it is damaged.
+        """
         decoder = msgspec.json.Decoder(Entry)
         found: dict[int, tuple[Path, Entry]] = {}
         expected: dict[str, tuple[Path, Span]] = {}
@@ -124,6 +127,9 @@ class Bound:
                         expected.setdefault(entry.key, (stem, entry.expected))
                     for place in entry.arrays:
                         stored.setdefault(place.name, (stem, place))
+        for _, entry in found.values():
+            if entry.key and entry.key not in expected:
+                raise ValueError(f"the index names an expectation {entry.key} that is not there")
         return cls(tuple(found[number] for number in sorted(found)), expected, stored)
 
     @property
@@ -151,11 +157,16 @@ class Bound:
 
 
 def _view(data: bytes | mmap.mmap, place: Stored) -> Array:
-    count = math.prod(place.shape)
-    if count == 0:
-        return np.empty(place.shape, place.dtype)
-    flat: Array = np.frombuffer(data, place.dtype, count, place.start)
-    return flat.reshape(place.shape)
+    """An array in its place. Raises `ValueError` where the index says what cannot be."""
+    try:
+        dtype = np.dtype(place.dtype)
+        count = math.prod(place.shape)
+        if count == 0:
+            return np.empty(place.shape, dtype)
+        flat: Array = np.frombuffer(data, dtype, count, place.start)
+        return flat.reshape(place.shape)
+    except (TypeError, OverflowError) as error:
+        raise ValueError(f"the index names an array that cannot be: {error}") from error
 
 
 def _mapped(path: Path) -> bytes | mmap.mmap:

@@ -45,14 +45,14 @@ class Rerun:
     """What runs again, and what is kept for that: as `adapter.yaml` says it of `variants`."""
 
     discipline: Discipline
-    saves: Mapping[str, str]
+    residuals: Mapping[str, str]
     variants: tuple[str, ...] = ()
 
     @property
     def words(self) -> str:
         """In a line."""
-        saved = ", ".join(f"{name}: {words}" for name, words in self.saves.items())
-        return f"{self.discipline}, saves {{{saved}}}" if saved else self.discipline
+        kept = ", ".join(f"{name}: {words}" for name, words in self.residuals.items())
+        return f"{self.discipline}, residuals {{{kept}}}" if kept else self.discipline
 
 
 @dataclass(frozen=True)
@@ -113,9 +113,9 @@ def reruns(model: AdapterModel) -> tuple[Rerun, ...]:
     }
     for name, variant in model.variants.items():
         if not variant.says("cheap"):
-            key = (variant.discipline, tuple(sorted(variant.saves.items())))
+            key = (variant.discipline, tuple(sorted(variant.residuals.items())))
             plain.setdefault(key, []).append(name)
-    return tuple(Rerun(d, dict(saves), tuple(names)) for (d, saves), names in plain.items())
+    return tuple(Rerun(d, dict(residuals), tuple(names)) for (d, residuals), names in plain.items())
 
 
 def small(cases: Iterable[Case]) -> list[Case]:

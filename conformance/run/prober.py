@@ -23,7 +23,7 @@ from conformance.model.observation import Expected, Observation
 from conformance.model.verdict import Status
 from conformance.observe.pool import Pool
 from conformance.oracle import expected as oracle
-from conformance.paths import Places
+from conformance.paths import Paths
 from conformance.results import Result
 from conformance.run import probe
 from conformance.run.runner import Runner, executions_under, lacking
@@ -51,7 +51,7 @@ class Probed:
 
 
 def probed(
-    owner: Adapter, described: Described, cases: Sequence[Case], places: Places, tell: Tell
+    owner: Adapter, described: Described, cases: Sequence[Case], paths: Paths, tell: Tell
 ) -> Probed:
     """Try an implementation out. What it is described with already is not tried.
 
@@ -59,16 +59,16 @@ def probed(
     where the function cannot run the plainest case, `BrokenAdapterError` where it cannot be imported.
     """
     with tempfile.TemporaryDirectory(prefix="conformance-probe-") as folder:
-        trial = replace(places, reports=Path(folder))
+        trial = replace(paths, reports=Path(folder))
         with Pool(adapt(owner, described), trial.reports / "log.txt") as pool:
             return _Prober(owner, cases, trial, pool, tell).answers(described)
 
 
 class _Prober:
     def __init__(
-        self, owner: Adapter, cases: Sequence[Case], places: Places, pool: Pool, tell: Tell
+        self, owner: Adapter, cases: Sequence[Case], paths: Paths, pool: Pool, tell: Tell
     ) -> None:
-        self.owner, self.places, self.pool, self.tell = owner, places, pool, tell
+        self.owner, self.paths, self.pool, self.tell = owner, paths, pool, tell
         self.cases = probe.small(cases)
         self._known_results: dict[str, Result] = {}
 
@@ -80,9 +80,9 @@ class _Prober:
         described = self._with_known(described, rules)
         if rules and not described.model.known:
             rule = rules[0]
-            saves = {"saves": dict(rule.saves)} if rule.saves else {}
-            described = _changed(described, discipline=rule.discipline, **saves)
-        inherited = built_on(described, described.model.known, self.places.adapters)
+            residuals = {"residuals": dict(rule.residuals)} if rule.residuals else {}
+            described = _changed(described, discipline=rule.discipline, **residuals)
+        inherited = built_on(described, described.model.known, self.paths.adapters)
         capable = self._capabilities(inherited)
         refuses = {word: capable.refused[word] for word in sorted(capable.refused)}
         if refuses:
@@ -136,7 +136,8 @@ class _Prober:
         rules = [
             rule
             for rule in probe.reruns(self.owner.model)
-            if model.discipline in (None, rule.discipline) and model.saves in (None, rule.saves)
+            if model.discipline in (None, rule.discipline)
+            and model.residuals in (None, rule.residuals)
         ]
         if len(rules) < 2:
             return rules, ()
@@ -150,7 +151,7 @@ class _Prober:
         variant = adapt(self.owner, described).variants[0]
         verdicts = {
             number: [
-                executions_under(case, variant, seen, rule.discipline, rule.saves)
+                executions_under(case, variant, seen, rule.discipline, rule.residuals)
                 for case, seen in observed
             ]
             for number, rule in enumerate(rules)
@@ -290,12 +291,12 @@ class _Prober:
     def _runner(self, described: Described) -> Iterator[tuple[Runner, Variant]]:
         trial = adapt(self.owner, described)
         # The worker is shared, so that the framework is imported once.
-        runner = Runner(trial, self.places, self.places.reports / "log.txt", pool=self.pool)
+        runner = Runner(trial, self.paths, self.paths.reports / "log.txt", pool=self.pool)
         yield runner, trial.variants[0]
 
 
 def _expected(case: Case, rule: probe.Rerun) -> Expected:
-    return oracle.expect(case, rule.discipline, residuals=rule.saves)
+    return oracle.expect(case, rule.discipline, residuals=rule.residuals)
 
 
 def _shows(result: Result, entry: Entry, variant: str) -> bool:

@@ -25,12 +25,12 @@ from conformance.judge.known import Entry
 from conformance.language.capabilities import CAPABILITIES, required_by
 from conformance.model.case import Case
 from conformance.model.facts import Fact, Unoffered
-from conformance.model.observation import Draw, Expected, Observation
+from conformance.model.observation import Expected, Observation, RandomSample
 from conformance.model.program import Program
 from conformance.model.verdict import Level, Status, Verdict
 from conformance.observe.pool import Broken, Crashed, Finished, Outcome, Pool, Stuck, TimedOut
 from conformance.oracle import expected as oracle
-from conformance.paths import Places
+from conformance.paths import Paths
 from conformance.results import STAGES, Result
 from conformance.results.triage import notes
 
@@ -38,7 +38,7 @@ from conformance.results.triage import notes
 ERROR = "error"
 #: The checks of numbers, which nothing excuses.
 NUMBERS = ("value", "gradient")
-Expect = Callable[[Sequence[Draw] | None], Expected]
+Expect = Callable[[Sequence[RandomSample] | None], Expected]
 
 
 def checks_of(case: Case) -> tuple[str, ...]:
@@ -133,16 +133,16 @@ def executions_under(
     variant: Variant,
     observation: Observation,
     discipline: Discipline,
-    saves: Mapping[str, str] | None = None,
+    residuals: Mapping[str, str] | None = None,
 ) -> Verdict | None:
     """The verdict on the executions of a case as if the variant had said another discipline, and that it
     saves something else; the first that fails, of several. `None` where executions are not judged."""
-    kept = variant.model.saves if saves is None else saves
-    update = {"discipline": discipline, "saves": dict(kept)}
+    kept = variant.model.residuals if residuals is None else residuals
+    update = {"discipline": discipline, "residuals": dict(kept)}
     other = replace(variant, model=variant.model.model_copy(update=update))
 
-    def expect(draws: Sequence[Draw] | None) -> Expected:
-        return oracle.expect(case, discipline, residuals=kept, draws=draws)
+    def expect(samples: Sequence[RandomSample] | None) -> Expected:
+        return oracle.expect(case, discipline, residuals=kept, samples=samples)
 
     found = [v for v in verdicts_on(case, other, expect, observation) if v.check == "executions"]
     failed = (verdict for verdict in found if verdict.status is Status.FAIL)
@@ -209,12 +209,12 @@ class Runner:
     def __init__(
         self,
         adapter: Adapter,
-        places: Places,
+        paths: Paths,
         log: Path,
         known: Sequence[Entry] = (),
         pool: Pool | None = None,
     ) -> None:
-        self.adapter, self.places, self.known = adapter, places, known
+        self.adapter, self.paths, self.known = adapter, paths, known
         self.pool = pool or Pool(adapter, log)
         self.watch = Stopwatch()
         #: Programs that are written and have not run yet.
@@ -235,7 +235,7 @@ class Runner:
         """Write the programs of these cases and variants, those that a variant can express."""
         wanted = [(c, v) for c, v in pairs if lacking(c, v) is None]
         with self.watch.stage("emitting"):
-            written = write_programs(self.adapter, wanted, self.places.reports, self._files)
+            written = write_programs(self.adapter, wanted, self.paths.reports, self._files)
         self._programs.update(written)
 
     def unwritten(self, case: Case, variant: Variant) -> bool:
@@ -271,8 +271,8 @@ class Runner:
             return self._result(case, variant, (verdict,), program=path)
         used: list[Expected] = []
 
-        def expect(draws: Sequence[Draw] | None) -> Expected:
-            used.append(self._expected(case, variant, draws))
+        def expect(samples: Sequence[RandomSample] | None) -> Expected:
+            used.append(self._expected(case, variant, samples))
             return used[-1]
 
         with self.watch.stage("judging"):
@@ -301,11 +301,13 @@ class Runner:
             f"the case quotes what the reference contradicts: {'; '.join(contradictions)}",
         )
 
-    def _expected(self, case: Case, variant: Variant, draws: Sequence[Draw] | None) -> Expected:
+    def _expected(
+        self, case: Case, variant: Variant, samples: Sequence[RandomSample] | None
+    ) -> Expected:
         model = variant.model
         # The arrays are small: threads of BLAS would only wait for each other, and for the worker.
         with self._threads.limit(limits=1, user_api="blas"):
-            return oracle.expect(case, model.discipline, residuals=model.saves, draws=draws)
+            return oracle.expect(case, model.discipline, residuals=model.residuals, samples=samples)
 
     def _result(
         self,

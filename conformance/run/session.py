@@ -127,7 +127,7 @@ class Suite:
         if self.config.option.collectonly:
             return
         self.interrupts.install()
-        reports = self.selection.places.reports
+        reports = self.selection.paths.reports
         try:
             self.spool = Spool.make(reports)
             names = [chosen.adapter.name for chosen in self.selection.chosen]
@@ -197,7 +197,7 @@ class Suite:
         self, file_path: Path, parent: pytest.Collector
     ) -> pytest.Collector | None:
         """Case files, and no others."""
-        if file_path.suffix != ".yaml" or self.selection.places.cases not in file_path.parents:
+        if file_path.suffix != ".yaml" or self.selection.paths.cases not in file_path.parents:
             return None
         file: CaseFile = CaseFile.from_parent(parent, path=file_path, suite=self)
         return file
@@ -485,7 +485,7 @@ class Suite:
     def _merge(self, chosen: Chosen, session: pytest.Session) -> AdapterRun:
         assert self.spool is not None
         name = chosen.adapter.name
-        places, cases = self.selection.places, self.selection.cases
+        paths, cases = self.selection.paths, self.selection.cases
         selected = self.selected.get(name, set())
         run = self._empty(chosen)
         if name in self.broken:
@@ -516,7 +516,7 @@ class Suite:
             self._clear(name, whole)
         # Of a shard, whether an entry explains nothing is for the merge to say.
         if self._full(whole, chosen) and not self.shard and not interrupted:
-            run.stale = unused(chosen.known, run.covered, cases, places)
+            run.stale = unused(chosen.known, run.covered, cases, paths)
         return replace(run, interrupted=interrupted)
 
     def _spooled(self, run: AdapterRun) -> Bound:
@@ -578,7 +578,7 @@ class Suite:
         )
 
     def _file(self, name: str) -> Path:
-        return self.selection.places.reports / f"{self._stem(name)}.jsonl"
+        return self.selection.paths.reports / f"{self._stem(name)}.jsonl"
 
     def _resumed(self, name: str) -> Path:
         """Where the results of an earlier run stand that this one goes on from."""
@@ -607,8 +607,8 @@ class Suite:
     def _runner(self, chosen: Chosen) -> Runner:
         worker = "" if self.given is None else f".{self.given['workerid']}"
         name = f"{self._stem(chosen.adapter.name)}{worker}.log"
-        log = self.selection.places.reports / "logs" / name
-        return Runner(chosen.adapter, self.selection.places, log, chosen.known)
+        log = self.selection.paths.reports / "logs" / name
+        return Runner(chosen.adapter, self.selection.paths, log, chosen.known)
 
     def _clear(self, name: str, whole: bool) -> None:
         """Take away what the new results of an adapter replace, after they are written: the shards of
@@ -616,7 +616,7 @@ class Suite:
 
         A shard leaves the other shards alone, and what they were merged into once.
         """
-        reports = self.selection.places.reports
+        reports = self.selection.paths.reports
         if not self.shard:
             for file in reports.glob(f"{name}{PATTERN}.jsonl"):
                 remove(file)
@@ -632,7 +632,7 @@ class Suite:
 
     def _clear_logs(self, name: str) -> None:
         """Take away an earlier run's logs: this one's are appended to."""
-        logs, stem = self.selection.places.reports / "logs", self._stem(name)
+        logs, stem = self.selection.paths.reports / "logs", self._stem(name)
         with writing(logs):
             for log in (logs / f"{stem}.log", *logs.glob(f"{stem}.gw*.log")):
                 log.unlink(missing_ok=True)
@@ -683,7 +683,7 @@ class CheckItem(pytest.Item):
                 seen = f"{self.case.id}[{self.variant.id}] {ERROR}"
                 pytest.skip(f"not judged ({stop.status}): see {seen}")
             verdicts = [stop]
-        program = self.suite.selection.places.reports / result.program if result.program else None
+        program = self.suite.selection.paths.reports / result.program if result.program else None
         found = triage(self.suite.known(self.variant), self.case.id, self.variant.id, verdicts)
         self._record(verdicts, program)
         unexpected = [item for item in found if item.triage is Triage.UNEXPECTED]

@@ -14,7 +14,7 @@ import yaml
 
 from conformance.drivers.adapter import Adapter
 from conformance.errors import SmokeError, nearest
-from conformance.language import plain_yaml
+from conformance.language import yaml_marks
 from conformance.model.case import Case
 from conformance.run.shards import Pair
 from conformance.writing import write_text
@@ -88,18 +88,13 @@ def find(adapter: Adapter) -> Smoke:
 
 def read(file: Path) -> Smoke:
     """The selection in a file. Raises `SmokeError` with file and line for what is malformed."""
-    try:
-        node = plain_yaml.compose(file.read_text("utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SmokeError(f"not YAML: {error}", where=file) from error
+    node = yaml_marks.read(file, SmokeError, may_be_empty=True).node
     if not isinstance(node, yaml.MappingNode):
         raise SmokeError("expected variants, each with a list of cases", where=file)
     listed: dict[str, dict[str, str]] = {}
     for key, value in node.value:
         if not isinstance(key, yaml.ScalarNode) or not isinstance(value, yaml.SequenceNode):
             raise SmokeError("expected a variant with a list of cases", where=_at(file, key))
-        if key.value in listed:
-            raise SmokeError(f"variant {key.value!r} is given twice", where=_at(file, key))
         cases = listed[key.value] = {}
         for part in value.value:
             if not isinstance(part, yaml.ScalarNode):

@@ -76,7 +76,7 @@ class Tally:
     """What the end of a run has to know of one result.
 
     `statuses` counts its verdicts, `counted` does so with known deviations apart. `covered` are the
-    places of the known deviations that speak of it, in their list. `fits` are the disciplines under
+    positions of the known deviations that speak of it, in their list. `fits` are the disciplines under
     which its executions would be as expected, where they are not, of somebody's own recompute.
     """
 

@@ -1,0 +1,636 @@
+"""Damaged files of every kind that the suite reads: each is read, or refused with an error of ours.
+
+Half of the inputs are one of the seeds (files of the repository, and those in `fuzz_corpus/`, which once
+ended in a traceback or took long) with bytes, words or lines changed; half are its values with some
+replaced. The same number gives the same input. `tests/test_fuzz.py` runs a few; all of them:
+
+    python tests/fuzz.py --inputs 100000
+    python tests/fuzz.py --kind known --only 1234 --show    # one of them again
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import copy
+import faulthandler
+import json
+import random
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from conformance import results
+from conformance.cli.alone import alone
+from conformance.compare import compare
+from conformance.drivers.adapter import Adapter, find_adapter, read_adapter
+from conformance.drivers.implementation import adapt, describe
+from conformance.emit.programs import texts
+from conformance.errors import ConformanceError
+from conformance.judge import known
+from conformance.judge.checks import applicable
+from conformance.language.capabilities import required_by
+from conformance.language.load import load_file, load_folder
+from conformance.model.case import Case
+from conformance.model.verdict import Level, Status, Verdict
+from conformance.report import claims, coverage, write_report
+from conformance.results import beside, recorded
+from conformance.results.spool import Spool
+from conformance.run import earlier, smoke, smoke_cover
+from conformance.run.summary import Tally
+from tests import report_samples as samples
+
+ROOT = Path(__file__).parents[1]
+ADAPTERS = ROOT / "adapters"
+CORPUS = Path(__file__).parent / "fuzz_corpus"
+SECONDS = 2.0
+MIB = 512
+#: When an input is given up.
+ENDLESS = 30.0
+
+WORDS = (
+    *("null", "true", "yes", "-1", "0", "1e999", ".nan", "-.inf", "0x1F", "0o17", "1_000"),
+    *("12:30:45", "2001-99-99", "2024-02-30T25:61:61Z", "0000-00-00", "9" * 60, "9" * 200),
+    *("1e-400", '"\\0"', "''", "<<: *a", "*a", "&a ", "&a [*a]", "<<: [*a, *a]", "!!binary x"),
+    *("!!python/object:os.system x", "!!set ", "? ", ": ", "- ", "---\n", "...\n", "%YAML 9.9\n"),
+    *("|\n", ">-\n", *"{}[],#\t", "[" * 70, "{a: " * 70, "$n", "${x}", "../../x", "/", "a/b"),
+    *("\u202e", "\x1b[31m", "\ufeff", "\x85", "family", "cases", "program", "recompute", "axes"),
+    *("tensors", "variants", "title", "path", "known", "\\u0000", "\\ud800", '"', "NaN"),
+    *("Infinity", "1e400", '{"type":', "\r\n", "\n", "  ", "\x00", "\u00e4"),
+)
+VALUES: tuple[Any, ...] = (
+    *(None, True, False, 0, 1, -1, 2**63, 10**40, 0.5, -0.0, 1e308, float("nan"), float("inf")),
+    *(
+        "",
+        " ",
+        "\0",
+        "a",
+        "a b",
+        "*",
+        "?",
+        "[",
+        "../x",
+        "/etc/passwd",
+        "a/b",
+        "\x1b[2J",
+        "ä" * 300,
+        "$n",
+    ),
+    *(
+        "y = sin(x)",
+        "y = concat([x, x])",
+        "sum(y)",
+        "x, y",
+        "2001-01-01",
+        "None",
+        "x" * 3000,
+        "0" * 16,
+    ),
+    *(
+        [],
+        {},
+        [[]],
+        [None],
+        {"": None},
+        {"a": {"b": {"c": []}}},
+        ["x"] * 50,
+        [1, "a", None, {}],
+        [0] * 20,
+    ),
+)
+
+
+class EndlessError(BaseException):
+    """An input takes much too long. Nothing in between is to catch it."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of file: where its seeds are, and what reads one that is given as a path."""
+
+    name: str
+    seeds: Sequence[Path]
+    read: Callable[[Path], object]
+    #: The file's name where it is read.
+    file: str
+    #: How its values are read and written again, to replace some; `None` where it has no such form.
+    form: Callable[[random.Random, bytes], bytes] | None = None
+    share: float = 1.0
+
+    @cached_property
+    def texts(self) -> Sequence[bytes]:
+        """The seeds' contents: those of the repository, and what is kept."""
+        kept = sorted((CORPUS / self.name).glob("*"))
+        return [file.read_bytes() for file in (*self.seeds, *kept)]
+
+    def input(self, number: int) -> bytes:
+        """The input of that number; the first are the seeds themselves."""
+        if number < len(self.texts):
+            return self.texts[number]
+        chance = random.Random(f"{self.name} {number}")
+        text = chance.choice(self.texts)
+        if self.form is not None and chance.random() < 0.5:
+            with contextlib.suppress(Exception):  # what cannot be taken apart is cut up
+                return self.form(chance, text)
+        return mutated(chance, text, self.texts)
+
+
+# -- changes ------------------------------------------------------------------------------------------
+
+
+def mutated(chance: random.Random, text: bytes, others: Sequence[bytes]) -> bytes:
+    """A text with a few bytes, words or lines changed."""
+    for _ in range(chance.choice((1, 1, 1, 2, 3, 8))):
+        text = chance.choice(_CHANGES)(chance, text, others)
+    return text
+
+
+def _place(chance: random.Random, text: bytes) -> int:
+    return chance.randint(0, len(text))
+
+
+def _span(chance: random.Random, text: bytes) -> tuple[int, int]:
+    start = _place(chance, text)
+    return start, min(len(text), start + int(chance.expovariate(1 / 20)))
+
+
+def _flip(chance: random.Random, text: bytes, _: Sequence[bytes]) -> bytes:
+    if not text:
+        return text
+    place = chance.randrange(len(text))
+    return text[:place] + bytes([chance.randrange(256)]) + text[place + 1 :]
+
+
+def _cut(chance: random.Random, text: bytes, _: Sequence[bytes]) -> bytes:
+    start, end = _span(chance, text)
+    return text[:start] + text[end:]
+
+
+def _end(chance: random.Random, text: bytes, _: Sequence[bytes]) -> bytes:
+    return text[: _place(chance, text)]
+
+
+def _again(chance: random.Random, text: bytes, _: Sequence[bytes]) -> bytes:
+    start, end = _span(chance, text)
+    return text[:end] + text[start:end] * chance.choice((1, 1, 2, 200)) + text[end:]
+
+
+def _word(chance: random.Random, text: bytes, _: Sequence[bytes]) -> bytes:
+    start, end = _span(chance, text)
+    if chance.random() < 0.5:
+        end = start
+    return text[:start] + chance.choice(WORDS).encode("utf-8", "surrogatepass") + text[end:]
+
+
+def _line(chance: random.Random, text: bytes, others: Sequence[bytes]) -> bytes:
+    lines = text.splitlines(keepends=True) or [b""]
+    theirs = chance.choice(others).splitlines(keepends=True) or [b""]
+    place = chance.randrange(len(lines))
+    ways = ([], lines[place : place + 1] * 2, [chance.choice(theirs)], [chance.choice(lines)])
+    lines[place : place + 1] = chance.choice(ways)
+    return b"".join(lines)
+
+
+def _shift(chance: random.Random, text: bytes, _: Sequence[bytes]) -> bytes:
+    lines = text.splitlines(keepends=True) or [b""]
+    place = chance.randrange(len(lines))
+    lines[place] = b"  " + lines[place] if chance.random() < 0.5 else lines[place].lstrip(b" ")
+    return b"".join(lines)
+
+
+_CHANGES = (_flip, _cut, _end, _again, _word, _word, _line, _line, _shift)
+
+
+def _nodes(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Each place in a value: what holds it, and its key there."""
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield value, key
+            yield from _nodes(part)
+    elif isinstance(value, list):
+        for number, part in enumerate(value):
+            yield value, number
+            yield from _nodes(part)
+
+
+def changed(chance: random.Random, value: Any) -> Any:
+    """A value with parts replaced, taken away, doubled or given another key."""
+    whole = [copy.deepcopy(value)]
+    for _ in range(chance.choice((1, 1, 1, 2, 4))):
+        places = list(_nodes(whole))
+        holder, key = chance.choice(places)
+        way = chance.randrange(6)
+        other_holder, other = chance.choice(places)
+        if way == 0 and len(places) > 1:
+            del holder[key]
+        elif way == 1 and isinstance(holder, dict):
+            holder[chance.choice([*holder, "x", "", "$n", "title"])] = holder.pop(key)
+        elif way == 2:
+            holder[key] = copy.deepcopy(other_holder[other])
+        elif way == 3 and isinstance(holder, list) and holder is not whole:
+            holder.insert(chance.randint(0, len(holder)), copy.deepcopy(other_holder[other]))
+        else:
+            holder[key] = copy.deepcopy(chance.choice(VALUES))
+    return whole[0]
+
+
+def _yaml(chance: random.Random, text: bytes) -> bytes:
+    value = changed(chance, _parsed(text))
+    style = chance.choice((None, False, True))
+    dumped: str = yaml.safe_dump(value, sort_keys=False, default_flow_style=style)
+    return dumped.encode("utf-8", "surrogatepass")
+
+
+@cache
+def _parsed(text: bytes) -> Any:
+    return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+def _json(chance: random.Random, text: bytes) -> bytes:
+    return json.dumps(changed(chance, json.loads(text))).encode()
+
+
+def _json_lines(chance: random.Random, text: bytes) -> bytes:
+    lines = text.splitlines(keepends=True)
+    place = chance.randrange(len(lines))
+    lines[place] = _json(chance, lines[place]) + b"\n"
+    return b"".join(lines)
+
+
+def _csv(chance: random.Random, text: bytes) -> bytes:
+    lines = text.split(b"\n")
+    place = chance.randrange(len(lines))
+    fields = lines[place].split(b",")
+    words = [
+        str(chance.choice(VALUES)).encode("utf-8", "replace"),
+        chance.choice(fields),
+        b'"',
+        b"",
+    ]
+    fields[chance.randrange(len(fields))] = chance.choice(words)
+    lines[place] = b",".join(fields)
+    return b"\n".join(lines)
+
+
+# -- what reads them ----------------------------------------------------------------------------------
+
+
+@cache
+def _cases() -> tuple[Case, ...]:
+    return load_folder(ROOT / "cases")
+
+
+@cache
+def _adapter(name: str) -> Adapter:
+    return find_adapter(name, ADAPTERS)
+
+
+@cache
+def _variants() -> tuple[str, ...]:
+    names = (path.parent.name for path in ADAPTERS.glob("*/adapter.yaml"))
+    return tuple(v.id for name in names for v in _adapter(name).variants)
+
+
+def read_case(file: Path) -> None:
+    """A file of cases, and the programs of the first of them."""
+    found = load_file(file)
+    results.cases_hash(found)
+    for case in found[:3]:
+        applicable(case)
+        required_by(case)
+        alone(case)
+        for name in ("reference", "torch"):
+            texts(_adapter(name), [(case, _adapter(name).variants[0])])
+
+
+def read_adapters_file(file: Path) -> None:
+    """`adapter.yaml`, in a folder with nothing else."""
+    adapter = read_adapter(file.parent)
+    for variant in adapter.variants:
+        for case in _cases()[:5]:
+            required_by(case) & set(variant.model.lacks)
+    list(adapter.beside)
+
+
+_VERDICT = Verdict("gradient", Status.FAIL, Level.MUST, "gradient of x is None")
+
+
+def read_known(file: Path) -> None:
+    """Known deviations, used, and added to."""
+    for entry in known.read(file):
+        entry.covers("basics/conv-relu-gradient", "torch/reentrant", "gradient")
+        entry.describes(_VERDICT)
+    added = {"case": "a/b", "variant": "c/d", "check": "value", "observed": "x", "reason": "y"}
+    known.append(file, [added])
+    assert known.read(file)[-1].reason == "y"
+
+
+def read_implementation(file: Path) -> None:
+    """A description of somebody's own recompute, put into two adapters."""
+    found = describe(str(file))
+    for name in ("torch", "jax"):
+        adapt(_adapter(name), found)
+
+
+def read_results(file: Path) -> None:
+    """Lines of results, their arrays beside them as they should be; and the report on them."""
+    arrays = beside(file)
+    if not arrays.exists():
+        shutil.copy(beside(_results()), arrays)
+    found = [results.read(file)]
+    cases = samples.cases()
+    write_report(found, cases, compare(found, cases), file.parent / "report", file.parent)
+
+
+def read_arrays(file: Path) -> None:
+    """Arrays, with lines of results beside them as they should be."""
+    lines = file.with_suffix(".jsonl")
+    if not lines.exists():
+        shutil.copy(_results(), lines)
+    results.read(lines)
+
+
+def read_coverage(file: Path) -> None:
+    """The list of tests and defects."""
+    lines = coverage.read(file)
+    coverage.validate(lines, _cases(), _variants())
+
+
+def read_documents(file: Path) -> None:
+    """The list of documents."""
+    claims.validate(claims.read(file), _cases(), _variants())
+
+
+def read_smoke(file: Path) -> None:
+    """A smoke selection."""
+    found = smoke.read(file)
+    found.validate(_adapter("torch"), _cases())
+    found.pairs(_adapter("torch"))
+
+
+def read_caught(file: Path) -> None:
+    """The faults on record."""
+    smoke_cover.read_caught(replace(_adapter("torch"), folder=file.parent))
+
+
+def read_recorded(file: Path) -> None:
+    """Recorded seconds."""
+    found = recorded.read(file.parent)
+    for variant in _adapter("torch").variants:
+        found.seconds("basics/conv-relu-gradient", variant.id)
+
+
+def read_spool(file: Path) -> None:
+    """A file of what a run has left that was cut off, the others as they should be; going on from it."""
+    name, whole = file.name, _spool()
+    place = file.parent / "reports" / ".spool-x" / "mine"
+    if not place.exists():
+        shutil.copytree(whole, place.parent.parent, dirs_exist_ok=True)
+    for path in whole.rglob("*"):
+        if path.is_file():
+            target = place.parent.parent / path.relative_to(whole)
+            shutil.copy(file if path.name == name else path, target)
+    spools = list(Spool.left(file.parent / "reports", ["mine"]))
+    now = results.read(_results()).header
+    found = earlier.find(spools, file.parent / "reports" / "mine.jsonl", now)
+    found.close()
+
+
+@cache
+def _work() -> Path:
+    """A folder for all that is made here."""
+    made = tempfile.TemporaryDirectory(prefix="fuzz-")
+    _made.append(made)
+    return Path(made.name)
+
+
+_made: list[tempfile.TemporaryDirectory[str]] = []
+
+
+@cache
+def _results() -> Path:
+    """A small file of results, as they should be."""
+    found = samples.results(
+        "mine",
+        [
+            samples.result("mine/one", program="programs/mine/one/sample/block.py"),
+            samples.result("mine/one", samples.run({"x": None}), case="sample/noise"),
+            samples.unobserved("mine/one", Status.CRASHED, "the process died", "sample/noise-anew"),
+        ],
+    )
+    file = _work() / "whole" / "mine.jsonl"
+    results.write(file, found.header, found.results, found.footer)
+    return file
+
+
+@cache
+def _spool() -> Path:
+    """The reports' folder of a run that was cut off."""
+    found = results.read(_results())
+    spool = Spool(_work() / "spool" / ".spool-x")
+    spool.folder.mkdir(parents=True)
+    spool.begin("mine", found.header)
+    for number, result in enumerate(found.results):
+        note = msgspec.json.encode(Tally.of(result, ()))
+        spool.put("mine", number, result, note)
+    spool.close()
+    for path in (spool.folder / "mine").glob("*-*"):
+        path.rename(path.with_name(f"1-x{path.suffix}"))
+    return spool.folder.parent
+
+
+@cache
+def kinds() -> Mapping[str, Kind]:
+    """All kinds of files, by name."""
+
+    def of_adapters(name: str) -> list[Path]:
+        return sorted(ADAPTERS.glob(f"*/{name}"))
+
+    spooled = sorted(path for path in _spool().rglob("*") if path.is_file() and path.name != "lock")
+    made = (
+        Kind("case", sorted((ROOT / "cases").rglob("*.yaml")), read_case, "a.yaml", _yaml, 5),
+        Kind("adapter", of_adapters("adapter.yaml"), read_adapters_file, "adapter.yaml", _yaml, 2),
+        Kind("known", sorted(ADAPTERS.rglob("*known.yaml")), read_known, "known.yaml", _yaml, 2),
+        Kind(
+            "implementation",
+            [
+                file
+                for file in sorted(ADAPTERS.glob("*/implementations/*.yaml"))
+                if not file.name.endswith(".known.yaml")
+            ],
+            read_implementation,
+            "own.yaml",
+            _yaml,
+            2,
+        ),
+        Kind("results", [_results()], read_results, "mine.jsonl", _json_lines, 2),
+        Kind("arrays", [beside(_results())], read_arrays, "mine.safetensors", None, 2),
+        Kind("coverage", [ROOT / "cases" / "coverage.csv"], read_coverage, "coverage.csv", _csv),
+        Kind("documents", [ROOT / claims.FILE], read_documents, "documents.yaml", _yaml),
+        Kind("smoke", of_adapters("smoke.yaml"), read_smoke, "smoke.yaml", _yaml),
+        Kind("caught", of_adapters("caught.yaml"), read_caught, "caught.yaml", _yaml),
+        Kind("recorded", of_adapters("recorded.json"), read_recorded, "recorded.json", _json),
+        *(
+            Kind(f"spool-{path.suffix[1:]}", [path], read_spool, path.name, form, 0.5)
+            for path in spooled
+            for form in [_json_lines if path.suffix in (".json", ".index", ".lines") else None]
+        ),
+    )
+    return {kind.name: kind for kind in made}
+
+
+# -- trying -------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Tried:
+    """What came of one input: seconds of CPU, MiB beyond those before, and what is wrong with it."""
+
+    seconds: float
+    mib: float
+    refused: bool
+    problem: str = ""
+
+
+def tried(kind: Kind, content: bytes) -> Tried:
+    """Read an input, and see what comes of it."""
+    folder = _work() / "inputs"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    file = folder / kind.file
+    file.write_bytes(content)
+    before = _reset_peak()
+    start = time.process_time()
+    refused, problem = False, ""
+    signal.setitimer(signal.ITIMER_PROF, ENDLESS)
+    try:
+        kind.read(file)
+    except ConformanceError:
+        refused = True
+    except (Exception, EndlessError):
+        problem = traceback.format_exc()
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    seconds = time.process_time() - start
+    mib = _peak() - before
+    if not problem and seconds > SECONDS:
+        problem = f"took {seconds:.1f} s"
+    if not problem and mib > MIB:
+        problem = f"took {mib:.0f} MiB"
+    return Tried(seconds, mib, refused, problem)
+
+
+def _endless(*_: object) -> None:
+    raise EndlessError
+
+
+def _status(word: str) -> float:
+    text = Path("/proc/self/status").read_text()
+    return int(text.partition(f"{word}:")[2].split()[0]) / 1024
+
+
+def _reset_peak() -> float:
+    """MiB now, from which on the peak is taken."""
+    with contextlib.suppress(OSError):  # without it, the peak is that of all inputs
+        Path("/proc/self/clear_refs").write_text("5")
+    return _status("VmRSS")
+
+
+def _peak() -> float:
+    return _status("VmHWM")
+
+
+@dataclass
+class Figures:
+    """Figures of all inputs of a kind."""
+
+    number: int = 0
+    refused: int = 0
+    seconds: float = 0.0
+    longest: float = 0.0
+    most: float = 0.0
+    problems: dict[str, list[int]] = field(default_factory=dict)
+
+    def add(self, number: int, found: Tried) -> None:
+        self.number += 1
+        self.refused += found.refused
+        self.seconds += found.seconds
+        self.longest = max(self.longest, found.seconds)
+        self.most = max(self.most, found.mib)
+        if found.problem:
+            lines = found.problem.strip().splitlines()
+            place = [line.strip() for line in lines if line.lstrip().startswith("File ")]
+            name = f"{lines[-1][:150]} | {place[-1] if place else ''}"
+            self.problems.setdefault(name, []).append(number)
+
+
+def prepare() -> None:
+    """Have inputs that take too long or too much end with an error."""
+    faulthandler.enable()
+    signal.signal(signal.SIGPROF, _endless)
+
+
+def limit_memory() -> None:
+    """From now on no more than `MIB` beside what there is."""
+    _cases(), _variants(), _results()
+    most = int(_status("VmData") + MIB) << 20
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
+def main() -> int:
+    """Try inputs, and print figures of each kind."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--inputs", type=int, default=1000, help="how many, of all kinds together")
+    parser.add_argument("--kind", choices=list(kinds()), help="these alone")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first of each kind")
+    parser.add_argument("--only", type=int, help="one input, by its number")
+    parser.add_argument("--show", action="store_true", help="print it")
+    chosen = parser.parse_args()
+    prepare()
+    limit_memory()
+    wanted = [kind for kind in kinds().values() if chosen.kind in (None, kind.name)]
+    if chosen.only is not None:
+        content = wanted[0].input(chosen.only)
+        if chosen.show:
+            sys.stdout.buffer.write(content)
+        print(tried(wanted[0], content))
+        return 0
+    shares = sum(kind.share for kind in wanted)
+    print(f"{'kind':15} {'inputs':>7} {'refused':>8} {'CPU s':>7} {'longest s':>9} {'most MiB':>8}")
+    failed, total = 0, 0
+    for kind in wanted:
+        tally = Figures()
+        for number in range(
+            chosen.first, chosen.first + round(chosen.inputs * kind.share / shares)
+        ):
+            tally.add(number, tried(kind, kind.input(number)))
+        print(
+            f"{kind.name:15} {tally.number:7} {tally.refused:8} {tally.seconds:7.0f} "
+            f"{tally.longest:9.2f} {tally.most:8.0f}",
+            flush=True,
+        )
+        for problem, numbers in tally.problems.items():
+            print(f"    {len(numbers)} times, first {numbers[0]}: {problem}", flush=True)
+        failed += sum(map(len, tally.problems.values()))
+        total += tally.number
+    print(f"{total} inputs, {failed} with a problem")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
