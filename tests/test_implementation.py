@@ -291,6 +291,18 @@ def test_a_run_is_green_for_one_that_is_right(folder: Path) -> None:
     assert (run.header.adapter, run.header.implementation) == ("memory-keep", "memory:keep")
 
 
+def test_a_family_and_a_case_are_selected_by_their_names(folder: Path) -> None:
+    words = ("--implementation", "memory:keep", "--option", "preserve_rng=preserve_rng")
+    chosen = ("--family", "structure", "--case", "basics/mlp-block")
+    assert command(*RUN, *words, *chosen)[0] == 0
+    cases = {r.case for r in read(folder / "reports" / "memory-keep.jsonl").results}
+    assert {case.partition("/")[0] for case in cases} == {"structure", "basics"}
+    assert len(cases) == 4
+    done = CliRunner().invoke(app, [*RUN, *words, "--cases", "cases", "--family", "structures"])
+    assert done.exit_code == 2
+    assert "no case 'structures/*'" in done.output
+
+
 def test_a_run_fails_for_one_that_recomputes_nothing(folder: Path) -> None:
     assert command(*RUN, "--implementation", "memory:nothing")[0] == 1
 
