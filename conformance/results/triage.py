@@ -11,7 +11,7 @@ from conformance.judge.triage import Triage, Triaged, explaining, triage
 from conformance.model.verdict import KnownNote, Status, Verdict
 from conformance.results.model import Result
 
-#: What differs between messages of errors of one cause: names and numbers.
+#: What differs between messages of one cause: names and numbers.
 _VARIES = re.compile(r"'[^']*'|\([^)]*\)|\[[^\]]*\]|[\d.]+")
 #: The fields of facts by which causes are told apart.
 _TELLING = ("of", "kind", "what", "phase", "type", "against", "in_plain")
@@ -78,7 +78,7 @@ def additions(entries: Sequence[Entry], results: Iterable[Result]) -> list[dict[
         for item in triaged(entries, result):
             verdict = item.verdict
             if item.triage is Triage.UNEXPECTED and verdict.status.deviates:
-                key = (verdict.check, _kind(verdict))
+                key = (verdict.check, cause(verdict))
                 by_variant = alike.setdefault(key, {}).setdefault(result.case, {})
                 texts = by_variant.setdefault(variant, [])
                 texts.append(f"{verdict.status}: {verdict.message}")
@@ -102,8 +102,9 @@ def additions(entries: Sequence[Entry], results: Iterable[Result]) -> list[dict[
     return added
 
 
-def _kind(verdict: Verdict) -> str:
-    """What deviations of one cause have in common, as far as can be told."""
+def cause(verdict: Verdict) -> str:
+    """What verdicts of one cause have in common, as far as can be told: the kinds of their facts; where
+    they have none, or are about an error, what they say but for names and numbers."""
     kinds = {
         " ".join([type(fact).__name__, *(str(getattr(fact, name, "")) for name in _TELLING)])
         for fact in verdict.facts
