@@ -14,7 +14,7 @@ from conformance.cli.app import app
 from conformance.drivers.adapter import Adapter, find_adapter
 from conformance.drivers.implementation import adapt, describe
 from conformance.emit.programs import EmitFailure, texts
-from conformance.errors import ConformanceError, ImplementationError
+from conformance.errors import BrokenAdapterError, ConformanceError, ImplementationError
 from conformance.model.case import Case
 from conformance.model.observation import ErrorSeen
 from conformance.results import read
@@ -354,6 +354,13 @@ def test_probe_says_where_a_function_runs_nothing(folder: Path) -> None:
     assert "memory:two does not run the plainest case" in str(done.exception)
     missing = "function(region)(*arguments): TypeError: two() missing 1 required"
     assert missing in str(done.exception)
+
+
+def test_probe_says_what_cannot_be_imported(folder: Path) -> None:
+    words = ("probe", "--adapter", "reference", "--implementation", "memori:keep")
+    done = CliRunner().invoke(app, [*words, "--cases", "cases"])
+    assert isinstance(done.exception, BrokenAdapterError)
+    assert "memori:keep cannot be imported" in str(done.exception)
 
 
 def test_a_plain_fault_is_no_refusal(folder: Path) -> None:
