@@ -51,8 +51,8 @@ class Rerun:
     @property
     def words(self) -> str:
         """In a line."""
-        kept = ", ".join(f"{name}: {words}" for name, words in self.residuals.items())
-        return f"{self.discipline}, residuals {{{kept}}}" if kept else self.discipline
+        saved = ", ".join(f"{name}: {words}" for name, words in self.residuals.items())
+        return f"{self.discipline}, residuals {{{saved}}}" if saved else self.discipline
 
 
 @dataclass(frozen=True)

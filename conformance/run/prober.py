@@ -41,8 +41,8 @@ _CALLS: Mapping[Style, str] = {
 
 @dataclass(frozen=True)
 class Probed:
-    """An implementation with what was found of it: `described` says its style, options, discipline, what
-    it saves, what it is built on and what it refuses; `capable` has the rest. `misfits` are the cases
+    """An implementation with what was found of it: `described` says its style, options, discipline,
+    residuals, what it is built on and what it refuses; `capable` has the rest. `misfits` are the cases
     whose reruns no rule explains, with what is wrong under the rule that explains the most."""
 
     described: Described
