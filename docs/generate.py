@@ -231,10 +231,22 @@ def methods() -> str:
     """What each adapter's observer says of itself, word for word."""
     found: dict[tuple[str, str], dict[str, None]] = {}
     for path in sorted((ROOT / "adapters").glob("*/*.py")):
-        for check, words in _said(ast.parse(path.read_text("utf-8"))):
-            found.setdefault((path.parent.name, check), {}).setdefault(words)
+        tree = ast.parse(path.read_text("utf-8"))
+        for each in (*_observers_below(tree), tree):
+            for check, words in _said(each):
+                found.setdefault((path.parent.name, check), {}).setdefault(words)
     rows = ((adapter, check, "; or: ".join(words)) for (adapter, check), words in found.items())
     return table(("adapter", "check", "seen by"), rows)
+
+
+def _observers_below(tree: ast.AST) -> Iterator[ast.AST]:
+    """The observers of other adapters that a module builds on: `from ..torch import observe`."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ImportFrom) or node.level != 2:
+            continue
+        if any(name.name == "observe" for name in node.names):
+            file = ROOT / "adapters" / str(node.module) / "observe.py"
+            yield ast.parse(file.read_text("utf-8"))
 
 
 def _said(tree: ast.AST) -> Iterator[tuple[str, str]]:

@@ -11,15 +11,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
+from typer.testing import CliRunner
 
+from conformance.cli.app import app
 from conformance.drivers.adapter import read_adapter
 from conformance.emit.programs import write_programs
 from conformance.language.load import load_text
 from conformance.model.case import Case
 from conformance.model.observation import Run
 from conformance.model.program import Program
+from conformance.model.verdict import Status
 from conformance.observe.worker import entry
 from conformance.observe.worker.observer import load_program
+from conformance.results import read
 from tests.frameworks import framework
 from tests.suite_cases import BY_ID as CASES
 
@@ -336,3 +341,30 @@ def test_programs_are_what_their_variants_say(tmp_path: Path) -> None:
         assert words in " ".join(text.replace("(\n", "(").split()).replace("( ", "(")
     text = made(written(SEQUENCE), "sequential", tmp_path)[0].text
     assert "h = checkpoint_sequential(layers, 3, h, use_reentrant=False)" in text
+
+
+WRAPPER = """
+import torch.utils.checkpoint
+
+
+def checkpoint(function, *args, **kwargs):
+    return torch.utils.checkpoint.checkpoint(function, *args, use_reentrant=False, **kwargs)
+"""
+
+
+def test_a_sound_wrapper_needs_one_command(tmp_path: Path, monkeypatch: Any) -> None:
+    """Options behind `**kwargs`, what runs again, known deviations of two variants: all is found."""
+    (tmp_path / "memory.py").write_text(WRAPPER, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    words = ["run", "--adapter", "torch", "--implementation", "memory:checkpoint", "--probe"]
+    cases = ("policies/save-draw-before-dropout", "procedures/second-*", "mapped/block", "hooks/*")
+    chosen = [word for case in (*cases, "randomness/dropout-alone") for word in ("--case", case)]
+    done = CliRunner().invoke(app, [*words, *chosen])
+    assert done.exit_code == 0, done.output
+    run = read(tmp_path / "reports" / "memory-checkpoint.jsonl")
+    assert run.header.disciplines == {"memory-checkpoint/eager": "early-stop"}
+    statuses = {verdict.status for result in run.results for verdict in result.verdicts}
+    assert Status.FAIL in statuses  # those that PyTorch's own have, and so are known
+    said = yaml.safe_load((tmp_path / "reports" / "memory-checkpoint.yaml").read_text("utf-8"))
+    assert said["options"] == {"preserve_rng": "preserve_rng_state", "save": "context_fn"}
+    assert said["known"] == ["torch/non-reentrant", "torch/selective"]

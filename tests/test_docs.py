@@ -193,8 +193,8 @@ def test_the_example_adapter_writes_programs(tmp_path: Path) -> None:
     for line in shown.splitlines():
         if line.startswith("    "):
             assert f"{line}\n" in program.text
-    assert "15 of them" in page.read_text("utf-8")
-    assert len(adapter.load("emitter").Emitter.operations) == 15
+    number = len(adapter.load("emitter").Emitter.operations)
+    assert f"emits {number} of them" in page.read_text("utf-8")
 
 
 def test_the_examples_of_an_emitter_write_what_the_page_shows() -> None:

@@ -14,7 +14,7 @@ from conformance.cli.app import app
 from conformance.drivers.adapter import Adapter, find_adapter
 from conformance.drivers.implementation import adapt, describe
 from conformance.emit.programs import EmitFailure, texts
-from conformance.errors import ConformanceError, ImplementationError
+from conformance.errors import BrokenAdapterError, ConformanceError, ImplementationError
 from conformance.model.case import Case
 from conformance.model.observation import ErrorSeen
 from conformance.results import read
@@ -291,6 +291,18 @@ def test_a_run_is_green_for_one_that_is_right(folder: Path) -> None:
     assert (run.header.adapter, run.header.implementation) == ("memory-keep", "memory:keep")
 
 
+def test_a_family_and_a_case_are_selected_by_their_names(folder: Path) -> None:
+    words = ("--implementation", "memory:keep", "--option", "preserve_rng=preserve_rng")
+    chosen = ("--family", "structure", "--case", "basics/mlp-block")
+    assert command(*RUN, *words, *chosen)[0] == 0
+    cases = {r.case for r in read(folder / "reports" / "memory-keep.jsonl").results}
+    assert {case.partition("/")[0] for case in cases} == {"structure", "basics"}
+    assert len(cases) == 4
+    done = CliRunner().invoke(app, [*RUN, *words, "--cases", "cases", "--family", "structures"])
+    assert done.exit_code == 2
+    assert "no case 'structures/*'" in done.output
+
+
 def test_a_run_fails_for_one_that_recomputes_nothing(folder: Path) -> None:
     assert command(*RUN, "--implementation", "memory:nothing")[0] == 1
 
@@ -342,6 +354,13 @@ def test_probe_says_where_a_function_runs_nothing(folder: Path) -> None:
     assert "memory:two does not run the plainest case" in str(done.exception)
     missing = "function(region)(*arguments): TypeError: two() missing 1 required"
     assert missing in str(done.exception)
+
+
+def test_probe_says_what_cannot_be_imported(folder: Path) -> None:
+    words = ("probe", "--adapter", "reference", "--implementation", "memori:keep")
+    done = CliRunner().invoke(app, [*words, "--cases", "cases"])
+    assert isinstance(done.exception, BrokenAdapterError)
+    assert "memori:keep cannot be imported" in str(done.exception)
 
 
 def test_a_plain_fault_is_no_refusal(folder: Path) -> None:

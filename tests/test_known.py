@@ -11,6 +11,7 @@ import yaml
 from conformance.errors import KnownError
 from conformance.judge.known import Entry, append, read
 from conformance.judge.triage import Triage, triage
+from conformance.model.facts import Difference, Raised
 from conformance.model.verdict import KnownNote, Level, Status, Verdict
 from conformance.results import Result
 from conformance.results.triage import additions, covered, notes, stale
@@ -68,6 +69,29 @@ def test_without_an_entry(status, expected):
 )
 def test_with_an_entry(status, expected):
     assert standing([ENTRY], verdict(status)) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "expected"),
+    [
+        (Status.FAIL, "gradient of x is None", Triage.KNOWN),
+        (Status.FAIL, "gradient of x differs", Triage.UNEXPECTED),
+        (Status.PASS, "right", Triage.EXPECTED),
+        (Status.UNSUPPORTED, "lacks vmap", Triage.EXPECTED),
+    ],
+)
+def test_one_that_is_not_strict_is_expected_wherever_it_is_seen(status, message, expected):
+    entry = replace(ENTRY, strict=False)
+    assert standing([entry], verdict(status, message)) == [expected]
+
+
+def test_one_that_is_not_strict_has_to_be_seen_somewhere(tmp_path):
+    text = "- {case: '*', variant: wrong, check: gradient, observed: is None, reason: so, strict: false}"
+    entries = read(write(tmp_path, text))
+    passing, failing = result(verdict(Status.PASS)), result(verdict(Status.FAIL))
+    assert covered(entries, passing) == ()
+    assert covered(entries, failing) == (0,)
+    assert stale(entries, covered(entries, passing)) == entries
 
 
 def test_known_deviation_that_passes_again_says_which_entry_to_take_out():
@@ -211,6 +235,50 @@ def test_update_adds_what_is_new_and_keeps_what_is_there(tmp_path):
         read(file)
     again = read(file, unfinished=True)
     assert additions(again, found) == []
+
+
+def test_update_asks_once_for_one_cause():
+    def differs(name: str, kind: str, words: str) -> Verdict:
+        fact = Difference("gradient", name, kind, "plain run")
+        message = f"gradient with respect to {name} {words}"
+        return Verdict("gradient", Status.FAIL, Level.MUST, message, facts=(fact,))
+
+    def raised(words: str) -> Verdict:
+        fact = Raised("TypeError", "forward")
+        return Verdict("error", Status.FAIL, Level.MUST, f"raised: {words}", facts=(fact,))
+
+    none = "is None, but should be an array of shape"
+    found = [
+        result(
+            differs("w", "none", f"{none} (4,)"), differs("v", "none", f"{none} (2,)"), case="a/1"
+        ),
+        result(differs("u", "none", f"{none} (3, 3)"), case="a/2"),
+        result(differs("w", "none", f"{none} (4,)"), case="a/3"),
+        result(differs("w", "none", f"{none} (4,)"), case="a/3", variant="mini/other"),
+        result(differs("w", "elements", "differs in 4 of 4 elements"), case="a/4"),
+        result(raised("no axis 2 in 'sum'"), case="a/5"),
+        result(raised("no axis 1 in 'max'"), case="a/6"),
+        result(raised("an array is not taken"), case="a/7"),
+    ]
+    added = additions([], found)
+    assert [(one["case"], one["variant"], one["observed"]) for one in added] == [
+        (["a/1", "a/2"], "wrong", none),
+        ("a/3", ["wrong", "other"], f"fail: gradient with respect to w {none} (4,)"),
+        ("a/4", "wrong", "fail: gradient with respect to w differs in 4 of 4 elements"),
+        (["a/5", "a/6"], "wrong", "fail: raised: no axis"),
+        ("a/7", "wrong", "fail: raised: an array is not taken"),
+    ]
+    entries = [
+        Entry(
+            _words(one["case"]), _words(one["variant"]), one["check"], one["observed"], "", "", ""
+        )
+        for one in added
+    ]
+    assert additions(entries, found) == []  # each of them is described
+
+
+def _words(given) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def test_update_of_an_empty_list(tmp_path):

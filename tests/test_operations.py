@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from string import Formatter
+from typing import Any
 
 import pytest
 
 from conformance.drivers.adapter import Adapter, all_adapters
+from conformance.emit import usual
+from conformance.emit.emitter import Call
 from conformance.emit.helpers import HELPERS
 from conformance.errors import CaseError
 from conformance.language.capabilities import CAPABILITIES
 from conformance.language.operations import OF_CALLABLES, OPERATIONS, RANDOM, RENAMED, Operation
 from conformance.language.statements import DTYPES, parse
-from conformance.model.case import Position
+from conformance.model.case import Position, Statement
 from tests.suite_cases import CASES
 
 ROOT = Path(__file__).parent.parent
@@ -138,3 +142,29 @@ def test_adapters_emit_operations_of_the_registry(adapter: Adapter) -> None:
     handled = {*OF_CALLABLES, "uniform_from", "sin_or_cos", *HELPERS}
     for name in set(OPERATIONS) - emitted - handled:
         assert OPERATIONS[name].capability in everywhere, f"{adapter.name} does not emit {name}"
+
+
+def test_what_most_frameworks_write_alike_is_of_the_registry() -> None:
+    written = {**usual.OPERATORS, **usual.functions("np")}
+    assert len(written) == len(usual.OPERATORS) + len(usual.functions("np"))
+    for name, template in written.items():
+        operation = OPERATIONS[name]
+        words = {word for _, word, _, _ in Formatter().parse(template) if word}
+        arguments = {tensor.rstrip("?") for tensor in operation.tensors}
+        assert words == {*arguments, *operation.options}
+    assert written["sin"] == "np.sin({x})"
+
+
+@pytest.mark.parametrize(
+    ("axis", "keepdims", "text"),
+    [
+        (None, False, "a.sum()"),
+        (1, False, "a.sum(dim=1)"),
+        ((0, 1), True, "a.sum(dim=(0, 1), keepdims=True)"),
+    ],
+)
+def test_a_reduction_is_a_method(axis: object, keepdims: bool, text: str) -> None:
+    options: Any = {"axis": axis, "keepdims": keepdims}
+    statement = Statement(("s",), "sum", (), {}, HERE)
+    call = Call("sum", {"x": "a"}, options, statement)
+    assert usual.reduced(call, axis="dim") == text

@@ -410,7 +410,7 @@ DEFINITIONS: dict[str, Callable[..., Any]] = {
     "softmax": lambda x, axis=-1: np.exp(x) / np.exp(x).sum(axis, keepdims=True),
     "sum": np.sum,
     "mean": np.mean,
-    "reshape": np.reshape,
+    "reshape": lambda x, shape: x.reshape(shape),
     "permute_dims": np.transpose,
     "concat": lambda *arrays, axis=0: np.concatenate(arrays, axis),
     "split": lambda x, sections, axis=0: tuple(np.split(x, sections, axis)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from conformance.emit import usual
 from conformance.emit.emitter import Call, Emitter, Writer
 
 HELPERS: Mapping[str, str] = {
@@ -125,12 +126,8 @@ def _uniform(call: Call) -> str:
 
 
 OPERATIONS: Mapping[str, Writer] = {
-    "add": "{a} + {b}",
-    "subtract": "{a} - {b}",
-    "multiply": "{a} * {b}",
-    "divide": "{a} / {b}",
-    "negative": "-{x}",
-    "matmul": "{a} @ {b}",
+    **usual.OPERATORS,
+    **usual.functions("np"),
     "solve": "np.linalg.solve({a}, {b})",
     "linear": "{x} @ {w}.T + {b}",
     "conv2d": _conv2d,
@@ -142,18 +139,8 @@ OPERATIONS: Mapping[str, Writer] = {
     "embedding": "{table}[{indices}]",
     "relu": "np.maximum({x}, 0)",
     "gelu": "gelu({x})",
-    "tanh": "np.tanh({x})",
     "sigmoid": "expit({x})",
-    "sin": "np.sin({x})",
-    "cos": "np.cos({x})",
-    "exp": "np.exp({x})",
-    "log": "np.log({x})",
-    "square": "np.square({x})",
-    "sqrt": "np.sqrt({x})",
-    "abs": "np.abs({x})",
-    "maximum": "np.maximum({a}, {b})",
     "max": _axis,
-    "cumulative_sum": "np.cumsum({x}, axis={axis})",
     "softmax": "softmax({x}, axis={axis})",
     "dropout": _dropout,
     "sum": _axis,
@@ -172,5 +159,4 @@ OPERATIONS: Mapping[str, Writer] = {
     "custom_sin": "custom_sin({x}, {reads})",
     "slope_of_sin": "slope_of_sin({x})",
     "accumulate_sin": "accumulate_sin({x}, {total})",
-    "raise_if": "raise_if({x}, {flag})",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Mapping
 
+from conformance.emit import usual
 from conformance.emit.emitter import Call, Emitter, Writer
 
 HELPERS: Mapping[str, str] = {
@@ -115,13 +116,6 @@ def _custom_sin(call: Call) -> str:
     return f"custom_sin({x}, {reads})"
 
 
-def _axis(call: Call) -> str:
-    axis, keepdims = call.options["axis"], call.options["keepdims"]
-    words = [] if axis is None else [f"axis={axis}"]
-    words += ["keepdims=True"] if keepdims else []
-    return f"{call.arguments['x']}.{call.op}({', '.join(words)})"
-
-
 def _conv2d(call: Call) -> str:
     stride, padding = call.options["stride"], str(call.options["padding"]).upper()
     x, w = call.arguments["x"], call.arguments["w"]
@@ -145,12 +139,8 @@ def _uniform(call: Call) -> str:
 
 
 OPERATIONS: Mapping[str, Writer] = {
-    "add": "{a} + {b}",
-    "subtract": "{a} - {b}",
-    "multiply": "{a} * {b}",
-    "divide": "{a} / {b}",
-    "negative": "-{x}",
-    "matmul": "{a} @ {b}",
+    **usual.OPERATORS,
+    **usual.functions("jnp"),
     "linear": "{x} @ {w}.T + {b}",
     "conv2d": _conv2d,
     "max_pool2d": "max_pool2d({x}, {size})",
@@ -161,23 +151,13 @@ OPERATIONS: Mapping[str, Writer] = {
     "embedding": "{table}[{indices}]",
     "relu": "jax.nn.relu({x})",
     "gelu": "jax.nn.gelu({x}, approximate=False)",
-    "tanh": "jnp.tanh({x})",
     "sigmoid": "jax.nn.sigmoid({x})",
-    "sin": "jnp.sin({x})",
-    "cos": "jnp.cos({x})",
-    "exp": "jnp.exp({x})",
-    "log": "jnp.log({x})",
-    "square": "jnp.square({x})",
-    "sqrt": "jnp.sqrt({x})",
-    "abs": "jnp.abs({x})",
-    "maximum": "jnp.maximum({a}, {b})",
-    "max": _axis,
-    "cumulative_sum": "jnp.cumsum({x}, axis={axis})",
+    "max": usual.reduced,
     "solve": "jnp.linalg.solve({a}, {b})",
     "softmax": "jax.nn.softmax({x}, axis={axis})",
     "dropout": "dropout({key}, {x}, p={p})",
-    "sum": _axis,
-    "mean": _axis,
+    "sum": usual.reduced,
+    "mean": usual.reduced,
     "reshape": "{x}.reshape({shape})",
     "permute_dims": "{x}.transpose({axes})",
     "concat": "jnp.concat({arrays}, axis={axis})",
@@ -188,7 +168,6 @@ OPERATIONS: Mapping[str, Writer] = {
     "uniform_from": _uniform_from,
     "numpy_uniform": "jnp.asarray(np.random.uniform({low}, {high}, {shape}), jnp.float32)",
     "python_uniform": "jnp.asarray(random.uniform({low}, {high}), jnp.float32)",
-    "raise_if": "raise_if({x}, {flag})",
     "rrelu": "rrelu({key}, {x}, {low}, {high})",
     "branch_sin": "branch_sin({x})",
     "slope_of_sin": "slope_of_sin({x})",

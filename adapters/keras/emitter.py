@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from conformance.drivers.adapter import Variant
+from conformance.emit import usual
 from conformance.emit.emitter import Call, Writer, function, listed
 from conformance.emit.emitter import Emitter as Base
 from conformance.language.operations import OF_CALLABLES
@@ -160,6 +161,7 @@ class Emitter(Base):
             values[name].assign(0.5 * values[name])
         """
     operations: Mapping[str, Writer] = {
+        **usual.functions("ops"),
         "add": "ops.add({a}, {b})",
         "subtract": "ops.subtract({a}, {b})",
         "multiply": "ops.multiply({a}, {b})",
@@ -176,18 +178,8 @@ class Emitter(Base):
         "embedding": "ops.take({table}, {indices}, axis=0)",
         "relu": "ops.relu({x})",
         "gelu": "ops.gelu({x}, approximate=False)",
-        "tanh": "ops.tanh({x})",
         "sigmoid": "ops.sigmoid({x})",
-        "sin": "ops.sin({x})",
-        "cos": "ops.cos({x})",
-        "exp": "ops.exp({x})",
-        "log": "ops.log({x})",
-        "square": "ops.square({x})",
-        "sqrt": "ops.sqrt({x})",
-        "abs": "ops.abs({x})",
-        "maximum": "ops.maximum({a}, {b})",
         "max": _reduced,
-        "cumulative_sum": "ops.cumsum({x}, axis={axis})",
         "solve": "ops.solve({a}, {b})",
         "softmax": "ops.softmax({x}, axis={axis})",
         "dropout": _dropout,

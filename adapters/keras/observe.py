@@ -43,6 +43,8 @@ class Lines(Trace):
     #: Whether a shape is being inferred now, and how often one was.
     inferring = False
     looks = 0
+    #: Whether what is dispatched now is no part of the statement whose line runs.
+    paused = False
 
     @contextmanager
     def active(self) -> Iterator[Trace]:

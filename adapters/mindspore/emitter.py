@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TypeGuard
 
 from conformance.drivers.adapter import Variant
+from conformance.emit import usual
 from conformance.emit.emitter import Call, Writer, function
 from conformance.errors import AdapterError, NotEmittedError
 from conformance.model.case import (
@@ -185,11 +186,9 @@ class Emitter(procedures.Procedures):
         "accumulate_sin": ACCUMULATE_SIN,
     }
     operations: Mapping[str, Writer] = {
-        "add": "{a} + {b}",
-        "subtract": "{a} - {b}",
-        "multiply": "{a} * {b}",
+        **usual.OPERATORS,
+        **usual.functions("ops"),
         "divide": _divide,
-        "negative": "-{x}",
         "matmul": "ops.matmul({a}, {b})",
         "linear": "ops.dense({x}, {w}, {b})",
         "conv2d": _conv2d,
@@ -202,12 +201,7 @@ class Emitter(procedures.Procedures):
         "embedding": "ops.gather({table}, {indices}, 0)",
         "relu": "ops.relu({x})",
         "gelu": "ops.gelu({x})",
-        "tanh": "ops.tanh({x})",
         "sigmoid": "ops.sigmoid({x})",
-        "sin": "ops.sin({x})",
-        "cos": "ops.cos({x})",
-        "exp": "ops.exp({x})",
-        "log": "ops.log({x})",
         "softmax": "ops.softmax({x}, axis={axis})",
         "dropout": lambda call: (
             f"ops.dropout({call.arguments['x']}, p={call.options['p']}{_seed(call)})"
@@ -224,13 +218,7 @@ class Emitter(procedures.Procedures):
         "uniform_from": "Tensor({generator}.uniform({low}, {high}, {shape}), ms.float32)",
         "numpy_uniform": "Tensor(np.random.uniform({low}, {high}, {shape}), ms.float32)",
         "python_uniform": "Tensor(random.uniform({low}, {high}), ms.float32)",
-        "raise_if": "raise_if({x}, {flag})",
-        "square": "ops.square({x})",
-        "sqrt": "ops.sqrt({x})",
-        "abs": "ops.abs({x})",
-        "maximum": "ops.maximum({a}, {b})",
         "max": "ops.amax({x}, axis={axis}, keepdims={keepdims})",
-        "cumulative_sum": "ops.cumsum({x}, axis={axis})",
         "solve": "ops.MatrixSolve()({a}, {b})",
         "rrelu": "ops.rrelu({x}, {low}, {high})",
         "loop_sin": "loop_sin({x}, {times})",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from conformance.emit import usual
 from conformance.emit.emitter import Call, Emitter, Writer
 
 HELPERS: Mapping[str, str] = {
@@ -75,13 +76,6 @@ HELPERS: Mapping[str, str] = {
 }
 
 
-def _axis(call: Call) -> str:
-    axis, keepdims = call.options["axis"], call.options["keepdims"]
-    words = [] if axis is None else [f"axis={axis}"]
-    words += ["keepdims=True"] if keepdims else []
-    return f"{call.arguments['x']}.{call.op}({', '.join(words)})"
-
-
 def _conv2d(call: Call) -> str:
     words = [call.arguments["x"], call.arguments["w"]]
     words += [] if call.options["stride"] == 1 else [f"stride={call.options['stride']}"]
@@ -113,12 +107,8 @@ def _uniform_from(call: Call) -> str:
 
 
 OPERATIONS: Mapping[str, Writer] = {
-    "add": "{a} + {b}",
-    "subtract": "{a} - {b}",
-    "multiply": "{a} * {b}",
-    "divide": "{a} / {b}",
-    "negative": "-{x}",
-    "matmul": "{a} @ {b}",
+    **usual.OPERATORS,
+    **usual.functions("mx"),
     "solve": "mx.linalg.solve({a}, {b}, stream=mx.cpu)",
     "linear": "{x} @ {w}.T + {b}",
     "conv2d": _conv2d,
@@ -130,22 +120,12 @@ OPERATIONS: Mapping[str, Writer] = {
     "embedding": "{table}[{indices}]",
     "relu": "nn.relu({x})",
     "gelu": "nn.gelu({x})",
-    "tanh": "mx.tanh({x})",
     "sigmoid": "mx.sigmoid({x})",
-    "sin": "mx.sin({x})",
-    "cos": "mx.cos({x})",
-    "exp": "mx.exp({x})",
-    "log": "mx.log({x})",
-    "square": "mx.square({x})",
-    "sqrt": "mx.sqrt({x})",
-    "abs": "mx.abs({x})",
-    "maximum": "mx.maximum({a}, {b})",
-    "max": _axis,
-    "cumulative_sum": "mx.cumsum({x}, axis={axis})",
+    "max": usual.reduced,
     "softmax": "mx.softmax({x}, axis={axis})",
     "dropout": _dropout,
-    "sum": _axis,
-    "mean": _axis,
+    "sum": usual.reduced,
+    "mean": usual.reduced,
     "reshape": "{x}.reshape({shape})",
     "permute_dims": "{x}.transpose({axes})",
     "concat": "mx.concatenate({arrays}, axis={axis})",
@@ -161,5 +141,4 @@ OPERATIONS: Mapping[str, Writer] = {
     "slope_of_sin": "slope_of_sin({x})",
     "accumulate_sin": "accumulate_sin({x}, {total})",
     "add_in_place": "add_in_place({a}, {b})",
-    "raise_if": "raise_if({x}, {flag})",
 }

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 
 from conformance.drivers.adapter import Variant
+from conformance.emit import usual
 from conformance.emit.emitter import BACKWARD, FORWARD, Call, Writer, function
 from conformance.emit.emitter import Emitter as Base
 from conformance.model.case import Again, Array, Case, Region
@@ -29,11 +31,7 @@ EAGER = ("reentrant", "hook", "defaults", "reentrant-around-hook", "hook-around-
 FULL_GRAPH: Mapping[str, bool] = {"to-static-ast": True, "to-static-sot": False}
 
 
-def _axis(call: Call) -> str:
-    axis, keepdims = call.options["axis"], call.options["keepdims"]
-    words = [f"axis={axis}"] if axis is not None else []
-    words += ["keepdim=True"] if keepdims else []
-    return f"{call.arguments['x']}.{call.op}({', '.join(words)})"
+_reduced = partial(usual.reduced, keepdims="keepdim")
 
 
 def _conv2d(call: Call) -> str:
@@ -151,12 +149,8 @@ class Emitter(Base):
         "accumulate_sin": ACCUMULATE_SIN,
     }
     operations: Mapping[str, Writer] = {
-        "add": "{a} + {b}",
-        "subtract": "{a} - {b}",
-        "multiply": "{a} * {b}",
-        "divide": "{a} / {b}",
-        "negative": "-{x}",
-        "matmul": "{a} @ {b}",
+        **usual.OPERATORS,
+        **usual.functions("paddle"),
         "solve": "paddle.linalg.solve({a}, {b})",
         "linear": "paddle.matmul({x}, {w}, transpose_y=True) + {b}",
         "conv2d": _conv2d,
@@ -167,22 +161,12 @@ class Emitter(Base):
         "embedding": "F.embedding({indices}, {table})",
         "relu": "F.relu({x})",
         "gelu": "F.gelu({x})",
-        "tanh": "paddle.tanh({x})",
         "sigmoid": "F.sigmoid({x})",
-        "sin": "paddle.sin({x})",
-        "cos": "paddle.cos({x})",
-        "exp": "paddle.exp({x})",
-        "log": "paddle.log({x})",
-        "square": "paddle.square({x})",
-        "sqrt": "paddle.sqrt({x})",
-        "abs": "paddle.abs({x})",
-        "maximum": "paddle.maximum({a}, {b})",
         "max": "paddle.max({x}, axis={axis}, keepdim={keepdims})",
-        "cumulative_sum": "paddle.cumsum({x}, axis={axis})",
         "softmax": "F.softmax({x}, axis={axis})",
         "dropout": _dropout,
-        "sum": _axis,
-        "mean": _axis,
+        "sum": _reduced,
+        "mean": _reduced,
         "reshape": "paddle.reshape({x}, {shape})",
         "permute_dims": "paddle.transpose({x}, {axes})",
         "concat": "paddle.concat({arrays}, axis={axis})",
@@ -194,7 +178,6 @@ class Emitter(Base):
         "uniform_from": 'paddle.to_tensor({generator}.uniform({low}, {high}, {shape}), dtype="float32")',
         "numpy_uniform": 'paddle.to_tensor(np.random.uniform({low}, {high}, {shape}), dtype="float32")',
         "python_uniform": 'paddle.to_tensor(random.uniform({low}, {high}), dtype="float32")',
-        "raise_if": "raise_if({x}, {flag})",
         "rrelu": "F.rrelu({x}, {low}, {high}, training=True)",
         "custom_sin": "CustomSin.apply({x}, {reads})",
         "asking_sin": "AskingSin.apply({x})",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from conformance.emit import usual
 from conformance.emit.emitter import RAISE_IF, Call, Writer
 
 #: Functions that a program carries along where it uses the operation: images are NCHW in a case,
@@ -141,12 +142,8 @@ def _python_uniform(call: Call) -> str:
 
 #: How TensorFlow writes each operation.
 OPERATIONS: Mapping[str, Writer] = {
-    "add": "{a} + {b}",
-    "subtract": "{a} - {b}",
-    "multiply": "{a} * {b}",
-    "divide": "{a} / {b}",
-    "negative": "-{x}",
-    "matmul": "{a} @ {b}",
+    **usual.OPERATORS,
+    **usual.functions("tf"),
     "solve": "tf.linalg.solve({a}, {b})",
     "linear": "tf.matmul({x}, {w}, transpose_b=True) + {b}",
     "conv2d": _conv2d,
@@ -158,18 +155,9 @@ OPERATIONS: Mapping[str, Writer] = {
     "embedding": "tf.gather({table}, {indices})",
     "relu": "tf.nn.relu({x})",
     "gelu": "tf.nn.gelu({x})",
-    "tanh": "tf.tanh({x})",
     "sigmoid": "tf.sigmoid({x})",
-    "sin": "tf.sin({x})",
-    "cos": "tf.cos({x})",
-    "exp": "tf.exp({x})",
     "log": "tf.math.log({x})",
-    "square": "tf.square({x})",
-    "sqrt": "tf.sqrt({x})",
-    "abs": "tf.abs({x})",
-    "maximum": "tf.maximum({a}, {b})",
     "max": _reduced,
-    "cumulative_sum": "tf.cumsum({x}, axis={axis})",
     "softmax": "tf.nn.softmax({x}, axis={axis})",
     "dropout": _dropout,
     "sum": _reduced,
@@ -183,7 +171,6 @@ OPERATIONS: Mapping[str, Writer] = {
     "uniform": _uniform,
     "numpy_uniform": _numpy_uniform,
     "python_uniform": _python_uniform,
-    "raise_if": "raise_if({x}, {flag})",
     "branch_sin": "branch_sin({x})",
     "loop_sin": "loop_sin({x}, times={times})",
     "custom_sin": "custom_sin({x}, reads={reads})",

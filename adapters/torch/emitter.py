@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from conformance.drivers.adapter import Variant
+from conformance.emit import usual
 from conformance.emit.emitter import BACKWARD, FORWARD, Call, Writer, function, listed
 from conformance.emit.emitter import Emitter as Base
 from conformance.model.case import Again, Array, Case, Generator, Region, Statement
@@ -12,13 +14,7 @@ from conformance.model.case import Again, Array, Case, Generator, Region, Statem
 from . import compiling as compiled
 from . import method, selective, sequential, wrapper
 
-
-def _axis(call: Call) -> str:
-    axis, keepdims = call.options["axis"], call.options["keepdims"]
-    if axis is None:
-        return f"{call.arguments['x']}.{call.op}()"
-    keep = ", keepdim=True" if keepdims else ""
-    return f"{call.arguments['x']}.{call.op}(dim={axis}{keep})"
+_reduced = partial(usual.reduced, axis="dim", keepdims="keepdim")
 
 
 def _conv2d(call: Call) -> str:
@@ -121,12 +117,8 @@ class Emitter(Base):
         "accumulate_sin": ACCUMULATE_SIN,
     }
     operations: Mapping[str, Writer] = {
-        "add": "{a} + {b}",
-        "subtract": "{a} - {b}",
-        "multiply": "{a} * {b}",
-        "divide": "{a} / {b}",
-        "negative": "-{x}",
-        "matmul": "{a} @ {b}",
+        **usual.OPERATORS,
+        **usual.functions("torch"),
         "solve": "torch.linalg.solve({a}, {b})",
         "linear": "F.linear({x}, {w}, {b})",
         "conv2d": _conv2d,
@@ -138,22 +130,13 @@ class Emitter(Base):
         "embedding": "F.embedding({indices}, {table})",
         "relu": "F.relu({x})",
         "gelu": "F.gelu({x})",
-        "tanh": "torch.tanh({x})",
         "sigmoid": "torch.sigmoid({x})",
-        "sin": "torch.sin({x})",
-        "cos": "torch.cos({x})",
-        "exp": "torch.exp({x})",
-        "log": "torch.log({x})",
-        "square": "torch.square({x})",
-        "sqrt": "torch.sqrt({x})",
-        "abs": "torch.abs({x})",
-        "maximum": "torch.maximum({a}, {b})",
         "max": "torch.amax({x}, dim={axis}, keepdim={keepdims})",
         "cumulative_sum": "torch.cumsum({x}, dim={axis})",
         "softmax": "F.softmax({x}, dim={axis})",
         "dropout": "F.dropout({x}, p={p})",
-        "sum": _axis,
-        "mean": _axis,
+        "sum": _reduced,
+        "mean": _reduced,
         "reshape": "{x}.reshape({shape})",
         "permute_dims": "{x}.permute({axes})",
         "concat": "torch.cat({arrays}, dim={axis})",
@@ -165,7 +148,6 @@ class Emitter(Base):
         "uniform_from": _uniform,
         "numpy_uniform": "torch.tensor(np.random.uniform({low}, {high}, {shape}), dtype=torch.float32)",
         "python_uniform": "torch.tensor(random.uniform({low}, {high}))",
-        "raise_if": "raise_if({x}, {flag})",
         "rrelu": "F.rrelu({x}, {low}, {high}, training=True)",
         "custom_sin": "CustomSin.apply({x}, {reads})",
         "asking_sin": "AskingSin.apply({x})",

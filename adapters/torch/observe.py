@@ -46,13 +46,17 @@ class Dispatched(TorchDispatchMode):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
         site = self.trace.current()
-        # checkpoint's own hooks detach what they unpack, on whatever line that happens
-        if site is not None and func is not torch.ops.aten.detach.default:
-            phase = self.trace.phase
-            self.seen[site, phase, self.trace.begun[site, phase]].append(func)
         result = func(*args, **(kwargs or {}))
         self.live.know(result)
+        # checkpoint's own hooks detach what they unpack, on whatever line that happens
+        if site is not None and func is not torch.ops.aten.detach.default:
+            self.note(site, func, result)
         return result
+
+    def note(self, site: Site, func: Any, result: Any) -> None:
+        """Take in an operation that a statement has dispatched, and what it put out."""
+        phase = self.trace.phase
+        self.seen[site, phase, self.trace.begun[site, phase]].append(func)
 
     def statements(self) -> Counter[tuple[Site, Phase]]:
         """Executions of each statement: those that dispatched all that its first forward did, in
@@ -102,6 +106,8 @@ class Observer(Base):
         "release": "TorchDispatchMode, live storages",
     }
 
+    #: The mode in which operations are noted.
+    dispatched: type[Dispatched] = Dispatched
     together = True
     resolution = 0
     state_readers = (("torch", "get_rng_state"),)
@@ -179,7 +185,7 @@ class Observer(Base):
         gc.collect()
         self._live = storages.Storages()
         try:
-            with Dispatched(trace, self._live) as mode, entering(lambda: mode):
+            with self.dispatched(trace, self._live) as mode, entering(lambda: mode):
                 yield mode.statements
         finally:
             self._live = None

@@ -54,6 +54,15 @@ def run(
             show_default=False,
         ),
     ] = [],  # noqa: B006
+    family: Annotated[
+        list[str],
+        typer.Option(
+            "--family",
+            metavar="NAME",
+            help="Only the cases of this family: growth; repeatable, and beside those of --case.",
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006
     implementation: ImplementationName = None,
     option: ImplementationOptions = [],  # noqa: B006
     always: ImplementationAlways = [],  # noqa: B006
@@ -135,7 +144,7 @@ def run(
     Examples:
       conformance run --adapter torch
       conformance run --adapter torch --variant non-reentrant -k dropout
-      conformance run --adapter torch --case 'randomness/*'
+      conformance run --adapter torch --family randomness --case memory/softmax
       conformance run --adapter torch --smoke
       conformance run --adapter torch --smoke --repeat 20
       conformance run --adapter ./my_adapter -x
@@ -165,7 +174,8 @@ def run(
     ]
     arguments += [word for name in adapter for word in ("--adapter", name)]
     arguments += [word for name in variant for word in ("--variant", name)]
-    arguments += [word for pattern in case for word in ("--case", pattern)]
+    named = [*case, *(f"{name}/*" for name in family)]
+    arguments += [word for pattern in named for word in ("--case", pattern)]
     if probe:
         if described is None or len(adapter) != 1:
             raise ConformanceError("--probe needs one --adapter and an --implementation")

@@ -2,8 +2,9 @@
 
 An entry says which case, variant and check deviate, a piece of text that the verdict must contain,
 and a person's reason. Entries are strict: one that passes again fails the run, and so does one that
-explains nothing. Those that an implementation shares with a variant which it is built on are not: it
-may do better.
+explains nothing. One that says `strict: false` is expected wherever it is seen: it need not be seen in
+every case that it names, but in one. Those that an implementation shares with a variant which it is
+built on need not be seen at all: it may do better.
 """
 
 from __future__ import annotations
@@ -35,6 +36,11 @@ class EntryModel(BaseModel):
     observed: str = Field(min_length=1, description="A part of the verdict's status and message.")
     reason: str | None = None
     url: str = ""
+    strict: bool = Field(
+        default=True,
+        description="`false` where it is expected wherever it is seen among these cases, and has to be "
+        "seen in one of them only.",
+    )
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,12 @@ class Entry:
     url: str
     where: str
     shared: str = ""
+    strict: bool = True
+
+    @property
+    def lenient(self) -> bool:
+        """Whether a case that it names may do without the deviation."""
+        return bool(self.shared) or not self.strict
 
     def speaks_of(self, case: str) -> bool:
         """Whether the entry names this case, for whatever variant and check."""
@@ -125,6 +137,7 @@ def _entry(raw: object, where: str, unfinished: bool) -> Entry:
         reason=reason,
         url=model.url,
         where=where,
+        strict=model.strict,
     )
 
 

@@ -63,14 +63,14 @@ def _of_verdict(
         known = explaining(covering, case, variant, verdict)
         if known:
             return Triaged(verdict, Triage.KNOWN, known.reason, known)
-        covering = [entry for entry in covering if not entry.shared]
+        covering = [entry for entry in covering if not entry.lenient]
         if covering:
             reason = f"not what {covering[0].where} describes: {covering[0].observed!r}"
             return Triaged(verdict, Triage.UNEXPECTED, reason)
         if verdict.status is not Status.WARN:
             return Triaged(verdict, Triage.UNEXPECTED)
     elif again and verdict.status is not Status.UNSUPPORTED:
-        entry = next((entry for entry in covering if not entry.shared), None)
+        entry = next((entry for entry in covering if not entry.lenient), None)
         if entry is None:
             return Triaged(verdict, Triage.EXPECTED)
         reason = f"known deviation is gone: take {entry.where} out ({entry.reason})"

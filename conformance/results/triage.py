@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 
 from conformance.judge.known import Entry
 from conformance.judge.triage import Triage, Triaged, explaining, triage
-from conformance.model.verdict import KnownNote, Status
+from conformance.model.verdict import KnownNote, Status, Verdict
 from conformance.results.model import Result
+
+#: What differs between messages of one cause: names and numbers.
+_VARIES = re.compile(r"'[^']*'|\([^)]*\)|\[[^\]]*\]|[\d.]+")
+#: The fields of facts by which causes are told apart.
+_TELLING = ("of", "kind", "what", "phase", "type", "against", "in_plain")
+#: Words that describe a deviation, at least.
+_WORDS = 3
 
 
 def notes(entries: Sequence[Entry], result: Result) -> tuple[KnownNote, ...]:
@@ -32,13 +41,17 @@ def triaged(entries: Sequence[Entry], result: Result) -> tuple[Triaged, ...]:
 def covered(entries: Sequence[Entry], result: Result) -> tuple[int, ...]:
     """The places, in the list, of the entries that speak of a verdict of this result.
 
-    Where the variant does not support the case, none does.
+    Where the variant does not support the case, none does; one that is not strict speaks of what it
+    describes alone.
     """
-    checks = {v.check for v in result.verdicts if v.status is not Status.UNSUPPORTED}
+    judged = [v for v in result.verdicts if v.status is not Status.UNSUPPORTED]
+    checks = {v.check for v in judged}
     return tuple(
         place
         for place, entry in enumerate(entries)
-        if entry.check in checks and entry.covers(result.case, result.variant, entry.check)
+        if entry.check in checks
+        and entry.covers(result.case, result.variant, entry.check)
+        and (entry.strict or any(entry.describes(v) for v in judged if v.check == entry.check))
     )
 
 
@@ -54,23 +67,68 @@ def stale(entries: Sequence[Entry], met: Collection[int]) -> tuple[Entry, ...]:
 def additions(entries: Sequence[Entry], results: Iterable[Result]) -> list[dict[str, object]]:
     """Entries, as they are written, for the deviations that none explains yet.
 
-    Equal deviations of a case on several variants make one entry. Warnings are left out: they need
-    no entry. The reason is a person's to fill in.
+    Deviations that are alike make one entry, to be given one reason: their facts are of one kind, errors
+    say the same but for names and numbers, and their cases deviate so on the same variants. Its text is
+    the words that all their messages have. Warnings are left out: they need no entry. The reason is a
+    person's to fill in.
     """
-    new: dict[tuple[str, str, str], list[str]] = {}
+    alike: dict[tuple[str, str], dict[str, dict[str, list[str]]]] = {}
     for result in results:
+        variant = result.variant.split("/", 1)[-1]
         for item in triaged(entries, result):
             verdict = item.verdict
             if item.triage is Triage.UNEXPECTED and verdict.status.deviates:
-                key = (result.case, verdict.check, f"{verdict.status}: {verdict.message}")
-                new.setdefault(key, []).append(result.variant.split("/", 1)[-1])
-    return [
-        {
-            "case": case,
-            "variant": variants[0] if len(variants) == 1 else variants,
-            "check": check,
-            "observed": observed,
-            "reason": "",
-        }
-        for (case, check, observed), variants in new.items()
-    ]
+                key = (verdict.check, cause(verdict))
+                by_variant = alike.setdefault(key, {}).setdefault(result.case, {})
+                texts = by_variant.setdefault(variant, [])
+                texts.append(f"{verdict.status}: {verdict.message}")
+    added: list[dict[str, object]] = []
+    for (check, _), cases in alike.items():
+        together: dict[tuple[str, ...], dict[str, list[str]]] = {}
+        for case, by_variant in cases.items():
+            every = [text for each in by_variant.values() for text in each]
+            together.setdefault(tuple(by_variant), {})[case] = every
+        for variants, several_texts in together.items():
+            added += [
+                {
+                    "case": _one_or_all(several),
+                    "variant": _one_or_all(variants),
+                    "check": check,
+                    "observed": observed,
+                    "reason": "",
+                }
+                for several, observed in _described(several_texts)
+            ]
+    return added
+
+
+def cause(verdict: Verdict) -> str:
+    """What verdicts of one cause have in common, as far as can be told: the kinds of their facts; where
+    they have none, or are about an error, what they say but for names and numbers."""
+    kinds = {
+        " ".join([type(fact).__name__, *(str(getattr(fact, name, "")) for name in _TELLING)])
+        for fact in verdict.facts
+    }
+    said = _VARIES.sub("", verdict.message) if not kinds or verdict.check == "error" else ""
+    return " ".join([verdict.status, *sorted(kinds), said])
+
+
+def _described(texts: Mapping[str, Sequence[str]]) -> Iterator[tuple[list[str], str]]:
+    """Cases by what describes them: the words that all their texts have; where these are too few, a case
+    and each of its texts."""
+    every = [text for each in texts.values() for text in each]
+    common = every[0]
+    for text in every[1:]:
+        a, b = common.split(" "), text.split(" ")
+        match = SequenceMatcher(None, a, b, autojunk=False).find_longest_match()
+        common = " ".join(a[match.a : match.a + match.size])
+    if common == every[0] or len(common.split(" ")) >= _WORDS:
+        yield list(texts), common
+        return
+    for case, own in texts.items():
+        for text in dict.fromkeys(own):
+            yield [case], text
+
+
+def _one_or_all(words: Sequence[str]) -> object:
+    return words[0] if len(words) == 1 else list(words)

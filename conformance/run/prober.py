@@ -74,6 +74,11 @@ class _Prober:
 
     def answers(self, described: Described) -> Probed:
         """All questions, one after the other: each rests on the answers before."""
+        first = adapt(self.owner, described).variants[0].name
+        self.pool.describe([first])
+        self.pool.parameters(
+            first, described.model.function
+        )  # it can be imported, or the error says so
         described = self._with_style(described)
         described = self._with_options(described)
         rules, misfits = self._reruns(described)

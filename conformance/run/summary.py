@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ from conformance.judge.known import Entry
 from conformance.judge.triage import Triage, Triaged
 from conformance.model.verdict import Status
 from conformance.results import Footer, Result
-from conformance.results.triage import covered, triaged
+from conformance.results.triage import cause, covered, triaged
 
 #: How many unexpected verdicts are printed, and how many of one kind; all are in the results file. Of
 #: what is `broken` for one reason, one is enough.
@@ -29,11 +28,6 @@ LISTED = 40
 LISTED_OF_A_KIND = 5
 LISTED_BROKEN = 1
 _KNOWN = "known"
-#: What differs between messages of one cause: names, numbers, and what follows a colon, where that is
-#: not the cause itself.
-_NAMES = r"'[^']*'|[\d.]+"
-_VARIES = re.compile(rf"{_NAMES}|:.*", re.DOTALL)
-_VARIES_BROKEN = re.compile(_NAMES)
 _STYLES = {
     Status.PASS: "green",
     Status.FAIL: "red",
@@ -49,8 +43,7 @@ _STYLES = {
 class Unexpected:
     """A verdict that nobody expected; `reason` says what is unexpected about a known deviation.
 
-    Those of one `kind` have one cause as far as their facts tell: a count that is another one, a program
-    that raised an error of one type.
+    Those of one `kind` have one cause as far as can be told (`conformance.results.triage.cause`).
     """
 
     check: str
@@ -63,11 +56,8 @@ class Unexpected:
     def of(cls, item: Triaged) -> Unexpected:
         """A triaged verdict."""
         verdict = item.verdict
-        facts = " ".join(sorted({type(fact).__name__ for fact in verdict.facts}))
-        broken = verdict.status is Status.BROKEN
-        said = facts or (_VARIES_BROKEN if broken else _VARIES).sub("", verdict.message)
         again = "gone" if item.entry is not None else ""
-        kind = f"{verdict.check} {verdict.status} {said} {again}"
+        kind = f"{verdict.check} {cause(verdict)} {again}"
         return cls(verdict.check, verdict.status, verdict.message, item.reason, kind)
 
 
