@@ -130,7 +130,7 @@ def test_an_issue_has_its_parts():
         "```python\nprint(1)\n```",
         "## Expected\n\nThe gradients are those of the same program without recompute.",
         "```text\nAssertionError\n```",
-        "With one change it goes away: an argument.",
+        "With one change (an argument) the assertion holds.",
         "No error says so",
         "It seems that the recomputed function is cut.",
         "- lib: 1.0",

@@ -116,7 +116,8 @@ def render(bug: Bug) -> str:
         parts.append(f"It runs with `{setting}` in the environment.")
     parts += ["## Expected", _expected(bug), "## Observed", _observed(bug)]
     if bug.change:
-        parts.append(f"With one change it goes away: {bug.change}.")
+        gone = "the assertion holds" if "AssertionError" in bug.output else "that does not happen"
+        parts.append(f"With one change ({bug.change}) {gone}.")
     matters = _MATTERS.get(bug.outcome)
     parts += ["## Why it matters", matters] if matters else []
     parts += ["## Possible cause", seems(bug.reason)] if bug.reason else []
@@ -129,7 +130,10 @@ def _called(bug: Bug) -> list[str]:
     """How recompute is called, where the program does so: that of a reason may call it otherwise."""
     names = re.findall(r"[A-Za-z_][\w.]*(?=\()", bug.api)
     shown = not names or any(name.rpartition(".")[2] in bug.program for name in names)
-    return [f"With `{bug.api}`:"] if shown else []
+    code = re.match(r"[\w.]+(\([^()]*\))?", bug.api)
+    if not shown or code is None:
+        return []
+    return [f"With `{code[0]}`{say(bug.api[code.end() :])}:"]
 
 
 def seems(reason: str) -> str:
