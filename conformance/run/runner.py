@@ -33,6 +33,7 @@ from conformance.oracle import expected as oracle
 from conformance.paths import Paths
 from conformance.results import STAGES, Result
 from conformance.results.triage import notes
+from conformance.words import printable
 
 #: The check that says how a run ended; every case has it.
 ERROR = "error"
@@ -183,6 +184,13 @@ def _ended(
     return Verdict(check, status, Level.MUST, message, expected, observed, facts=facts)
 
 
+def _printable(verdict: Verdict) -> Verdict:
+    """A verdict whose words may be printed: some are an implementation's own."""
+    words = {name: getattr(verdict, name) for name in ("message", "expected", "observed")}
+    shown = {name: printable(text) for name, text in words.items()}
+    return verdict if words == shown else msgspec.structs.replace(verdict, **shown)
+
+
 @dataclass
 class Stopwatch:
     """Seconds per stage of a run (`conformance.results.STAGES`)."""
@@ -318,5 +326,6 @@ class Runner:
         expected: Expected | None = None,
         program: str = "",
     ) -> Result:
-        bare = Result(case.id, variant.id, verdicts, observation, expected, program)
+        shown = tuple(map(_printable, verdicts))
+        bare = Result(case.id, variant.id, shown, observation, expected, program)
         return replace(bare, known=notes(self.known, bare))
