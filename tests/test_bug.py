@@ -123,6 +123,26 @@ def _bug(**words):
     return Bug(**{**given, **words})
 
 
+@pytest.mark.parametrize(
+    ("api", "program", "said"),
+    [
+        ("lib.again(function, ...)", "lib.again(f, x)", "With `lib.again(function, ...)`:"),
+        ("lib.again, one by one", "lib.again(f)", "With `lib.again`, one by one:"),
+        (
+            "again and a pass for regions",
+            "again(f)",
+            "With `again` and a pass for recomputed functions:",
+        ),
+        ("lib.again(function)", "other.way(f)", ""),
+    ],
+)
+def test_an_issue_says_how_recompute_is_called_where_its_program_does_so(api, program, said):
+    with_words = [
+        line for line in render(_bug(api=api, program=program)).splitlines() if "With `" in line
+    ]
+    assert with_words == [said] * bool(said)
+
+
 def test_an_issue_has_its_parts():
     text = render(_bug(output="AssertionError", change="an argument", reason="The region is cut."))
     for part in (

@@ -133,7 +133,8 @@ def _called(bug: Bug) -> list[str]:
     code = re.match(r"[\w.]+(\([^()]*\))?", bug.api)
     if not shown or code is None:
         return []
-    return [f"With `{code[0]}`{say(bug.api[code.end() :])}:"]
+    rest = bug.api[code.end() :]
+    return [f"With `{code[0]}`{' ' * rest.startswith(' ')}{say(rest.strip())}:"]
 
 
 def seems(reason: str) -> str:
