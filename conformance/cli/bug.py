@@ -200,6 +200,8 @@ def _write_all(
             target = folder / adapter.name / f"{name}.md"
             write_text(target, text)
             written[found.reason] = target.name
+            so_far = issues.reasons_of(target.parent) | written
+            write_text(target.parent / issues.INDEX, issues.to_index(so_far))
             typer.echo(str(target))
         _index(folder / adapter.name, written)
 
