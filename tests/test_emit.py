@@ -462,7 +462,6 @@ HOSTILE = {
     "backslash-at-end": "abc\\",
     "escapes": "\\N{BULLET} \\x00 \\u12 \\",
     "lines": 'a\n"""\nimport os\n"""\r\nb\u2028e\u2029f',
-    "direction": "a\u202eb",
     "mark": "a  # pylint: s0",
     "marks": "a  # pylint: s999999\n  # pylint: s0\nb  # pylint: s0",
     "noqa": "# noqa # fmt: off # type: ignore # ruff: noqa",
@@ -473,7 +472,7 @@ HOSTILE = {
 
 
 #: What does not even get into a case.
-REFUSED = ("a\0b", "a\x85b", "a\x0bb", "a\x0cb", "a\x1b[31mb")
+REFUSED = ("a\u202eb", "a\0b", "a\x85b", "a\x0bb", "a\x0cb", "a\x1b[31mb")
 
 
 def _hostile(id: str, words: str) -> Case:
