@@ -133,7 +133,9 @@ def _bug(**words):
             "again(f)",
             "With `again` and a pass for recomputed functions:",
         ),
-        ("lib.again(function)", "other.way(f)", ""),
+        ("lib.again(function)", "from lib import again\nagain(f)", "With `lib.again(function)`:"),
+        ("lib.again(function)", "import lib as l\nl.again(f)", "With `lib.again(function)`:"),
+        ("lib.utils.again(function)", "other.again(f)", ""),
     ],
 )
 def test_an_issue_says_how_recompute_is_called_where_its_program_does_so(api, program, said):
