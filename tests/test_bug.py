@@ -237,3 +237,8 @@ def test_bad_input_is_one_message_with_a_hint(conformance, words, message):
     assert message in done.stderr
     assert "hint:" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_what_a_program_prints_speaks_of_no_place_on_this_machine():
+    text = "print('/opt/venv/lib/python3.11/site-packages/lib/a.py: 1, /tmp/tmp12_abcde/profile')"
+    assert run_alone(text, {}).output == "lib/a.py: 1, profile"
