@@ -6,8 +6,8 @@ Runs the program that costs are measured on in each variant of an adapter that o
 process of its own with the adapter's environment, plain and recomputed by turns, some rounds of both
 unmeasured. What counts are CPU seconds of the process, of each the least of all rounds, so that other
 work on the machine does not count. Inputs are made within a step. A variant that compiles in every step
-is left out, as its plain step takes far longer than that of the quickest one: there the ratio would be
-that of two compilations.
+is left out, as its plain step takes far longer than that of the quickest one in that environment: there
+the ratio would be that of two compilations.
 
 Writes `seconds.json` into the adapter's folder, with the version that was measured; reports show it
 beside results of that version.
@@ -71,11 +71,14 @@ def measure(names: Annotated[list[str], typer.Argument(help="Adapters.")]) -> No
             if pair is not None:
                 found[variant.name] = pair
         version = importlib.metadata.version(adapter.model.packages[0])
-        least = min((plain for plain, _ in found.values()), default=0.0)
+        least: dict[str, float] = {}
+        for name, (plain, _) in found.items():
+            setting = str(adapter.variant(name).model.environment)
+            least[setting] = min(plain, least.get(setting, plain))
         ratios = {
             name: round(recomputed / plain, 2)
             for name, (plain, recomputed) in found.items()
-            if plain <= LONGEST * least
+            if plain <= LONGEST * least[str(adapter.variant(name).model.environment)]
         }
         said = {"program": PROGRAM, "version": version, "ratios": ratios}
         write_text(adapter.folder / SECONDS, json.dumps(said, indent=1) + "\n")

@@ -71,9 +71,10 @@ def _sample(reports: Path) -> None:
         for result in run.results:
             if result.program:
                 _copy(reports, folder, result.program)
-    cases = [case for case in load_folder(paths.cases) if case.id in SAMPLE]
+    every = load_folder(paths.cases)
+    cases = [case for case in every if case.id in SAMPLE]
     found = write_report(
-        *(results, cases, compare(results, cases), folder, folder),
+        *(results, cases, compare(results, every), folder, folder),
         *(titles_of_variants(paths.adapters), seconds_of_variants(paths.adapters)),
     )
     (folder / "report.json.gz").unlink()

@@ -123,6 +123,28 @@ def _bug(**words):
     return Bug(**{**given, **words})
 
 
+@pytest.mark.parametrize(
+    ("api", "program", "said"),
+    [
+        ("lib.again(function, ...)", "lib.again(f, x)", "With `lib.again(function, ...)`:"),
+        ("lib.again, one by one", "lib.again(f)", "With `lib.again`, one by one:"),
+        (
+            "again and a pass for regions",
+            "again(f)",
+            "With `again` and a pass for recomputed functions:",
+        ),
+        ("lib.again(function)", "from lib import again\nagain(f)", "With `lib.again(function)`:"),
+        ("lib.again(function)", "import lib as l\nl.again(f)", "With `lib.again(function)`:"),
+        ("lib.utils.again(function)", "other.again(f)", ""),
+    ],
+)
+def test_an_issue_says_how_recompute_is_called_where_its_program_does_so(api, program, said):
+    with_words = [
+        line for line in render(_bug(api=api, program=program)).splitlines() if "With `" in line
+    ]
+    assert with_words == [said] * bool(said)
+
+
 def test_an_issue_has_its_parts():
     text = render(_bug(output="AssertionError", change="an argument", reason="The region is cut."))
     for part in (
@@ -130,7 +152,7 @@ def test_an_issue_has_its_parts():
         "```python\nprint(1)\n```",
         "## Expected\n\nThe gradients are those of the same program without recompute.",
         "```text\nAssertionError\n```",
-        "With one change it goes away: an argument.",
+        "With one change (an argument) the assertion holds.",
         "No error says so",
         "It seems that the recomputed function is cut.",
         "- lib: 1.0",
@@ -215,3 +237,8 @@ def test_bad_input_is_one_message_with_a_hint(conformance, words, message):
     assert message in done.stderr
     assert "hint:" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_what_a_program_prints_speaks_of_no_place_on_this_machine():
+    text = "print('/opt/venv/lib/python3.11/site-packages/lib/a.py: 1, /tmp/tmp12_abcde/profile')"
+    assert run_alone(text, {}).output == "lib/a.py: 1, profile"

@@ -200,6 +200,8 @@ def _write_all(
             target = folder / adapter.name / f"{name}.md"
             write_text(target, text)
             written[found.reason] = target.name
+            so_far = issues.reasons_of(target.parent) | written
+            write_text(target.parent / issues.INDEX, issues.to_index(so_far))
             typer.echo(str(target))
         _index(folder / adapter.name, written)
 
@@ -244,7 +246,7 @@ def _text(found: _Found, paths: Paths, no_shrink: bool, no_run: bool) -> tuple[s
     api = found.variant.model.title
     shown = _reason_program(found, paths)
     if shown is not None:
-        name, part = shown
+        name, part, caught = shown
         made = Bug(
             title=part.title,
             api=api,
@@ -256,7 +258,7 @@ def _text(found: _Found, paths: Paths, no_shrink: bool, no_run: bool) -> tuple[s
             change=part.change,
             reason=found.reason,
         )
-        made = made if no_run else _run(made, found, asserts=part.asserts)
+        made = made if no_run else _run(made, found, asserts=part.asserts, errors=caught)
         return name, render(made)
     case, result = found.case, found.result
     if not no_run:
@@ -284,14 +286,18 @@ def _text(found: _Found, paths: Paths, no_shrink: bool, no_run: bool) -> tuple[s
     return slug(f"{found.variant.name} {found.case.id} {verdict.check}"), render(made)
 
 
-def _run(made: Bug, found: _Found, *, asserts: bool) -> Bug:
-    """The issue with what its program printed here, and the environment that it needs for that."""
+def _run(made: Bug, found: _Found, *, asserts: bool, errors: Collection[str] = ()) -> Bug:
+    """The issue with what its program printed here, and the environment that it needs for that.
+
+    Where the program `asserts`, an assertion ends it, or one of these `errors` does.
+    """
     own = {**found.adapter.model.environment, **found.variant.model.environment}
     beside = [found.adapter.folder / name for name in found.adapter.model.beside]
     ran = Ran(0, "")
     for environment in (made.environment, {**own, **made.environment}):
         ran = run_alone(made.program, environment, beside)
-        if ran.code and ran.is_program and (ran.asserted or not asserts):
+        ends = ran.asserted or any(error in ran.output for error in errors)
+        if ran.code and ran.is_program and (ends or not asserts):
             return replace(made, environment=environment, output=ran.output)
     if made.change:
         raise ConformanceError(
@@ -301,8 +307,11 @@ def _run(made: Bug, found: _Found, *, asserts: bool) -> Bug:
     return replace(made, shows=False, output=ran.output)
 
 
-def _reason_program(found: _Found, paths: Paths) -> tuple[str, reasons.Shown] | None:
-    """The program of a known reason, where a checkout has one."""
+def _reason_program(
+    found: _Found, paths: Paths
+) -> tuple[str, reasons.Shown, tuple[str, ...]] | None:
+    """The program of a known reason, where a checkout has one, and the names of the errors that it takes
+    for what is wrong."""
     root = paths.adapters.parent
     best: tuple[int, Path] | None = None
     for file in sorted((root / "tests" / "reasons" / found.adapter.name).glob("*.py")):
@@ -312,7 +321,11 @@ def _reason_program(found: _Found, paths: Paths) -> tuple[str, reasons.Shown] | 
     if best is None:
         return None
     source = best[1].read_text("utf-8")
-    return best[1].stem.replace("_", "-"), reasons.alone(source, partial(_module, root), say)
+    caught = tuple(
+        re.findall(r"\w*(?:Error|Exception)\b", " ".join(re.findall(r"except (.*):", source)))
+    )
+    name = best[1].stem.replace("_", "-")
+    return name, reasons.alone(source, partial(_module, root), say), caught
 
 
 def _module(root: Path, name: str) -> str:

@@ -116,7 +116,8 @@ def render(bug: Bug) -> str:
         parts.append(f"It runs with `{setting}` in the environment.")
     parts += ["## Expected", _expected(bug), "## Observed", _observed(bug)]
     if bug.change:
-        parts.append(f"With one change it goes away: {bug.change}.")
+        gone = "the assertion holds" if "AssertionError" in bug.output else "that does not happen"
+        parts.append(f"With one change ({bug.change}) {gone}.")
     matters = _MATTERS.get(bug.outcome)
     parts += ["## Why it matters", matters] if matters else []
     parts += ["## Possible cause", seems(bug.reason)] if bug.reason else []
@@ -128,8 +129,20 @@ def render(bug: Bug) -> str:
 def _called(bug: Bug) -> list[str]:
     """How recompute is called, where the program does so: that of a reason may call it otherwise."""
     names = re.findall(r"[A-Za-z_][\w.]*(?=\()", bug.api)
-    shown = not names or any(name.rpartition(".")[2] in bug.program for name in names)
-    return [f"With `{bug.api}`:"] if shown else []
+    shown = not names or any(_is_called(name, bug.program) for name in names)
+    code = re.match(r"[\w.]+(\([^()]*\))?", bug.api)
+    if not shown or code is None:
+        return []
+    rest = bug.api[code.end() :]
+    return [f"With `{code[0]}`{' ' * rest.startswith(' ')}{say(rest.strip())}:"]
+
+
+def _is_called(name: str, program: str) -> bool:
+    """Whether a program has a name, as it is, imported, or of a module that is called otherwise."""
+    last = rf"(?<![\w.]){re.escape(name.rpartition('.')[2])}\b"
+    rest = name.partition(".")[2]
+    other = rf"(?<![\w.])\w+\.{re.escape(rest)}\b" if rest else last
+    return name in program or bool(re.search(f"{last}|{other}", program))
 
 
 def seems(reason: str) -> str:

@@ -17,6 +17,8 @@ from pathlib import Path
 LIMIT = 300.0
 #: Lines of what it says in the end that are kept.
 _LINES = 12
+#: Where packages and temporary files lie on this machine.
+_LOCAL = re.compile(r"(?:/[^\s/\"']+)*/(?:site-packages|tmp[a-z0-9_]{8})/")
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def run_alone(
         said.append(f"the process ends with {name}")
     elif done.returncode:
         said += _error(done.stderr)
-    return Ran(done.returncode, "\n".join(said).replace(folder + "/", ""))
+    return Ran(done.returncode, _LOCAL.sub("", "\n".join(said).replace(folder + "/", "")))
 
 
 def _error(text: str) -> list[str]:
