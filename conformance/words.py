@@ -1,6 +1,14 @@
-"""Numbers of things in words, and texts cut to a length."""
+"""Numbers of things in words, texts cut to a length, and texts from outside that are printed."""
 
 from __future__ import annotations
+
+import re
+
+#: What moves a terminal's cursor, hides or reorders what is shown there, or is no character at all;
+#: line ends and tabs are left.
+_CONTROLS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 def counted(number: int, word: str) -> str:
@@ -12,3 +20,16 @@ def line(text: str, longest: int = 240) -> str:
     """A text on one line of bounded length."""
     joined = " ".join(text.split())
     return joined if len(joined) <= longest else f"{joined[: longest - 1]}…"
+
+
+def printable(text: str) -> str:
+    """A text from outside as it may be printed: control characters are shown as Python writes them."""
+    if _CONTROLS.search(text) is None:
+        return text
+    return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text.replace("\r\n", "\n"))
+
+
+def control_character(text: str) -> str:
+    """The first control character of a text, as Python writes it; empty where there is none."""
+    found = _CONTROLS.search(text.replace("\r\n", "\n"))
+    return ascii(found[0])[1:-1] if found else ""

@@ -461,9 +461,9 @@ def kinds() -> Mapping[str, Kind]:
     def of_adapters(name: str) -> list[Path]:
         return sorted(ADAPTERS.glob(f"*/{name}"))
 
-    spooled = sorted(path for path in _spool().rglob("*") if path.is_file() and path.name != "lock")
+    spooled = sorted(path for path in _spool().rglob("*") if path.is_file() and path.suffix)
     made = (
-        Kind("case", sorted((ROOT / "cases").rglob("*.yaml")), read_case, "a.yaml", _yaml, 5),
+        Kind("case", sorted((ROOT / "cases").rglob("*.yaml")), read_case, "a.yaml", _yaml, 3),
         Kind("adapter", of_adapters("adapter.yaml"), read_adapters_file, "adapter.yaml", _yaml, 2),
         Kind("known", sorted(ADAPTERS.rglob("*known.yaml")), read_known, "known.yaml", _yaml, 2),
         Kind(

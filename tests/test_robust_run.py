@@ -301,6 +301,70 @@ def test_an_interrupted_run_is_marked_in_report_and_compare(start, tmp_path):
         assert said in (tmp_path / "reports" / name).read_text(), name
 
 
+# -- what an implementation raises ----------------------------------------------------------------------
+
+RAISED = {
+    "leaves": "SystemExit in {}, but should run to its end: enough",
+    "interrupts": "KeyboardInterrupt in {}, but should run to its end: ",
+    "own-base": "Own in {}, but should run to its end: of a class of its own",
+    "no-text": "Mute in {}, but should run to its end: "
+    "(its text cannot be made: ZeroDivisionError)",
+    "own-text": "Odd in {}, but should run to its end: of a string's class",
+    "escapes": "ValueError in {}, but should run to its end: \\x1b[2J\\x1b]0;mine\\x07 over\\rwritten "
+    "\\u202eleft \\ud800 half",
+}
+
+
+def test_whatever_an_implementation_raises_is_its_fault_and_can_be_known(run, tmp_path, adapter):
+    chosen = [*variants(*RAISED), "-k", "square"]
+    assert run(*chosen).returncode == Exit.UNEXPECTED
+    found = {r.variant.partition("/")[2]: r.verdicts for r in read(tmp_path).results}
+    assert set(found) == set(RAISED)
+    for way, said in RAISED.items():
+        (verdict,) = found[way]
+        assert (verdict.check, verdict.status) == ("error", "fail"), way
+        assert verdict.message in [f"raised {said.format(p)}" for p in ("forward", "backward")]
+    entries = [
+        {
+            "case": "mini/square",
+            "variant": way,
+            "check": "error",
+            "observed": words,
+            "reason": "why",
+        }
+        for way, said in RAISED.items()
+        for words in [said.partition(" in ")[0]]
+    ]
+    Path(adapter, "known.yaml").write_text(json.dumps(entries))
+    assert run(*chosen).returncode == Exit.OK
+
+
+def test_no_escape_sequence_reaches_a_terminal_or_markdown(run, tmp_path, adapter):
+    done = run(*variants("right", "escapes"), "-k", "square")
+    assert done.returncode == Exit.UNEXPECTED
+    printed = [done.stdout, done.stderr]
+    file = tmp_path / "reports" / "unruly.jsonl"
+    # Results may be anybody's: here is what a program wrote, as it was.
+    text = file.read_text().replace("\\\\x1b", "\\u001b").replace("\\\\r", "\\r")
+    file.write_text(text.replace("\\\\u202e", "\u202e"))
+    assert "\\u001b[2J" in file.read_text()
+    for command in (
+        ["compare", *CASES],
+        ["report", *CASES],
+        ["history", str(file), str(file)],
+        ["diff", str(file), str(file)],
+        ["behaviours"],
+        ["bug", "unruly/escapes", "mini/square", "--no-run", *CASES],
+    ):
+        done = commands.conformance(tmp_path, *command)
+        assert "Traceback" not in done.stderr
+        printed += [done.stdout, done.stderr]
+    printed += [path.read_text() for path in (tmp_path / "reports").rglob("*.md")]
+    assert any("\\x1b[2J" in words for words in printed)
+    for words in printed:
+        assert not set("\x1b\r\x07\u202e") & set(words), words
+
+
 # -- what cannot be written -----------------------------------------------------------------------------
 
 

@@ -39,6 +39,20 @@ def misbehave(way, other=misbehave):
         if way == "leaves-children":
             os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(600)
+    elif way == "leaves":
+        sys.exit("enough")
+    elif way == "interrupts":
+        raise KeyboardInterrupt
+    elif way == "own-base":
+        raise type("Own", (BaseException,), {})("of a class of its own")
+    elif way == "no-text":
+        raise type("Mute", (ValueError,), {"__str__": lambda self: 1 / 0})
+    elif way == "own-text":
+        class Text(str):
+            pass
+        raise type("Odd", (ValueError,), {"__str__": lambda self: Text("of a string's class")})
+    elif way == "escapes":
+        raise ValueError("\\x1b[2J\\x1b]0;mine\\x07 over\\rwritten \\u202eleft \\ud800 half")
     elif way == "slow":
         time.sleep(0.1)
     elif way == "endless":
@@ -60,6 +74,7 @@ if "EVERY_SECOND" not in os.environ:  # the first time in this process
 WAYS = (
     *("stops", "holds-lock", "holds-lock-now", "patches", "prints", "exits", "has-children"),
     *("leaves-children", "slow", "endless", "flaky"),
+    *("leaves", "interrupts", "own-base", "no-text", "own-text", "escapes"),
 )
 
 

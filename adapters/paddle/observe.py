@@ -94,7 +94,7 @@ class Observer(Base):
             self.methods["executions"] = "Python line trace, and calls of layers"
         self._names: Mapping[str, Any] = {}
         self._named: Callable[..., Any] | None = None  # the forward pass that they are of
-        self._broken: list[Exception] = []
+        self._broken: list[BaseException] = []
         self._kept: list[Mapping[str, Any]] = []
         self.rehearsals = 0  # the passes before have filled the caches
         if variant != MIXED:  # what SOT makes of a program depends on how often it runs
@@ -217,7 +217,7 @@ class Observer(Base):
             return run
         return replace(run, error=replace(run.error, message=essence(run.error.message)))
 
-    def raised(self, error: Exception) -> None:
+    def raised(self, error: BaseException) -> None:
         # A program that the pass has broken ends the process when it is freed, whoever runs then.
         if self.variant == STATIC:
             self._broken.append(error)

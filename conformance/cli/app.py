@@ -29,6 +29,7 @@ from conformance.cli import (
 )
 from conformance.errors import ConformanceError
 from conformance.exits import MEANINGS, Exit
+from conformance.words import printable
 from conformance.writing import FULL
 
 EXIT_CODES = "\b\nExit codes:\n" + "\n".join(f"{c:>3}  {words}" for c, words in MEANINGS.items())
@@ -103,7 +104,7 @@ def run_app() -> None:
 
 def _leave(message: str, code: int) -> None:
     if message:
-        typer.echo(f"error: {message}", err=True)
+        typer.echo(f"error: {printable(message)}", err=True)
     try:
         sys.stdout.flush()
     except OSError:  # what is still in there would be tried once more at the end, with a traceback

@@ -8,7 +8,13 @@ from typing import Annotated
 import typer
 
 from conformance.cli.compare import ResultsFiles, read_all
-from conformance.cli.options import AdaptersFolder, ReportsFolder, in_place, titles_of_variants
+from conformance.cli.options import (
+    AdaptersFolder,
+    ReportsFolder,
+    in_place,
+    seconds_of_variants,
+    titles_of_variants,
+)
 from conformance.paths import find_paths
 
 
@@ -34,7 +40,8 @@ def frameworks(
 
     paths = find_paths(None, adapters_folder, reports)
     results = in_place(read_all(files, paths.reports), paths.adapters)
-    pages = render(results, titles_of_variants(paths.adapters))
+    titles = titles_of_variants(paths.adapters)
+    pages = render(results, titles, seconds_of_variants(paths.adapters))
     for name, page in pages.items():
         if output is None:
             typer.echo(page, nl=False)

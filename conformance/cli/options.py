@@ -193,6 +193,16 @@ def titles_of_variants(folder: Path) -> dict[str, str]:
     return {v.id: v.model.title for adapter in all_adapters(folder) for v in adapter.variants}
 
 
+def seconds_of_variants(folder: Path) -> dict[str, tuple[str, float]]:
+    """What steps of variants take, as measured: by full id the version and the ratio to plain."""
+    from conformance.report.costs import read_seconds
+
+    found: dict[str, tuple[str, float]] = {}
+    for adapter in all_adapters(folder):
+        found |= read_seconds(adapter.name, adapter.folder)
+    return found
+
+
 def implementation_described(
     text: str | None,
     options: list[str],

@@ -13,6 +13,7 @@ from conformance.cli.options import (
     CasesFolder,
     ReportsFolder,
     in_place,
+    seconds_of_variants,
     titles_of_variants,
 )
 from conformance.compare import compare as compare_results
@@ -45,6 +46,7 @@ def report(
     found = in_place(read_all(files, paths.reports), paths.adapters)
     comparison = compare_results(found, known)
     titles = titles_of_variants(paths.adapters)
+    seconds = seconds_of_variants(paths.adapters)
     folder = output or paths.reports
-    index = write_report(found, known, comparison, folder, paths.reports, titles)
+    index = write_report(found, known, comparison, folder, paths.reports, titles, seconds)
     typer.echo(f"report: {index}")

@@ -16,6 +16,7 @@ import yaml
 
 from conformance.errors import CaseError, ConformanceError
 from conformance.model.case import Position
+from conformance.words import control_character
 
 #: Bytes of a file. Ours have 30,000 at the most; a case of 10,000 statements has 300,000.
 MAX_BYTES = 1 << 20
@@ -200,6 +201,8 @@ def _measure(node: yaml.Node, file: str, known: dict[int, tuple[int, int]]) -> t
             f"found a number of {len(node.value)} characters, expected at most {MAX_DIGITS}",
             _position(file, node),
         )
+    elif _control(node):
+        raise _RefusedError(f"found a control character {_control(node)}", _position(file, node))
     inner = [_measure(part, file, known) for part in parts]
     keys = len(node.value) if isinstance(node, yaml.MappingNode) else 0
     number = 1 + keys + sum(count for count, _ in inner)
@@ -209,6 +212,10 @@ def _measure(node: yaml.Node, file: str, known: dict[int, tuple[int, int]]) -> t
             raise _too_much(what, most, _position(file, node))
     known[id(node)] = (number, depth)
     return known[id(node)]
+
+
+def _control(node: yaml.Node) -> str:
+    return control_character(node.value) if isinstance(node, yaml.ScalarNode) else ""
 
 
 def _too_much(what: str, most: int, where: Position) -> _RefusedError:
@@ -231,6 +238,8 @@ def _check_keys(node: yaml.MappingNode, file: str) -> None:
             )
         if key.value in seen:
             raise _RefusedError(f"key {key.value!r} is given twice", _position(file, key))
+        if _control(key):
+            raise _RefusedError(f"found a control character {_control(key)}", _position(file, key))
         seen.add(key.value)
 
 

@@ -14,7 +14,7 @@ from conformance.words import counted
 #: Pictures of a case, and the rows and columns of one: what is larger is cut there.
 _MOST, _ROWS, _COLUMNS = 6, 16, 32
 #: Units of the SVG: the side of an element, between the pictures, and above them.
-_SIDE, _GAP, _TOP = 9, 24, 16
+_SIDE, _GAP, _TOP = 11, 24, 16
 #: Greys from 0 (zero) to that of the largest magnitude.
 _GREYS = 5
 
@@ -27,7 +27,7 @@ class Square:
     y: int
     grey: int
     other: bool
-    side: int = _SIDE - 1
+    side: int = _SIDE - 3
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def _mask(variants: tuple[str, ...], forward: RandomSample, rerun: RandomSample)
         for j in range(columns)
     ]
     place = f"{forward.statement} in region {forward.region}"
-    differ = f"{int(whole.sum())} of {counted(forward.array.size, 'element')} not the same"
+    differ = f"{int(whole.sum())} of {counted(forward.array.size, 'element')} are not the same"
     zeros = [int((draw.array == 0).sum()) for draw in (forward, rerun)]
     dropped = f"; {zeros[0]} zeros in forward, {zeros[1]} when it runs again" if any(zeros) else ""
     return Mask(

@@ -112,7 +112,9 @@ class Framework:
             costs.append(f"the {kind} is {spent.memory:.0%} of that without recompute")
         if spent.again is not None:
             costs.append(f"an operation of a region runs again {spent.again:.2f} times")
-        return f"{said} In {WORDS} {' and '.join(costs)}." if costs else said
+        if spent.seconds is not None:
+            costs.append(f"a step takes {spent.seconds:.2f} times as long")
+        return f"{said} In {WORDS} {', '.join(costs)}." if costs else said
 
     @property
     def sentence(self) -> str:
@@ -157,13 +159,18 @@ def bar(tally: Tally) -> tuple[Segment, ...]:
 
 
 def frameworks(
-    results: Sequence[Results], titles: Mapping[str, str] = MappingProxyType({})
+    results: Sequence[Results],
+    titles: Mapping[str, str] = MappingProxyType({}),
+    seconds: Mapping[str, tuple[str, float]] = MappingProxyType({}),
 ) -> tuple[Framework, ...]:
-    """Each adapter's run as the first screen shows it. `titles` are those of variants (full ids)."""
-    return tuple(_framework(run, titles) for run in results)
+    """Each adapter's run as the first screen shows it. `titles` are those of variants (full ids),
+    `seconds` the ratios measured of them, each with the version that it is of."""
+    return tuple(_framework(run, titles, seconds) for run in results)
 
 
-def _framework(run: Results, titles: Mapping[str, str]) -> Framework:
+def _framework(
+    run: Results, titles: Mapping[str, str], seconds: Mapping[str, tuple[str, float]]
+) -> Framework:
     found = findings([run])
     said = answers([run])
     modes = []
@@ -171,7 +178,10 @@ def _framework(run: Results, titles: Mapping[str, str]) -> Framework:
         own = tuple(result for result in run.results if result.variant == variant)
         worst = next(iter(findings([replace(run, results=own)])), None)
         discipline, title = run.header.disciplines.get(variant, ""), titles.get(variant, "")
-        modes.append(Mode(variant, tally, said[variant], worst, cost(own), discipline, title))
+        version, ratio = seconds.get(variant, ("", None))
+        same = ratio if version == version_of(run) else None
+        spent = replace(cost(own), seconds=same)
+        modes.append(Mode(variant, tally, said[variant], worst, spent, discipline, title))
     return Framework(run.header.adapter, version_of(run), tuple(modes), found)
 
 

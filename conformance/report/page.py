@@ -88,7 +88,7 @@ class Shown:
     graph: Graph | None
     checks: tuple[str, ...]
     results: Mapping[str, Result]
-    groups: tuple[Told, ...]
+    told: tuple[Told, ...]
     arrays: tuple[tuple[str, str], ...]
     values: tuple[Alike, ...]
     executions: tables.Counts
@@ -325,7 +325,7 @@ def _shown(
         tolerance=f"rtol {tolerance.rtol:g}, atol {tolerance.atol:g}",
         checks=tuple(checks),
         results=results,
-        groups=told,
+        told=told,
         arrays=tuple((row.name, row.expected) for row in values.rows),
         values=groups.alike(values) if values.rows else (),
         executions=tables.counts(tables.executions(results, statements=False)),

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
+import re
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
@@ -21,12 +23,24 @@ from conformance.results.arrays import ArrayFile, beside, joint_digest, write_ar
 from conformance.results.lines import ExpectedLine, FooterLine, HeaderLine, Line, ResultLine
 from conformance.results.model import FORMAT, Footer, Header, Result, Results, make_footer
 from conformance.results.sheaf import Bound, Sheaf
+from conformance.words import printable
 from conformance.writing import writing
 
 #: Seconds that whoever reads or writes results waits for another one to be done with them.
 PATIENCE = 30.0
 _RUN_AGAIN = "run the adapter again"
 _LINES = msgspec.json.Decoder(Line)
+#: Escapes of JSON and bytes of UTF-8 that may be a control character; most lines have none of them.
+#: U+0000 is left for whoever takes a text for a path.
+_CONTROL = (
+    rb"\\[bfr]|\\u(?!0000)(?:00|06|20)[0-9a-fA-F]{2}|\\u[dD][0-9a-fA-F]{3}"
+    rb"|\x7f|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8e\x8f\xaa-\xae]|\xe2\x81[\xa6-\xa9]"
+)
+_MAY_CONTROL = re.compile(_CONTROL)
+#: The same, each whole: a backslash that is one itself begins none, two halves are one character.
+_ESCAPES = re.compile(
+    rb"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|" + _CONTROL
+)
 
 
 class _Start(msgspec.Struct):
@@ -187,13 +201,33 @@ def _no_array(name: str) -> Any:
 
 def _line(line: bytes, where: str, decoder: msgspec.json.Decoder[Any] = _LINES) -> Any:
     try:
-        return decoder.decode(line)
+        found = decoder.decode(line)
+        return found if _MAY_CONTROL.search(line) is None else _shown(found, line, decoder)
     except RecursionError as error:
         raise ResultsError("nested too deeply", where=where, hint=_RUN_AGAIN) from error
     except ValueError as error:  # msgspec's own errors, and a number of too many digits
         if not line.endswith(b"\n"):
             raise _cut_off(where) from error
         raise ResultsError(str(error), where=where, hint=_RUN_AGAIN) from error
+
+
+def _shown(found: Any, line: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
+    """A line whose words may be printed, whoever wrote it: control characters are written out. The
+    values that a program gave are left as they are."""
+    shown = decoder.decode(_ESCAPES.sub(_written_out, line))
+    if isinstance(found, ResultLine):
+        for mine, theirs in ((shown.recomputed, found.recomputed), (shown.plain, found.plain)):
+            if mine is not None and theirs is not None:
+                mine.outputs = theirs.outputs
+    elif isinstance(found, ExpectedLine):
+        return found
+    return shown
+
+
+def _written_out(found: re.Match[bytes]) -> bytes:
+    text = json.loads(b'"' + found[0] + b'"')
+    shown = printable(text)
+    return found[0] if text == shown else json.dumps(shown)[1:-1].encode("ascii")
 
 
 def _header(line: bytes, where: str) -> Any:

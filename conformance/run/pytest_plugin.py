@@ -112,6 +112,7 @@ def pytest_configure(config: pytest.Config) -> None:
     from conformance.run.selection import Limits, select
     from conformance.run.session import Suite
     from conformance.run.shards import parse
+    from conformance.words import printable
 
     try:
         paths = find_paths(
@@ -145,7 +146,7 @@ def pytest_configure(config: pytest.Config) -> None:
                     hint="leave --lf and --sw out",
                 )
     except ConformanceError as error:
-        raise pytest.UsageError(str(error)) from error
+        raise pytest.UsageError(printable(str(error))) from error
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
         config.args = [str(paths.cases)]
     config.pluginmanager.register(Suite(config, selection), "conformance-suite")

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 from threadpoolctl import ThreadpoolController
 
-from conformance.drivers.adapter import Adapter, Variant
+from conformance.drivers.adapter import Adapter, Discipline, Variant
 from conformance.emit.programs import EmitFailure, Key, program_path, write_programs
 from conformance.judge.checks import applicable, judge
 from conformance.judge.known import Entry
@@ -33,6 +33,7 @@ from conformance.oracle import expected as oracle
 from conformance.paths import Paths
 from conformance.results import STAGES, Result
 from conformance.results.triage import notes
+from conformance.words import printable
 
 #: The check that says how a run ended; every case has it.
 ERROR = "error"
@@ -128,6 +129,27 @@ def _recorded(case: Case, verdict: Verdict) -> Verdict:
     return msgspec.structs.replace(verdict, status=Status.REPORT, level=Level.REPORT)
 
 
+def executions_under(
+    case: Case,
+    variant: Variant,
+    observation: Observation,
+    discipline: Discipline,
+    residuals: Mapping[str, str] | None = None,
+) -> Verdict | None:
+    """The verdict on the executions of a case as if the variant had said another discipline, and other
+    residuals; the first that fails, of several. `None` where executions are not judged."""
+    kept = variant.model.residuals if residuals is None else residuals
+    update = {"discipline": discipline, "residuals": dict(kept)}
+    other = replace(variant, model=variant.model.model_copy(update=update))
+
+    def expect(samples: Sequence[RandomSample] | None) -> Expected:
+        return oracle.expect(case, discipline, residuals=kept, samples=samples)
+
+    found = [v for v in verdicts_on(case, other, expect, observation) if v.check == "executions"]
+    failed = (verdict for verdict in found if verdict.status is Status.FAIL)
+    return next(failed, found[0] if found else None)
+
+
 def complete(case: Case, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
     """The verdicts, and a `broken` one for every check that owes its verdict or was not announced.
 
@@ -160,6 +182,13 @@ def _ended(
     facts: tuple[Fact, ...] = (),
 ) -> Verdict:
     return Verdict(check, status, Level.MUST, message, expected, observed, facts=facts)
+
+
+def _printable(verdict: Verdict) -> Verdict:
+    """A verdict whose words may be printed: some are an implementation's own."""
+    words = {name: getattr(verdict, name) for name in ("message", "expected", "observed")}
+    shown = {name: printable(text) for name, text in words.items()}
+    return verdict if words == shown else msgspec.structs.replace(verdict, **shown)
 
 
 @dataclass
@@ -297,5 +326,6 @@ class Runner:
         expected: Expected | None = None,
         program: str = "",
     ) -> Result:
-        bare = Result(case.id, variant.id, verdicts, observation, expected, program)
+        shown = tuple(map(_printable, verdicts))
+        bare = Result(case.id, variant.id, shown, observation, expected, program)
         return replace(bare, known=notes(self.known, bare))

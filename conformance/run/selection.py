@@ -105,7 +105,7 @@ def select(
     if known is not None and described is not None and not known.suffix:
         shares, known = [*shares, str(known)], None
     if described is not None:
-        described = _like(described, shares, paths)
+        described = built_on(described, shares, paths.adapters)
         if len(found) != 1:
             raise AdapterError("an implementation needs one adapter to run in, and no more")
         found = [adapt(found[0], described)]
@@ -155,13 +155,23 @@ def _wanted(patterns: Sequence[str], cases: Sequence[Case], paths: Paths) -> fro
     return frozenset(found)
 
 
-def _like(described: Described, variants: Sequence[str], paths: Paths) -> Described:
-    """An implementation that says nothing of its discipline has that of a variant it is built on."""
-    if not variants or described.model.discipline is not None:
+def built_on(described: Described, variants: Sequence[str], adapters: Path) -> Described:
+    """An implementation has what it does not say of itself from the variants that it is built on: the
+    discipline and what is kept from the first, what is refused from all."""
+    if not variants:
         return described
-    owner, _, variant = variants[0].partition("/")
-    discipline = find_adapter(owner, paths.adapters).variant(variant).model.discipline
-    return replace(described, model=described.model.model_copy(update={"discipline": discipline}))
+    names = [name.partition("/") for name in variants]
+    models = [find_adapter(owner, adapters).variant(variant).model for owner, _, variant in names]
+    own, first = described.model, models[0]
+    refused = [model.refuses for model in reversed(models)]
+    update: dict[str, object] = {
+        "refuses": {w: r for each in (*refused, own.refuses) for w, r in each.items()}
+    }
+    if own.discipline is None:
+        update["discipline"] = first.discipline
+    if own.residuals is None and own.discipline in (None, first.discipline):
+        update["residuals"] = first.residuals
+    return replace(described, model=described.model.model_copy(update=update))
 
 
 def _shared(variants: Iterable[str], paths: Paths) -> tuple[Entry, ...]:

@@ -14,7 +14,7 @@ from collections.abc import Container, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -24,7 +24,7 @@ from _pytest.junitxml import xml_key
 from _pytest.terminal import TerminalReporter
 
 from conformance import __version__
-from conformance.drivers.adapter import Variant
+from conformance.drivers.adapter import Discipline, Variant
 from conformance.errors import BrokenAdapterError, ConformanceError, WriteError
 from conformance.exits import Exit
 from conformance.judge.known import Entry
@@ -49,7 +49,7 @@ from conformance.results.triage import notes
 from conformance.run.earlier import Earlier, find
 from conformance.run.interrupts import Interrupts, die_with_parent
 from conformance.run.light import LightItem, forget
-from conformance.run.runner import ERROR, Runner, checks_of
+from conformance.run.runner import ERROR, Runner, checks_of, executions_under
 from conformance.run.selection import Chosen, Selection, unused
 from conformance.run.shards import PATTERN, Pair, jobs, pair_of, split
 from conformance.run.summary import AdapterRun, Tally, print_summary
@@ -305,7 +305,7 @@ class Suite:
                     pytest.skip(error.message)
             verdicts = tuple(v for v in found.verdicts if v.check in asked or _stops(found, v))
             found = replace(found, verdicts=verdicts)
-            self._put(variant, found)
+            self._put(case, variant, found)
             # Arrays are on disk now; what items need are the verdicts.
             self._results[pair] = replace(found, observation=None, expected=None)
         return self._results[pair]
@@ -317,14 +317,28 @@ class Suite:
             runner.emit([one for one in batch if runner.unwritten(*one)])
         return runner.run(case, variant)
 
-    def _put(self, variant: Variant, found: Result) -> None:
+    def _put(self, case: Case, variant: Variant, found: Result) -> None:
         assert self.spool is not None
         number = self._numbers[found.case, found.variant]
-        tally = Tally.of(found, self.known(variant))
+        tally = Tally.of(found, self.known(variant), self._fits(case, variant, found))
         try:
             self.spool.put(variant.adapter, number, found, msgspec.json.encode(tally))
         except WriteError as error:
             self._give_up(error)
+
+    def _fits(self, case: Case, variant: Variant, found: Result) -> tuple[Discipline, ...]:
+        """The other disciplines under which the executions would be right that are wrong, of somebody's
+        own recompute: perhaps that is all that is wrong."""
+        failed = any(v.check == "executions" and v.status is Status.FAIL for v in found.verdicts)
+        if variant.implementation is None or found.observation is None or not failed:
+            return ()
+        others = [name for name in get_args(Discipline) if name != variant.model.discipline]
+        return tuple(
+            name
+            for name in others
+            if (verdict := executions_under(case, variant, found.observation, name)) is not None
+            and verdict.status is Status.PASS
+        )
 
     def _give_up(self, error: WriteError) -> None:
         """Run nothing more: its results would be lost."""

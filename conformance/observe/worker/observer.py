@@ -38,6 +38,7 @@ from conformance.model.observation import (
 from conformance.model.program import Program, Site
 from conformance.observe.worker.random_state import SHARED, RandomStates, Reader
 from conformance.observe.worker.trace import Trace, executions
+from conformance.words import printable
 
 #: Executions by statement and phase.
 Counts = Mapping[tuple[Site, Phase], int]
@@ -178,7 +179,7 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
             return run
         try:
             return self.watched(program, module, forward, run, unobserved)
-        except Exception as error:
+        except BaseException as error:
             # A program that ran once may fail when it is run again. Whether it is at fault, or the
             # observer, is told by running it once more with nothing attached.
             self.raised(error)
@@ -272,7 +273,7 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
         try:
             result = module.run(forward)
             run = self.read(result)
-        except Exception as error:
+        except BaseException as error:  # sys.exit is the program's doing as any other
             self.raised(error)
             return Run(error=error_seen(error, program))
         return replace(run, generators=self.standing(program, result))
@@ -280,7 +281,7 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
     def unseed(self) -> None:
         """Have the framework as if no program before had seeded it."""
 
-    def raised(self, error: Exception) -> None:
+    def raised(self, error: BaseException) -> None:
         """Told of an exception that a program raised, and with it of what its frames hold, before both
         are dropped."""
 
@@ -314,7 +315,7 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
         computes what the plain program computed with them before any error."""
         try:
             run = self.read(module.run(forward, **dict(program.then or {})))
-        except Exception:
+        except BaseException:
             return False
         return self._good is not None and computes_alike(run, self._good)
 
@@ -580,23 +581,31 @@ def error_seen(error: BaseException, program: Program) -> ErrorSeen:
             if site is not None and site.kind == "phase":
                 phase = site.label
         trace = trace.tb_next
-    bases = tuple(base.__name__ for base in type(error).__mro__)
-    message = str(error)
-    return ErrorSeen(type(error).__name__, bases, message[:2000], phase)
+    bases = tuple(printable(base.__name__) for base in type(error).__mro__)
+    return ErrorSeen(bases[0], bases, error_text(error)[:2000], phase)
+
+
+def error_text(error: BaseException) -> str:
+    """The text of an exception, whatever its class makes of that: a plain string that can be printed."""
+    try:
+        text = str.__str__(str(error))  # of a class of its own, it could not be read where it goes
+    except BaseException as raised:
+        return f"(its text cannot be made: {type(raised).__name__})"
+    return printable(text)
 
 
 class _Failing:
     """A program whose every run ends in an error that is expected. What only the garbage collector frees
     is not counted: an exception and the frames that it came through refer to each other."""
 
-    def __init__(self, module: ModuleType, raised: Callable[[Exception], None]) -> None:
+    def __init__(self, module: ModuleType, raised: Callable[[BaseException], None]) -> None:
         self._module, self._raised = module, raised
 
     def run(self, forward: Callable[..., Any]) -> None:
         """Run, and drop the error with all that it holds."""
         try:
             self._module.run(forward)
-        except Exception as error:
+        except BaseException as error:
             self._raised(error)
         gc.collect()
 

@@ -71,8 +71,16 @@ def _answer(request: bytes) -> bytes:
         function, arguments = _loads(request)
         return _dumps(function(*arguments))
     except BaseException as error:
+        return _dumps(_broken(error))
+
+
+def _broken(error: BaseException) -> Broken:
+    """An exception in words. Making those may fail, too: the exception may be anybody's."""
+    try:
         line = "".join(traceback.format_exception_only(error)).strip()
-        return _dumps(Broken(line, traceback.format_exc()))
+        return Broken(str.__str__(line), str.__str__(traceback.format_exc()))
+    except BaseException as raised:
+        return Broken(f"{type(error).__name__}, and {type(raised).__name__} while it was shown", "")
 
 
 def _receive(reading: int) -> bytes | None:

@@ -225,7 +225,7 @@
     apart.sort((a, b) => rank(a) - rank(b));
     $("differ").textContent = `${apart.length} of ${shared.length} cases come out differently`;
     const table = document.createElement("table");
-    table.className = "grid wide";
+    table.className = "grid wide stacked";
     const head = table.createTHead().insertRow();
     for (const name of ["case", ...names]) {
       const th = document.createElement("th");
