@@ -24,6 +24,7 @@ from conformance.model.observation import Leaf, Observation, Run  # noqa: E402
 from conformance.model.program import Program  # noqa: E402
 from conformance.observe.worker.entry import observer as worker_observer  # noqa: E402
 from conformance.oracle.expected import expect  # noqa: E402
+from tests.equal_runs import differences  # noqa: E402
 from tests.every_program import not_imported  # noqa: E402
 from tests.operation_samples import offered, operations_of, samples_of, written  # noqa: E402
 from tests.suite_cases import BY_ID  # noqa: E402
@@ -196,3 +197,21 @@ def test_a_function_that_is_run_once_draws_once(
     monkeypatch.setattr(autograd, "checkpoint", inert)
     seen = observed(published("randomness/uniform-noise"), tmp_path)
     assert {d.phase for d in seen.recomputed.samples or ()} == {"forward"}
+
+
+@pytest.mark.parametrize(
+    "identity",
+    [
+        *("basics/conv-relu-block", "captures/shared-parameter", "structure/nested-arguments"),
+        *("randomness/dropout-preserved", "procedures/second-order", "errors/raised-in-region"),
+    ],
+)
+def test_one_run_tells_values_and_executions(
+    identity: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Following the lines changes nothing that is computed."""
+    at_once = observed(published(identity), tmp_path)
+    monkeypatch.setattr(type(worker_observer(str(ADAPTER.folder), "arguments")), "at_once", False)
+    apart = observed(published(identity), tmp_path)
+    assert differences(at_once.plain, apart.plain) == []
+    assert differences(at_once.recomputed, apart.recomputed) == []

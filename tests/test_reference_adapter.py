@@ -25,6 +25,7 @@ from conformance.observe.worker.observer import load_program
 from conformance.observe.worker.trace import Trace
 from conformance.oracle.expected import check_printed, expect
 from tests import suite_cases
+from tests.equal_runs import differences
 
 ROOT = Path(__file__).parent.parent
 ADAPTER = read_adapter(ROOT / "adapters" / "reference")
@@ -152,6 +153,20 @@ def test_tape_counts_what_the_line_trace_counts(
     for (site, phase), count in trace.entered.items():
         lines[site.region.replace("-", "_"), "", phase] += count
     assert own == lines
+
+
+@pytest.mark.parametrize("name", [n for n, c in CASES.items() if c.seeded])
+def test_one_run_tells_what_separate_runs_tell(
+    name: str, programs: dict[str, Program], observer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Values, executions and bytes are read from one run: neither following the lines nor the walk over
+    the graph changes anything."""
+    at_once = observer.observe(programs[name])
+    monkeypatch.setattr(observer, "at_once", False)
+    monkeypatch.setattr(observer, "counts_and_reads", lambda *_: False)
+    apart = observer.observe(programs[name])
+    assert differences(at_once.plain, apart.plain) == []
+    assert differences(at_once.recomputed, apart.recomputed) == []
 
 
 def test_program_runs_alone(programs: dict[str, Program]) -> None:

@@ -45,6 +45,7 @@ class Observer(Base):
     """Observes autograd."""
 
     tracing = Lines
+    at_once = True  # NumPy does not know of lines
     resolution = 0
 
     methods: Mapping[str, str] = {
@@ -89,9 +90,8 @@ class Observer(Base):
 
     def held(self) -> int | None:
         """Bytes of arrays alone: what Python has of its own grows with the graph."""
-        of_arrays = tracemalloc.DomainFilter(inclusive=True, domain=tracemalloc_domain)
-        traces = tracemalloc.take_snapshot().filter_traces([of_arrays]).traces
-        return sum(trace.size for trace in traces)
+        traces = tracemalloc.take_snapshot().traces
+        return sum(trace.size for trace in traces if trace.domain == tracemalloc_domain)
 
     def nbytes(self, value: object) -> int:
         array = _owner(getval(value))

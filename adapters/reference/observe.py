@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable, Mapping
-from types import FrameType, ModuleType
-from typing import Any
+from collections.abc import Mapping
+from types import FrameType
 
 import numpy as np
 
 from conformance.model.observation import Array, Leaf
 from conformance.model.program import Program
+from conformance.observe.worker.observer import Meter
 from conformance.observe.worker.observer import Observer as Base
-from conformance.observe.worker.trace import Trace
 from conformance.oracle import tape
 
 # Programs import it by the name that their copy has beside them.
@@ -23,6 +22,8 @@ sys.modules["tape"] = tape
 class Observer(Base):
     """Observes programs written against `tape`."""
 
+    together = True
+    at_once = True  # NumPy does not know of lines
     resolution = 0
 
     methods: Mapping[str, str] = {
@@ -50,20 +51,35 @@ class Observer(Base):
     def alive(self) -> int | None:
         return sum(isinstance(thing, tape.Tensor) for thing in gc.get_objects())
 
-    def retained(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any]
-    ) -> int | None:
-        """Bytes, at the dtypes that tensors stand for, that the graph behind the loss keeps when
-        the first backward pass starts, beyond the tensors that `run` holds itself."""
-        nbytes: list[int] = []
+    def counts_and_reads(self, program: Program, unobserved: Mapping[str, str]) -> bool:
+        """Copies of samples are not in the graph, so that they disturb no reading."""
+        return self.keeps(program, unobserved)
 
-        def on_phase(label: str, frame: FrameType) -> None:
-            if label == "backward" and not nbytes:
-                values = list(frame.f_locals.values())
-                held = {id(tape.memory_of(t)) for t in tape.tensors_in(values)}
-                kept = tape.retained(values)
-                nbytes.append(sum(size for key, (_, size) in kept.items() if key not in held))
+    def meter(self) -> Meter:
+        return Walk(self)
 
-        with Trace(program, on_phase=on_phase).active():
-            module.run(forward)
-        return nbytes[0] if nbytes else None
+
+class Walk(Meter):
+    """Reads the bytes, at the dtypes that tensors stand for, that the graph behind the loss keeps when
+    the first backward pass starts, beyond the tensors that `run` holds itself."""
+
+    random_state = None
+    highest = None
+
+    def __init__(self, observer: Base) -> None:
+        super().__init__(observer)
+        self._nbytes: int | None = None
+
+    def on_phase(self, label: str, frame: FrameType) -> None:
+        if label == "backward" and self._nbytes is None:
+            values = list(frame.f_locals.values())
+            held = {id(tape.memory_of(t)) for t in tape.tensors_in(values)}
+            kept = tape.retained(values)
+            self._nbytes = sum(size for key, (_, size) in kept.items() if key not in held)
+
+    def finish(self) -> None:
+        """There is nothing to read at the end."""
+
+    @property
+    def retained(self) -> int | None:
+        return self._nbytes

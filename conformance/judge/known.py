@@ -10,6 +10,8 @@ built on need not be seen at all: it may do better.
 from __future__ import annotations
 
 import fnmatch
+import functools
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -160,5 +162,10 @@ def _several(given: str | list[str]) -> tuple[str, ...]:
 
 
 def _matches(text: str, pattern: str) -> bool:
+    return _expression(pattern).match(text) is not None
+
+
+@functools.cache  # a list has more patterns than `fnmatch` remembers
+def _expression(pattern: str) -> re.Pattern[str]:
     # Ids hold brackets (`[depth=4]`), which stand for themselves here.
-    return fnmatch.fnmatchcase(text, pattern.replace("[", "[[]"))
+    return re.compile(fnmatch.translate(pattern.replace("[", "[[]")))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from conformance.drivers.adapter import Adapter, Variant, find_adapter
@@ -16,6 +17,7 @@ from conformance.language.load import load_folder
 from conformance.model.case import Case
 from conformance.oracle.shapes import check_shapes, is_own
 from conformance.paths import Paths, find_paths
+from conformance.results import cases_hash
 from conformance.run import smoke
 from conformance.run.shards import Pair, Shard
 
@@ -71,6 +73,11 @@ class Selection:
     #: The ids of the cases that were asked for by name; empty for all.
     wanted: frozenset[str] = frozenset()
     limits: Limits = Limits()
+
+    @cached_property
+    def hash(self) -> str:
+        """The number of these cases, whichever of them are wanted."""
+        return cases_hash(self.cases)
 
 
 def select(

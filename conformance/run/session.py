@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import platform
 import warnings
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,7 +38,6 @@ from conformance.results import (
     Header,
     Result,
     bind,
-    cases_hash,
     make_footer,
     read,
     recorded,
@@ -49,6 +48,7 @@ from conformance.results.partial import PartialResults
 from conformance.results.triage import notes
 from conformance.run.earlier import Earlier, find
 from conformance.run.interrupts import Interrupts, die_with_parent
+from conformance.run.light import LightItem, forget
 from conformance.run.runner import ERROR, Runner, checks_of, executions_under
 from conformance.run.selection import Chosen, Selection, unused
 from conformance.run.shards import PATTERN, Pair, jobs, pair_of, split
@@ -104,7 +104,7 @@ class Suite:
         self._by_file: dict[Path, list[Case]] = {}
         for file, cases in itertools.groupby(selection.cases, lambda case: case.where.file):
             self._by_file.setdefault(Path(file).resolve(), []).extend(cases)
-        self._checks: dict[tuple[str, str], set[str]] = {}
+        self._checks: dict[tuple[str, str], frozenset[str]] = {}
         self._numbers: dict[tuple[str, str], int] = {}
         self._results: dict[tuple[str, str], Result] = {}
         self._left: dict[tuple[str, str], set[str]] = {}
@@ -210,7 +210,8 @@ class Suite:
                 if chosen.adapter.name in broken:
                     continue
                 for variant in chosen.variants:
-                    smoke = (case.id, variant.id) in chosen.smoke
+                    pair = (case.id, variant.id)
+                    smoke = pair in chosen.smoke
                     if self.config.option.smoke and not smoke:
                         continue
                     for check in checks_of(case):
@@ -225,6 +226,7 @@ class Suite:
                             suite=self,
                             case=case,
                             variant=variant,
+                            pair=pair,
                             check=check,
                         )
                         if smoke:
@@ -273,10 +275,13 @@ class Suite:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Note what is left to run after all deselection."""
         self._plan(item.pair for item in session.items if isinstance(item, CheckItem))
+        sets: dict[frozenset[str], frozenset[str]] = {}  # most pairs have the same checks
         for item in session.items:
             if isinstance(item, CheckItem):
+                item.lighten()
                 pair = item.pair
-                self._checks.setdefault(pair, set()).add(item.check)
+                checks = self._checks.get(pair, frozenset()) | {item.check}
+                self._checks[pair] = sets.setdefault(checks, checks)
                 if pair not in self._places:
                     listed = self._pairs.setdefault(item.variant.adapter, [])
                     self._places[pair] = len(listed)
@@ -341,7 +346,7 @@ class Suite:
         assert self.session is not None
         self.session.shouldstop = "results cannot be written"
 
-    def _from_earlier(self, pair: Pair, asked: set[str], variant: Variant) -> Result | None:
+    def _from_earlier(self, pair: Pair, asked: frozenset[str], variant: Variant) -> Result | None:
         """The result that an earlier run has left of a pair, where it has all checks that are asked for
         now; `None` where it has to run."""
         name = variant.adapter
@@ -382,12 +387,23 @@ class Suite:
         """The known deviations of a variant's adapter."""
         return next(c.known for c in self.selection.chosen if c.adapter.name == variant.adapter)
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Give JUnit the item's name as it is: pytest adds a bracket to one with words after it."""
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Have an item that has run take no more memory than before."""
+        found = yield
+        if isinstance(item, CheckItem):
+            item.lighten()
+        return found
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, None, None]:
+        """Give JUnit the item's name as it is: pytest adds a bracket to one with words after it. Forget
+        the report where nobody wants to see it."""
         xml = self.config.stash.get(xml_key, None)
         if xml is not None and "::" in report.nodeid:
             xml.node_reporter(report).add_attribute("name", report.nodeid.partition("::")[2])
+        yield
+        forget(self.config, report)
 
     # -- end -----------------------------------------------------------------------------------
 
@@ -570,7 +586,7 @@ class Suite:
             disciplines={v.id: v.model.discipline for v in chosen.variants},
             accuracy={v.id: v.model.accuracy for v in chosen.variants if v.model.accuracy},
             versions=self.versions[name],
-            cases=cases_hash(self.selection.cases),
+            cases=self.selection.hash,
             shard=str(self.shard or ""),
             started=self.started,
             implementation=own.function if (own := chosen.adapter.implementation) else "",
@@ -654,19 +670,16 @@ class CaseFile(pytest.File):
         return self.suite.items(self)
 
 
-class CheckItem(pytest.Item):
+class CheckItem(LightItem):
     """One check of one case on one variant."""
 
     def __init__(
-        self, *, suite: Suite, case: Case, variant: Variant, check: str, **rest: Any
+        self, *, suite: Suite, case: Case, variant: Variant, pair: Pair, check: str, **rest: Any
     ) -> None:
         super().__init__(**rest)
         self.suite, self.case, self.variant, self.check = suite, case, variant, check
-
-    @property
-    def pair(self) -> Pair:
-        """The case and the variant, by their ids."""
-        return self.case.id, self.variant.id
+        #: The case and the variant, by their ids.
+        self.pair = pair
 
     def runtest(self) -> None:
         """Judge. A known deviation is an expected failure; a missing feature is a skip."""

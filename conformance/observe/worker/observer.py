@@ -66,6 +66,10 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
     #: read for both.
     together = False
 
+    #: Whether values, too, are read from the run in which executions are counted: only where following
+    #: lines of Python can change nothing that the framework computes.
+    at_once = False
+
     #: Runs that `retained` makes before the one that it reads, to fill the framework's caches.
     rehearsals = 1
 
@@ -164,7 +168,7 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
     ) -> Run:
         """One run, in passes. An exception of the program's ends it, as `Run.error`."""
         forward: Callable[..., Any] = getattr(module, path)
-        run = self.values(program, module, forward)
+        run = self.first(program, module, forward, unobserved)
         if run.error is not None:
             if program.then:
                 run = replace(run, good_run_after_error=self.good_run(program, module, forward))
@@ -193,29 +197,76 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
         unobserved: Mapping[str, str],
     ) -> Run:
         """`run` with what the passes after the first see of the program, run again for each."""
-        counted = "executions" not in unobserved
-        kept = "retained memory" not in unobserved and program.procedure in BACKWARD_PROCEDURES
-        # What tells the samples copies them, and would be seen among the program's own tensors.
-        if counted and kept and self.together and not program.random:
-            meter = Meter(self)
-            with self.states.followed():
-                run = self.count(program, module, forward, run, meter)
-            run = replace(
-                run, retained=meter.retained, random_state=meter.random_state, peak=meter.highest
-            )
-        else:
-            if counted:
-                run = self.count(program, module, forward, run)
-            if kept:
-                self.highest = self.random_state = None
-                retained = self.retained(program, module, forward)
-                run = replace(
-                    run, retained=retained, random_state=self.random_state, peak=self.highest
-                )
+        kept = self.keeps(program, unobserved)
+        together = self.counts_and_reads(program, unobserved)
+        if run.executions is None and "executions" not in unobserved:
+            count = self.count_and_read if together else self.count
+            run = count(program, module, forward, run)
+        if kept and not together:
+            self.highest = self.random_state = None
+            retained = self.retained(program, module, forward)
+            run = replace(run, retained=retained, random_state=self.random_state, peak=self.highest)
         if program.release and "release" not in unobserved:
             held, alive = self.leftovers(program, module, forward)
             run = replace(run, held=held, alive=alive)
         return run
+
+    def first(
+        self,
+        program: Program,
+        module: ModuleType,
+        forward: Callable[..., Any],
+        unobserved: Mapping[str, str],
+    ) -> Run:
+        """The first run: values with nothing attached, or (`at_once`) with all that is counted."""
+        if not self.at_once or "executions" in unobserved:
+            return self.values(program, module, forward)
+        keeping: Any = _Keeping(module)
+        together = self.counts_and_reads(program, unobserved)
+        count = self.count_and_read if together else self.count
+        try:
+            counted = count(program, keeping, forward, Run())
+            run = self.read(keeping.result)
+        except Exception as error:
+            self.raised(error)
+            alone = self.values(program, module, forward)
+            if alone.error is None:
+                raise
+            return alone
+        return replace(
+            run,
+            executions=counted.executions,
+            samples=counted.samples,
+            retained=counted.retained,
+            random_state=counted.random_state,
+            peak=counted.peak,
+            generators=self.standing(program, keeping.result),
+        )
+
+    def keeps(self, program: Program, unobserved: Mapping[str, str]) -> bool:
+        """Whether it is read what a program keeps between forward and backward."""
+        return "retained memory" not in unobserved and program.procedure in BACKWARD_PROCEDURES
+
+    def counts_and_reads(self, program: Program, unobserved: Mapping[str, str]) -> bool:
+        """Whether memory is read in the run in which executions are counted. What tells the samples
+        copies them, and would be seen among the program's own tensors."""
+        counted = "executions" not in unobserved
+        return self.together and counted and self.keeps(program, unobserved) and not program.random
+
+    def meter(self) -> Meter:
+        """What reads memory."""
+        return Meter(self)
+
+    def count_and_read(
+        self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run
+    ) -> Run:
+        """`run` with executions, samples and bytes out of one run."""
+        meter = self.meter()
+        with self.states.followed():
+            run = self.count(program, module, forward, run, meter)
+        return replace(
+            run, retained=meter.retained, random_state=meter.random_state, peak=meter.highest
+        )
 
     def values(self, program: Program, module: ModuleType, forward: Callable[..., Any]) -> Run:
         """Outputs, losses, gradients, state and the generator's next numbers; nothing is attached."""
@@ -323,7 +374,7 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
         """
         with self.watching(), self.states.followed():
             for _ in range(self.rehearsals + 1):
-                meter = Meter(self)
+                meter = self.meter()
                 with Trace(program, on_phase=meter.on_phase).active():
                     module.run(forward)
                     meter.finish()
@@ -557,6 +608,21 @@ class _Failing:
         except BaseException as error:
             self._raised(error)
         gc.collect()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
+
+
+class _Keeping:
+    """A program that keeps what its last run returned."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+        self.result: Mapping[str, Any] = {}
+
+    def run(self, forward: Callable[..., Any]) -> None:
+        """Run, and keep what comes back."""
+        self.result = self._module.run(forward)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._module, name)

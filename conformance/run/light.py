@@ -1,0 +1,82 @@
+"""Items and reports that take little memory: a run has tens of thousands, and pytest keeps them all.
+
+What pytest gives an item when it makes it (dictionaries and lists, most of which stay empty) is made
+when it is first asked for, and is given back when the item has run. Reports of items that passed are
+counted and not kept, unless an option asks for them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from _pytest.mark.structures import NodeKeywords
+from _pytest.stash import Stash
+from _pytest.terminal import TerminalReporter
+
+#: What pytest gives to each item, and how it is made.
+_MADE: Mapping[str, Callable[[Any], Any]] = {
+    "keywords": NodeKeywords,
+    "own_markers": lambda _: [],
+    "extra_keyword_matches": lambda _: set(),
+    "stash": lambda _: Stash(),
+    "_store": lambda item: item.stash,  # its name of before
+    "_report_sections": lambda _: [],
+    "user_properties": lambda _: [],
+}
+#: What pytest notes of an item when that is first asked for.
+_NOTED = ("location",)
+#: By category of reports, the letters of `-r` and the settings that ask to see them.
+_ASKED: Mapping[str, str] = {"": "", "passed": "pPA", "skipped": "sa", "xfailed": "xa"}
+
+
+class LightItem(pytest.Item):
+    """An item that has of pytest's attributes only those that somebody has asked for."""
+
+    def __init__(self, **rest: Any) -> None:
+        super().__init__(**rest)
+        self.lighten()
+
+    def __getattr__(self, name: str) -> Any:
+        make = _MADE.get(name)
+        if make is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        value = make(self)
+        setattr(self, name, value)
+        return value
+
+    def lighten(self) -> None:
+        """Give back what can be made again; marks are kept."""
+        kept = ("own_markers", "keywords") if self.__dict__.get("own_markers") else ()
+        for name in (*_MADE, *_NOTED):
+            if name not in kept:
+                self.__dict__.pop(name, None)
+        with contextlib.suppress(AttributeError):
+            del self._store
+
+
+class _Counted:
+    """Stands for a report of which only the number matters."""
+
+    count_towards_summary = True
+
+
+_COUNTED: Any = _Counted()
+
+
+def forget(config: pytest.Config, report: pytest.TestReport) -> None:
+    """Of a report that the terminal's reporter has just been given, keep no more than that it was there,
+    unless an option asks to see such reports at the end."""
+    reporter: TerminalReporter | None = config.pluginmanager.getplugin("terminalreporter")
+    if reporter is None or config.getoption("durations", None) is not None:
+        return
+    for category, letters in _ASKED.items():
+        listed = reporter.stats.get(category)
+        if not listed or listed[-1] is not report or any(map(reporter.hasopt, letters)):
+            continue
+        if category:
+            listed[-1] = _COUNTED
+        else:
+            listed.pop()
