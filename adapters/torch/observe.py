@@ -21,6 +21,7 @@ from conformance.observe.worker.threads import entering
 from conformance.observe.worker.trace import Trace
 
 from . import storages
+from .settings import SETTINGS
 
 #: The variants whose programs `torch.compile` compiles.
 COMPILED = ("compiled-aot-eager", "compiled-inductor", "memory-budget")
@@ -102,6 +103,7 @@ class Observer(Base):
         "release": "TorchDispatchMode, live storages",
     }
 
+    settings = SETTINGS
     together = True
     resolution = 0
     state_readers = (("torch", "get_rng_state"),)
