@@ -40,7 +40,7 @@ from rich.console import Console
 from rich.table import Table
 
 from conformance.drivers.adapter import Adapter, Variant, find_adapter
-from conformance.paths import Places, find_places
+from conformance.paths import Paths, find_paths
 
 #: One thread, whatever an adapter's own environment says besides.
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
@@ -75,14 +75,14 @@ HEADINGS = ("variant", "programs", "floor, CPU s", "run, CPU s", "ratio")
 
 
 def measure(
-    adapter: Adapter, variants: Sequence[Variant], places: Places, words: Sequence[str]
+    adapter: Adapter, variants: Sequence[Variant], paths: Paths, words: Sequence[str]
 ) -> Cost:
     """The cost of one run of these variants, and of the programs that it has emitted."""
     name = adapter.name if len(variants) != 1 else variants[0].id
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-c", "from conformance.cli import main; main()", "run"]
         command += ["--adapter", str(adapter.folder), "--reports", folder, "-q"]
-        command += ["--cases", str(places.cases), "--adapters-folder", str(places.adapters)]
+        command += ["--cases", str(paths.cases), "--adapters-folder", str(paths.adapters)]
         command += [word for variant in variants for word in ("--variant", variant.name)]
         before = _children()
         done = subprocess.run([*command, *words], capture_output=True, text=True, check=False)
@@ -216,14 +216,14 @@ def main(
     write: Annotated[bool, typer.Option("--update", help="Write into README.md.")] = False,
 ) -> None:
     """Measure, print the table, and write it where that is asked for."""
-    places = find_places()
+    paths = find_paths()
     costs: list[Cost] = []
     for name in names:
         adapter_name, _, wanted = name.partition("/")
-        adapter = find_adapter(adapter_name, places.adapters)
+        adapter = find_adapter(adapter_name, paths.adapters)
         variants = (adapter.variant(wanted),) if wanted else adapter.variants
         words = ["-k", keyword] if keyword else []
-        costs.append(measure(adapter, variants, places, words))
+        costs.append(measure(adapter, variants, paths, words))
         Console().print(table(costs[-1:]))
         if write:
             README.write_text(update(README.read_text("utf-8"), costs[-1:]), "utf-8")

@@ -36,7 +36,7 @@ from conformance.emit.programs import write_programs
 from conformance.language.load import load_folder
 from conformance.model.program import Program
 from conformance.observe.worker import entry
-from conformance.paths import find_places
+from conformance.paths import find_paths
 
 app = typer.Typer(add_completion=False, help=__doc__)
 #: Statements of the regions of the generated cases.
@@ -106,7 +106,7 @@ def quickest(name: str, number: int) -> tuple[float, float]:
 def run_of(name: str, number: int) -> tuple[float, float]:
     """CPU seconds of a run of so many cases, worker included, and the most MiB that its own process
     had."""
-    places = find_places()
+    paths = find_paths()
     adapter, _, variant = name.partition("/")
     with tempfile.TemporaryDirectory() as folder:
         write_cases(Path(folder) / "cases", number, LENGTHS)
@@ -115,7 +115,7 @@ def run_of(name: str, number: int) -> tuple[float, float]:
         # A whole run would complain about known deviations that none of these cases shows.
         command += ["-k", "generated"]
         command += ["--cases", f"{folder}/cases", "--reports", f"{folder}/reports"]
-        command += ["--adapters-folder", str(places.adapters)]
+        command += ["--adapters-folder", str(paths.adapters)]
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -146,9 +146,9 @@ def statements(
     sizes: Annotated[str, typer.Option(help="Numbers of statements.")] = "10,100,1000,10000",
 ) -> None:
     """One program of more and more statements."""
-    places = find_places()
+    paths = find_paths()
     adapter_name, _, variant_name = name.partition("/")
-    adapter = find_adapter(adapter_name, places.adapters)
+    adapter = find_adapter(adapter_name, paths.adapters)
     variant = adapter.variant(variant_name) if variant_name else adapter.variants[0]
     os.environ.update(adapter.model.environment | variant.model.environment)
     table = Table("statements", "bare, ms each", "observed, ms each", "against the first", "ratio")

@@ -35,7 +35,7 @@ from conformance.language.load import load_folder
 from conformance.model.case import Case
 from conformance.model.program import Program
 from conformance.observe.worker import entry
-from conformance.paths import find_places
+from conformance.paths import find_paths
 
 #: Where none is named, each variant is measured on the first of these that it runs to its end.
 DEFAULT = (
@@ -128,9 +128,9 @@ def main(
     repeats: Annotated[int, typer.Option(help="How often each program is observed.", min=2)] = 5,
 ) -> None:
     """Print the median time of each pass as a ratio to the unwatched run."""
-    places = find_places()
-    found = find_adapter(adapter, places.adapters)
-    loaded = {c.id: c for c in load_folder(places.cases)}
+    paths = find_paths()
+    found = find_adapter(adapter, paths.adapters)
+    loaded = {c.id: c for c in load_folder(paths.cases)}
     cases = [loaded[name] for name in case or DEFAULT]
     chosen = [v for v in found.variants if not variant or v.name in variant]
     table = Table(title=f"time of each pass over the unwatched run, {found.model.title}")

@@ -11,7 +11,7 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 @dataclass(frozen=True)
-class Places:
+class Paths:
     """Absolute folders: `cases` and `adapters` exist, `reports` is made when needed."""
 
     cases: Path
@@ -19,19 +19,19 @@ class Places:
     reports: Path
 
 
-def find_places(
+def find_paths(
     cases: Path | None = None,
     adapters: Path | None = None,
     reports: Path | None = None,
     *,
     package: Path = _PACKAGE,
-) -> Places:
+) -> Paths:
     """The folders: as given, else beside the package in a checkout, else in the installed wheel.
 
     Reports go to `reports/` in the current directory unless told otherwise. Raises
     `ConformanceError` where a folder does not exist.
     """
-    return Places(
+    return Paths(
         cases=_folder("cases", cases, package),
         adapters=_folder("adapters", adapters, package),
         reports=(reports or Path("reports")).absolute(),

@@ -21,13 +21,13 @@ from conformance.model.observation import (
     RESOLUTION,
     Allowed,
     Array,
-    Draw,
     Execution,
     Expected,
     ExpectedMemory,
     Leaf,
     Observation,
     Phase,
+    RandomSample,
     Run,
 )
 
@@ -144,8 +144,8 @@ def executions(counts: Mapping[str, int]) -> tuple[Execution, ...]:
     return tuple(found)
 
 
-def draw(label: str, phase: Phase, *numbers: float, region: str = "block") -> Draw:
-    return Draw(region, label, phase, array(*numbers))
+def draw(label: str, phase: Phase, *numbers: float, region: str = "block") -> RandomSample:
+    return RandomSample(region, label, phase, array(*numbers))
 
 
 FORWARD = {"block forward": 1, "block.h forward": 1, "block.y forward": 1, ".z forward": 1}

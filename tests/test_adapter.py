@@ -21,7 +21,7 @@ from conformance.drivers.modules import load_file, load_module
 from conformance.errors import AdapterError
 from conformance.language.capabilities import CAPABILITIES
 from conformance.oracle import tape
-from conformance.paths import find_places
+from conformance.paths import find_paths
 
 FOLDER = Path(__file__).parent.parent / "adapters"
 GOOD = {
@@ -39,8 +39,8 @@ def _adapter(folder: Path, **more: object) -> Path:
     return made
 
 
-def _saves(**saves: str) -> dict[str, object]:
-    return {"variants": {"one": {"title": "one", "discipline": "whole", "saves": saves}}}
+def _residuals(**residuals: str) -> dict[str, object]:
+    return {"variants": {"one": {"title": "one", "discipline": "whole", "residuals": residuals}}}
 
 
 def test_read(tmp_path: Path) -> None:
@@ -65,9 +65,9 @@ def test_read(tmp_path: Path) -> None:
             {"variants": {"one": {**GOOD["variants"]["one"], "refuses": {"kwargs": {"raises": "E"}}}}},  # type: ignore[index]
             "match",
         ),
-        (_saves(cosine="x"), "unknown operation 'cosine'"),
-        (_saves(linear="x wt"), "'linear' saves an unknown 'wt'\n  hint: did you mean 'w'?"),
-        (_saves(region="out flt"), "'region' saves an unknown 'flt'\n  hint: did you mean 'flat'?"),
+        (_residuals(cosine="x"), "unknown operation 'cosine'"),
+        (_residuals(linear="x wt"), "'linear' saves an unknown 'wt'\n  hint: did you mean 'w'?"),
+        (_residuals(region="out flt"), "'region' saves an unknown 'flt'\n  hint: did you mean 'flat'?"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named(tmp_path: Path, more: dict[str, object], says: str) -> None:
@@ -132,12 +132,12 @@ def test_files_of_an_adapter_import_each_other(tmp_path: Path) -> None:
 
 
 def test_an_adapter_builds_on_one_beside_it_or_on_a_shipped_one(tmp_path: Path) -> None:
-    text = "from ..other import thing\nfrom ..jax import places\n"
+    text = "from ..other import thing\nfrom ..jax import statements\n"
     _files(tmp_path / "made", a=text)
     _files(tmp_path / "other", thing="")
     module = load_module(tmp_path / "made", "a")
     assert module.thing.__file__ == str(tmp_path / "other" / "thing.py")
-    assert module.places.__file__ == str(find_places().adapters / "jax" / "places.py")
+    assert module.statements.__file__ == str(find_paths().adapters / "jax" / "statements.py")
 
 
 def test_what_an_adapter_builds_on_has_to_be_there(tmp_path: Path) -> None:

@@ -184,10 +184,10 @@ def test_arrays_that_a_function_captures_are_left_over(tmp_path: Path) -> None:
 
 def test_a_run_for_the_gradient_draws_anew(tmp_path: Path) -> None:
     seen = observed(published("randomness/uniform-noise"), tmp_path)
-    draws = {d.phase: d.array for d in seen.recomputed.draws or ()}
-    assert set(draws) == {"forward", "rerun"}
-    assert not np.array_equal(draws["forward"], draws["rerun"])
-    assert {d.phase for d in seen.plain.draws or ()} == {"forward"}
+    samples = {d.phase: d.array for d in seen.recomputed.samples or ()}
+    assert set(samples) == {"forward", "rerun"}
+    assert not np.array_equal(samples["forward"], samples["rerun"])
+    assert {d.phase for d in seen.plain.samples or ()} == {"forward"}
 
 
 def test_a_function_that_is_run_once_draws_once(
@@ -195,4 +195,4 @@ def test_a_function_that_is_run_once_draws_once(
 ) -> None:
     monkeypatch.setattr(autograd, "checkpoint", inert)
     seen = observed(published("randomness/uniform-noise"), tmp_path)
-    assert {d.phase for d in seen.recomputed.draws or ()} == {"forward"}
+    assert {d.phase for d in seen.recomputed.samples or ()} == {"forward"}

@@ -154,10 +154,10 @@ def seen_together(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], O
     return cache(lambda variant: observed(TOGETHER, variant, tmp_path_factory.mktemp("programs")))
 
 
-def assert_the_references(case: Case, run: Run, draws: Any = None) -> None:
+def assert_the_references(case: Case, run: Run, samples: Any = None) -> None:
     """A run has the outputs, gradients and state that the reference comes to."""
     text = str(case.program)
-    expected = expect(case, "minimal", draws=draws)
+    expected = expect(case, "minimal", samples=samples)
     tolerance = 1e-6 if "astype" in text or "uniform" in text else 1e-10
     assert isinstance(run.outputs, Leaf)
     np.testing.assert_allclose(run.outputs.array, expected.outputs.array, rtol=tolerance)
@@ -189,7 +189,7 @@ def test_an_operation_that_draws_and_its_gradients_are_the_references(
     seen = observed(case, variant, tmp_path)
     for run in (seen.plain, seen.recomputed):
         assert run.error is None
-        assert_the_references(case, run, seen.recomputed.draws)
+        assert_the_references(case, run, seen.recomputed.samples)
 
 
 # -- executions ----------------------------------------------------------------------------------
@@ -298,12 +298,12 @@ print([e.count for e in found if (e.statement, e.phase) == ("h", "rerun")])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_draws_are_the_arrays_that_the_program_puts_out(variant: str, tmp_path: Path) -> None:
     seen = observed(published("randomness/two-dropouts"), variant, tmp_path).recomputed
-    assert seen.draws is not None
+    assert seen.samples is not None
     assert isinstance(seen.outputs, tuple)
     for place, label in ((1, "d1"), (2, "d2")):
         leaf = seen.outputs[place]
         assert isinstance(leaf, Leaf)
-        drawn = [d for d in seen.draws if d.statement == label]
+        drawn = [d for d in seen.samples if d.statement == label]
         assert {d.phase for d in drawn} == {"forward", "rerun"}
         for draw in drawn:
             np.testing.assert_allclose(draw.array, leaf.array, rtol=1e-6)

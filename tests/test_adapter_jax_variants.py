@@ -310,12 +310,12 @@ def test_numbers_of_the_host_are_drawn_once_and_seen(
     identity: str, variant: str, tmp_path: Path
 ) -> None:
     seen = observed(published(identity), variant, tmp_path).recomputed
-    assert seen.draws is not None
-    assert [(d.statement, d.phase) for d in seen.draws] == [("u", "forward")]
+    assert seen.samples is not None
+    assert [(d.statement, d.phase) for d in seen.samples] == [("u", "forward")]
     assert isinstance(seen.outputs, tuple)
     leaf = seen.outputs[1]
     assert isinstance(leaf, Leaf)
-    np.testing.assert_array_equal(seen.draws[0].array, leaf.array)
+    np.testing.assert_array_equal(seen.samples[0].array, leaf.array)
 
 
 # -- loops in an optimised module ----------------------------------------------------------------
@@ -354,15 +354,15 @@ def test_what_was_traced_for_an_executable_counts_as_tracing_the_whole_run_does(
     found = observed(case, variant, tmp_path)
     hosts = ADAPTER.load("hosts")
     # A program that draws by other means than keys is traced as a whole.
-    monkeypatch.setattr(hosts, "draws", lambda program: True)
+    monkeypatch.setattr(hosts, "samples_on_host", lambda program: True)
     whole = observed(case, variant, tmp_path)
     for path in ("plain", "recomputed"):
         one, other = getattr(found, path), getattr(whole, path)
         assert one.executions == other.executions
-        assert [(d.statement, d.phase) for d in one.draws or ()] == [
-            (d.statement, d.phase) for d in other.draws or ()
+        assert [(d.statement, d.phase) for d in one.samples or ()] == [
+            (d.statement, d.phase) for d in other.samples or ()
         ]
-        for draw, same in zip(one.draws or (), other.draws or (), strict=True):
+        for draw, same in zip(one.samples or (), other.samples or (), strict=True):
             np.testing.assert_array_equal(draw.array, same.array)
 
 

@@ -16,7 +16,7 @@ from conformance.drivers.adapter import read_adapter
 from conformance.emit.programs import write_programs
 from conformance.language.load import load_text
 from conformance.language.operations import OF_CALLABLES
-from conformance.model.case import Case
+from conformance.model.case import Case, node_reads
 from conformance.model.observation import Leaf, Observation, Run
 from conformance.model.program import Program
 from conformance.observe.worker.entry import observer as worker_observer
@@ -314,7 +314,7 @@ def test_bytes_kept_are_the_activations_that_were_published(
     plain, recomputed = CHAINS[name]
     case = published(f"memory/{name}")
     # A Keras variable that is read is a tensor of its own on TensorFlow, of 64 x 64 elements here.
-    named = {name for _, statement in case.statements() for name in statement.names()}
+    named = {name for node in case.program for name in node_reads(node)}
     weights = sum(parameter.name in named for parameter in case.parameters)
     read = weights * 64 * 64 * 4 if BACKEND == "tensorflow" else 0
     seen = observed(case, variant, tmp_path)
@@ -329,8 +329,13 @@ def test_one_more_tensor_kept_is_seen(tmp_path: Path, monkeypatch: pytest.Monkey
     remat, kept = keras.remat, list[Any]()
 
     def leaking(function: Any) -> Any:
-        kept.append(keras.ops.ones((2048, 64)))  # once for each of 8 regions
-        return remat(function)
+        recomputed = remat(function)
+
+        def called(*arguments: Any) -> Any:
+            kept.append(keras.ops.ones((2048, 64)))  # once in each of 8 calls
+            return recomputed(*arguments)
+
+        return called
 
     monkeypatch.setattr(keras, "remat", leaking)
     assert observer(REMAT).observe(program).recomputed.retained == honest + 8 * UNIT
@@ -346,12 +351,12 @@ def test_the_draws_are_those_of_the_forward_and_of_the_rerun(variant: str, tmp_p
         pytest.skip("the look at the shape draws too, and this variant is not run on such cases")
     seen = observed(published("randomness/explicit-generator"), variant, tmp_path)
     assert isinstance(seen.recomputed.outputs, tuple)
-    forward, again = (d.array for d in seen.recomputed.draws or ())
+    forward, again = (d.array for d in seen.recomputed.samples or ())
     drawn = seen.recomputed.outputs[1]
     assert isinstance(drawn, Leaf)
     np.testing.assert_array_equal(forward, drawn.array)
     assert np.array_equal(forward, again) == (BACKEND == "jax")
-    assert [d.phase for d in seen.plain.draws or ()] == ["forward"]
+    assert [d.phase for d in seen.plain.samples or ()] == ["forward"]
 
 
 def test_a_generator_is_told_by_what_it_draws_next() -> None:

@@ -130,16 +130,16 @@ def test_an_operation_and_its_gradients_are_the_references(
 @pytest.mark.parametrize("variant", EAGER)
 def test_dropout_drops_its_share(variant: str, tmp_path: Path) -> None:
     case = written(["y = dropout(a, p=0.25)"], {"a": (100, 100)})
-    draws = observed(case, variant, tmp_path).plain.draws or ()
-    (array,) = (draw.array for draw in draws)
+    samples = observed(case, variant, tmp_path).plain.samples or ()
+    (array,) = (draw.array for draw in samples)
     assert abs((array != 0).mean() - 0.75) < 0.02
 
 
 @pytest.mark.parametrize("variant", EAGER)
 def test_uniform_stays_within_its_bounds_and_fills_them(variant: str, tmp_path: Path) -> None:
     body = ["u = uniform(shape=[100, 100], low=2.0, high=6.0)", "y = multiply(a, u)"]
-    draws = observed(written(body, {"a": (1,)}), variant, tmp_path).plain.draws or ()
-    (array,) = (draw.array for draw in draws)
+    samples = observed(written(body, {"a": (1,)}), variant, tmp_path).plain.samples or ()
+    (array,) = (draw.array for draw in samples)
     assert 2 <= array.min() < 2.01
     assert 5.99 < array.max() <= 6
     assert abs(array.mean() - 4) < 0.06

@@ -181,11 +181,11 @@ def test_draws_from_python_are_seen_one_by_one(source: str, variant: str, tmp_pa
         used = ["m0 = multiply(a, u0)", *(["m1 = multiply(m0, u1)"] if count == 2 else [])]
         case = chain([*drawn, *used, f"y = sin(m{count - 1})"], inputs=SOURCES[source])
         run = observed(case, variant, tmp_path / str(count)).recomputed
-        assert run.draws is not None
-        assert [d.phase for d in run.draws] == ["forward"] * count + ["rerun"] * count
-        for draw in run.draws:
+        assert run.samples is not None
+        assert [d.phase for d in run.samples] == ["forward"] * count + ["rerun"] * count
+        for draw in run.samples:
             assert 2 <= draw.array.min() <= draw.array.max() <= 3
-        assert not np.array_equal(run.draws[0].array, run.draws[count].array)
+        assert not np.array_equal(run.samples[0].array, run.samples[count].array)
 
 
 def test_a_recursive_schedule_reruns_as_often_as_derived(tmp_path: Path) -> None:

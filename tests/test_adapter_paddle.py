@@ -142,7 +142,7 @@ def test_dropout_drops_its_share_and_scales_the_rest(emit: Emit) -> None:
     program = emit(written("dropout", ["y = dropout(a, p=0.25)"], {"a": (100, 100)}), "hook")
     x = load_program(program).inputs()["a"].numpy()
     run = observe(program).plain
-    (draw,) = run.draws
+    (draw,) = run.samples
     kept = draw.array != 0
     np.testing.assert_allclose(draw.array[kept], x[kept] / 0.75, rtol=1e-12)
     assert abs(kept.mean() - 0.75) < 0.02
@@ -151,7 +151,7 @@ def test_dropout_drops_its_share_and_scales_the_rest(emit: Emit) -> None:
 def test_uniform_stays_within_its_bounds_and_fills_them(emit: Emit) -> None:
     body = ["u = uniform(shape=[100, 100], low=2.0, high=6.0)", "y = multiply(a, u)"]
     program = emit(written("uniform", body, {"a": (1,)}), "hook")
-    (draw,) = observe(program).plain.draws
+    (draw,) = observe(program).plain.samples
     assert draw.array.shape == (100, 100)
     assert 2 <= draw.array.min() < 2.01
     assert 5.99 < draw.array.max() <= 6

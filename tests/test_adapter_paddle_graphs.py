@@ -200,13 +200,13 @@ def test_the_pass_draws_anew_and_the_gradient_tells(emit: Emit) -> None:
     ],
 )
 def test_draws_of_each_source(identity: str, alike: bool, variant: str, emit: Emit) -> None:
-    draws = observe(emit(suite()[identity], variant)).recomputed.draws
+    samples = observe(emit(suite()[identity], variant)).recomputed.samples
     if variant == "to-static-sot" and identity in REWRITTEN:
-        assert draws is None
+        assert samples is None
         return
-    assert draws is not None
+    assert samples is not None
     first, again = (
-        [draw.array for draw in draws if draw.phase == phase] for phase in ("forward", "rerun")
+        [draw.array for draw in samples if draw.phase == phase] for phase in ("forward", "rerun")
     )
     assert len(first) == len(again) == 1
     assert np.array_equal(first[0], again[0]) is alike

@@ -115,12 +115,12 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     return observed_once
 
 
-def assert_the_references(case: Case, run: Run, *, draws: Any = None) -> None:
+def assert_the_references(case: Case, run: Run, *, samples: Any = None) -> None:
     """A run has the outputs, gradients and state that the reference comes to."""
     text = str(case.program)
-    expected = expect(case, "whole", draws=draws)
+    expected = expect(case, "whole", samples=samples)
     assert isinstance(run.outputs, Leaf)
-    tolerance = 1e-6 if draws is not None or "astype" in text else 1e-10
+    tolerance = 1e-6 if samples is not None or "astype" in text else 1e-10
     if "gelu" in text:  # tf.nn.gelu rounds sqrt(1 / 2) to float32 in every dtype
         tolerance = 1e-7
     np.testing.assert_allclose(run.outputs.array, expected.outputs.array, rtol=tolerance)
@@ -152,13 +152,13 @@ def test_an_operation_that_draws_and_its_gradients_are_the_references(
     case = DROPPED if name == "dropout" else written(*DRAWN[name])
     run = once(case, variant).plain
     assert run.error is None
-    assert run.draws
-    assert_the_references(case, run, draws=run.draws)
+    assert run.samples
+    assert_the_references(case, run, samples=run.samples)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_dropout_drops_its_share(variant: str, once: Seen) -> None:
-    (draw,) = once(DROPPED, variant).plain.draws or ()
+    (draw,) = once(DROPPED, variant).plain.samples or ()
     assert abs((draw.array != 0).mean() - 0.75) < 0.02
 
 
@@ -166,7 +166,7 @@ def test_dropout_drops_its_share(variant: str, once: Seen) -> None:
 def test_uniform_stays_within_its_bounds_and_fills_them(variant: str, tmp_path: Path) -> None:
     body = ["u = uniform(shape=[100, 100], low=2.0, high=6.0)", 'v = astype(u, dtype="float64")']
     case = written([*body, "y = multiply(a, v)"], {"a": (1,)})
-    (draw,) = observed(case, variant, tmp_path).plain.draws or ()
+    (draw,) = observed(case, variant, tmp_path).plain.samples or ()
     assert 2 <= draw.array.min() < 2.01
     assert 5.99 < draw.array.max() <= 6
     assert abs(draw.array.mean() - 4) < 0.06
@@ -184,12 +184,12 @@ def test_the_draws_are_those_of_the_run_whose_values_are_judged(
     seen = observed(case, variant, tmp_path)
     for run in (seen.plain, seen.recomputed):
         assert isinstance(run.outputs, tuple)
-        drawn = [d.array for d in run.draws or () if d.phase == "forward"]
+        drawn = [d.array for d in run.samples or () if d.phase == "forward"]
         assert len(drawn) == len(run.outputs) - 1
         for array, leaf in zip(drawn, run.outputs[1:], strict=True):
             assert isinstance(leaf, Leaf)
             np.testing.assert_array_equal(array, leaf.array)
-    assert [d.phase for d in seen.plain.draws or ()].count("rerun") == 0
+    assert [d.phase for d in seen.plain.samples or ()].count("rerun") == 0
 
 
 # -- counts and bytes ------------------------------------------------------------------------------

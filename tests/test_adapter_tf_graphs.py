@@ -268,7 +268,7 @@ def test_the_draws_of_the_rerun_are_those_that_the_gradient_was_made_with(
     """The gradient of the sum of a product with uniform numbers is the numbers themselves."""
     case = chain(["u = uniform(shape=[64, 8], low=0.5, high=2.5)", "y = multiply(h, u)"])
     run = observed(case, variant, tmp_path).recomputed
-    found = {draw.phase: draw.array for draw in run.draws or ()}
+    found = {draw.phase: draw.array for draw in run.samples or ()}
     np.testing.assert_allclose(run.gradients["x"], -found["rerun"], rtol=1e-6)
     # With the tape outside, one region draws alike in both graphs by chance: the counters of their
     # random operations start alike, and two regions show it.

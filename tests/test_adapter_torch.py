@@ -117,10 +117,10 @@ def test_an_operation_and_its_gradients_are_numpys(
 def test_dropout_drops_its_share_and_scales_the_rest(emit: Emit) -> None:
     program = emit(written("dropout", ["y = dropout(a, p=0.25)"], {"a": (100, 100)}), "reentrant")
     x = load_program(program).inputs()["a"].detach().numpy()
-    draws = observe(program).plain.draws
-    assert draws is not None
-    kept = draws[0].array != 0
-    np.testing.assert_allclose(draws[0].array[kept], x[kept] / 0.75, rtol=1e-12)
+    samples = observe(program).plain.samples
+    assert samples is not None
+    kept = samples[0].array != 0
+    np.testing.assert_allclose(samples[0].array[kept], x[kept] / 0.75, rtol=1e-12)
     assert abs(kept.mean() - 0.75) < 0.02
 
 

@@ -188,10 +188,10 @@ def probed(made: Program, hit: Any) -> tuple[Program, ModuleType]:
     lines = made.text.splitlines()
     for number, site in made.lines.items():
         if site.kind == "statement" and site.path == "recomputed":
-            found = re.fullmatch(r"(\s*)(\w+) = (.*)", lines[number - 1])
-            assert found, lines[number - 1]
-            space, name, value = found.groups()
-            lines[number - 1] = f'{space}{name} = hit({value}, "{number}")'
+            statement = re.fullmatch(r"(\s*)(\w+ =|return) (.*)", lines[number - 1])
+            assert statement, lines[number - 1]
+            space, start, value = statement.groups()
+            lines[number - 1] = f'{space}{start} hit({value}, "{number}")'
     Path(made.file).write_text("\n".join(lines) + "\n", "utf-8")
     module = load_program(made)
     module.hit = hit  # type: ignore[attr-defined]

@@ -312,7 +312,7 @@ def test_draws_are_seen(variant: str, tmp_path: Path, monkeypatch: Any) -> None:
     for program, labels in ((NOISE, ["d", "u"]), (more, ["d", "d2", "u"])):
         emitted, module, observer = made(written(program), variant, tmp_path)
         run = observer.count(emitted, module, module.recomputed, Run())
-        drawn = {(d.statement, d.phase): d.array for d in run.draws}
+        drawn = {(d.statement, d.phase): d.array for d in run.samples}
         assert sorted(drawn) == sorted((n, p) for n in labels for p in ("forward", "rerun"))
         assert all(np.array_equal(drawn[n, "forward"], drawn[n, "rerun"]) for n in labels)
     if variant == "wrapper":
@@ -321,7 +321,7 @@ def test_draws_are_seen(variant: str, tmp_path: Path, monkeypatch: Any) -> None:
     fresh = lambda f, *a, **o: own(f, *a, **{**o, "preserve_rng_state": False})  # noqa: E731
     monkeypatch.setattr(module, "checkpoint", fresh)
     run = observer.count(emitted, module, module.recomputed, Run())
-    drawn = {(d.statement, d.phase): d.array for d in run.draws}
+    drawn = {(d.statement, d.phase): d.array for d in run.samples}
     assert not any(np.array_equal(drawn[n, "forward"], drawn[n, "rerun"]) for n in labels)
 
 

@@ -245,7 +245,7 @@ def test_a_tally_counts_cases_and_what_was_not_known() -> None:
     assert tally.outcomes == Counter({Outcome.WRONG: 2, Outcome.RIGHT: 1, Outcome.NOT_OFFERED: 1})
     assert (tally.ran, tally.unexpected) == (3, 1)
     assert described(tally) == "right in 1 of 3 cases, silently wrong in 2"
-    assert [(s.outcome, s.number) for s in bar(tally)] == [(Outcome.RIGHT, 1), (Outcome.WRONG, 2)]
+    assert [(s.outcome, s.number) for s in bar(tally)] == [(Outcome.WRONG, 2), (Outcome.RIGHT, 1)]
     (framework,) = frameworks([run])
     assert framework.sentence == "right: right in 1 of 3 cases, silently wrong in 2."
     assert [mode.tally.ran for mode in framework.modes] == [3, 0]

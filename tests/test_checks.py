@@ -16,22 +16,22 @@ from conformance.model.facts import (
     Calls,
     Count,
     Difference,
-    Draws,
     Fact,
     Growth,
     Inert,
     Raised,
+    Sampling,
     State,
     States,
 )
 from conformance.model.observation import (
     RESOLUTION,
-    Draw,
     ErrorSeen,
     Expected,
     ExpectedMemory,
     Leaf,
     Observation,
+    RandomSample,
     RandomState,
     Run,
 )
@@ -185,9 +185,9 @@ TABLE: dict[str, list[Row]] = {
         Row("number", FAIL, "outputs[2] differs", both={"outputs": (*OUTPUTS, 7)}, seen={"outputs": (*OUTPUTS, 8)}, expected=replace(EXPECTED, outputs=(*OUTPUTS, 7))),
         Row("broken-plain", BROKEN, "outputs[0] of the plain run differs", both={"outputs": (leaf([3, 7]), OUTPUTS[1])}),
         Row("broken-plain-lost", BROKEN, "outputs[1]['z'] is not there in the plain run", both={"outputs": (OUTPUTS[0], {})}),
-        Row("draws-differ", PASS, "3 values equal the reference", RANDOM, seen={"draws": (draw("y", "forward", 0, 2),)}, control={"draws": (DRAWN,), "outputs": (leaf([0, 6]), OUTPUTS[1])}),
-        Row("draws-differ-wrong", FAIL, "(reference)", RANDOM, seen={"draws": (draw("y", "forward", 0, 2),), "outputs": (leaf([3, 7]), OUTPUTS[1])}, control={"draws": (DRAWN,)}),
-        Row("nothing-to-compare", UNSUPPORTED, "drew other numbers in forward", RANDOM, seen={"draws": (draw("y", "forward", 0, 2),)}, control={"draws": (DRAWN,)}, expected=UNKNOWN),
+        Row("draws-differ", PASS, "3 values equal the reference", RANDOM, seen={"samples": (draw("y", "forward", 0, 2),)}, control={"samples": (DRAWN,), "outputs": (leaf([0, 6]), OUTPUTS[1])}),
+        Row("draws-differ-wrong", FAIL, "(reference)", RANDOM, seen={"samples": (draw("y", "forward", 0, 2),), "outputs": (leaf([3, 7]), OUTPUTS[1])}, control={"samples": (DRAWN,)}),
+        Row("nothing-to-compare", UNSUPPORTED, "drew other numbers in forward", RANDOM, seen={"samples": (draw("y", "forward", 0, 2),)}, control={"samples": (DRAWN,)}, expected=UNKNOWN),
         Row("draws-unseen", PASS, "3 values equal the plain run", RANDOM, expected=UNKNOWN),
         Row("draws-unseen-wrong", FAIL, "(plain run)", RANDOM, seen={"losses": (3.0,)}, expected=UNKNOWN),
         Row("unobserved", UNSUPPORTED, "cannot be observed here: compiled", unobserved={"value": "compiled"}),
@@ -220,9 +220,9 @@ TABLE: dict[str, list[Row]] = {
         Row("random-unseen", PASS, "2 gradients equal the plain run", RANDOM, expected=UNKNOWN),
         Row("random-unseen-wrong", FAIL, "(plain run)", RANDOM, seen=_grad(x=OFF), expected=UNKNOWN),
         Row("random-unseen-none", FAIL, "is None", RANDOM, seen=_grad(x=None), expected=UNKNOWN),
-        Row("random-differs", PASS, "2 gradients equal the reference", RANDOM, seen={"draws": SAME}, control={"draws": (draw("y", "forward", 0, 2),), **_grad(x=OFF)}),
-        Row("random-differs-wrong", FAIL, "(reference)", RANDOM, seen={"draws": SAME, **_grad(x=OFF)}, control={"draws": (draw("y", "forward", 0, 2),)}),
-        Row("random-not-comparable", UNSUPPORTED, "drew other numbers in forward", RANDOM, seen={"draws": SAME}, control={"draws": (draw("y", "forward", 0, 2),)}, expected=UNKNOWN),
+        Row("random-differs", PASS, "2 gradients equal the reference", RANDOM, seen={"samples": SAME}, control={"samples": (draw("y", "forward", 0, 2),), **_grad(x=OFF)}),
+        Row("random-differs-wrong", FAIL, "(reference)", RANDOM, seen={"samples": SAME, **_grad(x=OFF)}, control={"samples": (draw("y", "forward", 0, 2),)}),
+        Row("random-not-comparable", UNSUPPORTED, "drew other numbers in forward", RANDOM, seen={"samples": SAME}, control={"samples": (draw("y", "forward", 0, 2),)}, expected=UNKNOWN),
         Row("free", REPORT, "random state is not preserved here, and gradient with respect to x differs", FREE, seen=_grad(x=OFF)),
         Row("free-right", PASS, "2 gradients", FREE),
         Row("unobserved", UNSUPPORTED, "cannot be observed here: compiled", unobserved={"gradient": "compiled"}),
@@ -272,27 +272,27 @@ TABLE: dict[str, list[Row]] = {
         Row("unobserved", UNSUPPORTED, "cannot be observed here: compiled", unobserved={"executions": "compiled"}),
     ],
     "randomness": [
-        Row("same", PASS, "the rerun drew what the forward drew", RANDOM, seen={"draws": SAME}),
-        Row("kept", PASS, "the rerun drew nothing again", RANDOM, seen={"draws": SAME[:1]}),
-        Row("fresh", FAIL, "the rerun drew other numbers than the forward: y in region block", RANDOM, seen={"draws": OTHER}),
-        Row("one-of-two-fresh", FAIL, "drew other numbers", RANDOM, seen={"draws": (*SAME, OTHER[1])}),
-        Row("other-shape", FAIL, "drew other numbers", RANDOM, seen={"draws": (DRAWN, draw("y", "rerun", 2))}),
-        Row("swapped-calls", PASS, "drew what the forward drew", RANDOM, seen={"draws": (DRAWN, draw("y", "forward", 0, 2), *SAME[1:], OTHER[1])}),
-        Row("outside-region", PASS, "drew nothing again", RANDOM, seen={"draws": (DRAWN, draw("z", "rerun", 5, region=""))}),
-        Row("generator", WARN, "afterwards the generator is not where the plain run leaves it", RANDOM, seen={"draws": SAME, "generators": {"implicit": array(0.5)}}),
-        Row("own-generator", WARN, "the generator (g, numpy) is not where", RANDOM, seen={"draws": SAME, "generators": {"g": array(0.5), "numpy": array(1), "python": array(2)}}, control={"generators": {"g": array(1.5), "numpy": array(2), "python": array(2)}}),
-        Row("generator-and-fresh", FAIL, "drew other numbers", RANDOM, seen={"draws": OTHER, "generators": {"implicit": array(0.5)}}),
-        Row("later-draw-rounded", PASS, "drew what the forward drew", RANDOM, seen={"draws": (*SAME, draw("y", "forward", 0, 2))}, control={"draws": (DRAWN, draw("y", "forward", 0, 2.0000002))}),
-        Row("later-draw", FAIL, "what is drawn after it is not what the plain run draws: y in region block", RANDOM, seen={"draws": (*SAME, draw("y", "forward", 0, 2))}, control={"draws": (DRAWN, draw("y", "forward", 5, 5))}),
-        Row("later-draw-same", PASS, "drew what the forward drew", RANDOM, seen={"draws": (*SAME, draw("y", "forward", 0, 2))}, control={"draws": (DRAWN, draw("y", "forward", 0, 2))}),
-        Row("other-from-the-start", PASS, "drew what the forward drew", RANDOM, seen={"draws": (*SAME, draw("y", "forward", 0, 2))}, control={"draws": (draw("y", "forward", 4, 4), draw("y", "forward", 5, 5))}),
-        Row("free-later-draw", REPORT, "though it need not", FREE, seen={"draws": (*SAME, draw("y", "forward", 0, 2))}, control={"draws": (DRAWN, draw("y", "forward", 5, 5))}),
-        Row("generator-unseen", PASS, "drew what the forward drew", RANDOM, seen={"draws": SAME, "generators": {}}),
-        Row("free-fresh", REPORT, "the rerun drew other numbers, as it may here", FREE, seen={"draws": OTHER}),
-        Row("free-same", REPORT, "the rerun drew what the forward drew, though it need not", FREE, seen={"draws": SAME}),
-        Row("free-generator", REPORT, "the generator is not where", FREE, seen={"draws": SAME, "generators": {"implicit": array(0.5)}}),
-        Row("free-region-fresh", REPORT, "as it may here", BOTH, seen={"draws": (*SAME, draw("z", "forward", 1, region="free"), draw("z", "rerun", 2, region="free"))}),
-        Row("asked-region-fresh", FAIL, "y in region block", BOTH, seen={"draws": (*OTHER, draw("z", "forward", 1, region="free"), draw("z", "rerun", 1, region="free"))}),
+        Row("same", PASS, "the rerun drew what the forward drew", RANDOM, seen={"samples": SAME}),
+        Row("kept", PASS, "the rerun drew nothing again", RANDOM, seen={"samples": SAME[:1]}),
+        Row("fresh", FAIL, "the rerun drew other numbers than the forward: y in region block", RANDOM, seen={"samples": OTHER}),
+        Row("one-of-two-fresh", FAIL, "drew other numbers", RANDOM, seen={"samples": (*SAME, OTHER[1])}),
+        Row("other-shape", FAIL, "drew other numbers", RANDOM, seen={"samples": (DRAWN, draw("y", "rerun", 2))}),
+        Row("swapped-calls", PASS, "drew what the forward drew", RANDOM, seen={"samples": (DRAWN, draw("y", "forward", 0, 2), *SAME[1:], OTHER[1])}),
+        Row("outside-region", PASS, "drew nothing again", RANDOM, seen={"samples": (DRAWN, draw("z", "rerun", 5, region=""))}),
+        Row("generator", WARN, "afterwards the generator is not where the plain run leaves it", RANDOM, seen={"samples": SAME, "generators": {"implicit": array(0.5)}}),
+        Row("own-generator", WARN, "the generator (g, numpy) is not where", RANDOM, seen={"samples": SAME, "generators": {"g": array(0.5), "numpy": array(1), "python": array(2)}}, control={"generators": {"g": array(1.5), "numpy": array(2), "python": array(2)}}),
+        Row("generator-and-fresh", FAIL, "drew other numbers", RANDOM, seen={"samples": OTHER, "generators": {"implicit": array(0.5)}}),
+        Row("later-draw-rounded", PASS, "drew what the forward drew", RANDOM, seen={"samples": (*SAME, draw("y", "forward", 0, 2))}, control={"samples": (DRAWN, draw("y", "forward", 0, 2.0000002))}),
+        Row("later-draw", FAIL, "what is drawn after it is not what the plain run draws: y in region block", RANDOM, seen={"samples": (*SAME, draw("y", "forward", 0, 2))}, control={"samples": (DRAWN, draw("y", "forward", 5, 5))}),
+        Row("later-draw-same", PASS, "drew what the forward drew", RANDOM, seen={"samples": (*SAME, draw("y", "forward", 0, 2))}, control={"samples": (DRAWN, draw("y", "forward", 0, 2))}),
+        Row("other-from-the-start", PASS, "drew what the forward drew", RANDOM, seen={"samples": (*SAME, draw("y", "forward", 0, 2))}, control={"samples": (draw("y", "forward", 4, 4), draw("y", "forward", 5, 5))}),
+        Row("free-later-draw", REPORT, "though it need not", FREE, seen={"samples": (*SAME, draw("y", "forward", 0, 2))}, control={"samples": (DRAWN, draw("y", "forward", 5, 5))}),
+        Row("generator-unseen", PASS, "drew what the forward drew", RANDOM, seen={"samples": SAME, "generators": {}}),
+        Row("free-fresh", REPORT, "the rerun drew other numbers, as it may here", FREE, seen={"samples": OTHER}),
+        Row("free-same", REPORT, "the rerun drew what the forward drew, though it need not", FREE, seen={"samples": SAME}),
+        Row("free-generator", REPORT, "the generator is not where", FREE, seen={"samples": SAME, "generators": {"implicit": array(0.5)}}),
+        Row("free-region-fresh", REPORT, "as it may here", BOTH, seen={"samples": (*SAME, draw("z", "forward", 1, region="free"), draw("z", "rerun", 2, region="free"))}),
+        Row("asked-region-fresh", FAIL, "y in region block", BOTH, seen={"samples": (*OTHER, draw("z", "forward", 1, region="free"), draw("z", "rerun", 1, region="free"))}),
         Row("unseen-same", PASS, "the rerun is not seen to draw; under one seed gradients are those of the plain run", RANDOM, expected=UNKNOWN),
         Row("unseen-fresh", FAIL, "the rerun drew other numbers than the forward", RANDOM, seen=_grad(x=OFF), expected=UNKNOWN),
         Row("unseen-free", REPORT, "as it may here", FREE, seen=_grad(x=OFF), expected=UNKNOWN),
@@ -301,9 +301,9 @@ TABLE: dict[str, list[Row]] = {
         Row("totals", PASS, "gradients are those of the numbers that the forward drew", TOTAL, both={"losses": (9.0,), **_grad(w=array([9, 9], [0, 0]))}),
         Row("totals-off", FAIL, "gradients are not those of the numbers that the forward drew: their sum is not what it is whatever is drawn", TOTAL, both=_grad(w=array([9, 9], [0, 0])), seen=_grad(w=array([9, 8], [0, 0]))),
         Row("totals-of-none", FAIL, "gradients are not those", TOTAL, both=_grad(w=array([9, 9], [0, 0])), seen=_grad(w=None)),
-        Row("totals-and-draws", FAIL, "the rerun drew other numbers than the forward", TOTAL, both=_grad(w=array([9, 9], [0, 0])), seen={"draws": OTHER}),
+        Row("totals-and-draws", FAIL, "the rerun drew other numbers than the forward", TOTAL, both=_grad(w=array([9, 9], [0, 0])), seen={"samples": OTHER}),
         Row("totals-of-plain", BROKEN, "gradients of the plain run do not sum", TOTAL, control=_grad(w=array([9, 8], [0, 0]))),
-        Row("unseeded", PASS, "numbers that the forward drew", UNSEEDED, both={"draws": OTHER, **_grad(w=array([9, 9], [0, 0]))}),
+        Row("unseeded", PASS, "numbers that the forward drew", UNSEEDED, both={"samples": OTHER, **_grad(w=array([9, 9], [0, 0]))}),
         Row("unseeded-off", FAIL, "gradients are not those", UNSEEDED, both=_grad(w=array([9, 9], [0, 0])), seen=_grad(w=array([1, 1], [1, 1]))),
         Row("trained", PASS, "over 2 steps", TRAINED_TOTAL, both={"losses": (9.0, 1.0), "parameters": {"w": array([0, 0], [1, 1])}, **_grad(w=array([1, 1], [0, 0]))}),
         Row("trained-off", FAIL, "whatever is drawn, over 2 steps", TRAINED_TOTAL, both={"losses": (9.0, 1.0), "parameters": {"w": array([0, 0], [1, 1])}, **_grad(w=array([1, 1], [0, 0]))}, seen={"parameters": {"w": array([0, 0], [1, 0.9])}}),
@@ -424,14 +424,14 @@ FACTS: dict[tuple[str, str], tuple[Fact, ...]] = {
     ("executions", "inert"): (Inert("block", "", (1,)),),
     ("executions", "rerun-twice"): (Count("block", "", "rerun", 2, (1,)), Count("block", "h", "rerun", 2, (1,))),
     ("executions", "allowed-exceeded"): (Count("block", "y", "rerun", 2, (0, 1), "its result may be kept"),),
-    ("randomness", "same"): (Draws("same"),),
-    ("randomness", "kept"): (Draws("nothing"),),
-    ("randomness", "fresh"): (Draws("fresh", (("block", "y"),)),),
-    ("randomness", "later-draw"): (Draws("same"), Draws("later", (("block", "y"),))),
-    ("randomness", "own-generator"): (Draws("same", generators=("g", "numpy")),),
-    ("randomness", "unseen-same"): (Draws("like"),),
-    ("randomness", "unseen-output"): (Draws("unknown"),),
-    ("randomness", "totals-off"): (Draws("unlike"),),
+    ("randomness", "same"): (Sampling("same"),),
+    ("randomness", "kept"): (Sampling("nothing"),),
+    ("randomness", "fresh"): (Sampling("fresh", (("block", "y"),)),),
+    ("randomness", "later-draw"): (Sampling("same"), Sampling("later", (("block", "y"),))),
+    ("randomness", "own-generator"): (Sampling("same", generators=("g", "numpy")),),
+    ("randomness", "unseen-same"): (Sampling("like"),),
+    ("randomness", "unseen-output"): (Sampling("unknown"),),
+    ("randomness", "totals-off"): (Sampling("unlike"),),
     ("retained memory", "right"): (Bytes(10 * MIB, 2 * MIB, 2 * MIB, 8 * MIB, MIB, RESOLUTION),),
     ("retained memory", "own-affair"): (Bytes(20, 11, 12, 8, 1),),
     ("retained memory", "nothing-to-free"): (Bytes(2, 3, 3, None, 1),),
@@ -549,7 +549,7 @@ def test_a_promised_error_is_all_that_is_judged(of: Case) -> None:
 
 def _judged(of: Case, recomputed: Run, expected: Any = EXPECTED, **more: Any) -> dict[str, Status]:
     seen = Observation(CONTROL, recomputed, **more)
-    found = judge(of, variant(), lambda draws: expected, seen)
+    found = judge(of, variant(), lambda samples: expected, seen)
     return {verdict.check: verdict.status for verdict in found}
 
 
@@ -565,7 +565,7 @@ def test_judge_stops_at_an_error() -> None:
 
 def _where_plain_raised(of: Case, recomputed: Run, expected: Any = EXPECTED) -> dict[str, Verdict]:
     seen = Observation(Run(error=VALUE_ERROR), recomputed)
-    found = judge(of, variant(), lambda draws: expected, seen)
+    found = judge(of, variant(), lambda samples: expected, seen)
     return {verdict.check: verdict for verdict in found}
 
 
@@ -631,14 +631,14 @@ def test_an_implementation_that_does_nothing_is_caught() -> None:
 def test_judge_hands_the_reference_the_draws_of_forward_alone() -> None:
     asked: list[Any] = []
 
-    def expect(draws: Any) -> Expected:
-        asked.append(draws)
+    def expect(samples: Any) -> Expected:
+        asked.append(samples)
         return EXPECTED
 
-    for draws in (OTHER, None):
-        judge(RANDOM, variant(), expect, Observation(CONTROL, replace(SEEN, draws=draws)))
+    for samples in (OTHER, None):
+        judge(RANDOM, variant(), expect, Observation(CONTROL, replace(SEEN, samples=samples)))
     assert asked == [(DRAWN,), None]
-    assert isinstance(asked[0][0], Draw)
+    assert isinstance(asked[0][0], RandomSample)
 
 
 def test_judge_says_how_it_was_observed() -> None:

@@ -23,7 +23,7 @@ from conformance.compare.grouping import partition
 from conformance.compare.numeric import Missing, agreeing, close
 from conformance.errors import ComparisonError
 from conformance.model.case import Tolerance
-from conformance.model.observation import Allowed, Draw, ErrorSeen, Execution, Leaf, Run
+from conformance.model.observation import Allowed, ErrorSeen, Execution, Leaf, RandomSample, Run
 from conformance.model.verdict import KnownNote, Level, Status, Verdict
 from conformance.results import read, write
 from conformance.results.parts import positions
@@ -416,11 +416,11 @@ def test_a_case_that_ran_once_is_not_compared():
 
 def noisy(variant: str, seed: int, factor: float = 1.0, case: str = "sample/noise"):
     drawn = np.random.default_rng(seed).normal(size=(2, 3))
-    draws = (Draw("block", "y", "forward", drawn),)
+    samples = (RandomSample("block", "y", "forward", drawn),)
     return result(
         variant,
-        run({"x": drawn * factor}, output=drawn, draws=draws),
-        plain=run({"x": drawn}, output=drawn, draws=draws),
+        run({"x": drawn * factor}, output=drawn, samples=samples),
+        plain=run({"x": drawn}, output=drawn, samples=samples),
         case=case,
         expects=replace(expected(), outputs=None, losses=None, gradients=None),
     )

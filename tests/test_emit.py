@@ -19,6 +19,7 @@ import yaml
 from conformance.drivers.adapter import all_adapters
 from conformance.emit.emitter import LINE_LENGTH, Text
 from conformance.emit.programs import EmitFailure, program_path, texts
+from conformance.errors import CaseError
 from conformance.language.load import load_text
 from conformance.model.case import Again, Case, Ref, leaves
 from conformance.model.program import Site
@@ -460,9 +461,7 @@ HOSTILE = {
     "backslash-quotes": '\\""" \\\\""" \\',
     "backslash-at-end": "abc\\",
     "escapes": "\\N{BULLET} \\x00 \\u12 \\",
-    "lines": 'a\n"""\nimport os\n"""\r\nb\x0bc\x0cd\u2028e\x85f',
-    "nul": "a\0b",
-    "direction": "a\u202eb",
+    "lines": 'a\n"""\nimport os\n"""\r\nb\u2028e\u2029f',
     "mark": "a  # pylint: s0",
     "marks": "a  # pylint: s999999\n  # pylint: s0\nb  # pylint: s0",
     "noqa": "# noqa # fmt: off # type: ignore # ruff: noqa",
@@ -470,6 +469,10 @@ HOSTILE = {
     "long": "word " * 100,
     "unbroken": "w" * 300,
 }
+
+
+#: What does not even get into a case.
+REFUSED = ("a\u202eb", "a\0b", "a\x85b", "a\x0bb", "a\x0cb", "a\x1b[31mb")
 
 
 def _hostile(id: str, words: str) -> Case:
@@ -482,6 +485,12 @@ def _hostile(id: str, words: str) -> Case:
     (loaded,) = load_text(yaml.safe_dump(document), "hostile.yaml")
     assert loaded.title == words
     return loaded
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_words_with_control_characters_are_refused(words: str) -> None:
+    with pytest.raises(CaseError, match="control character"):
+        _hostile("refused", words)
 
 
 @pytest.mark.parametrize("name", ADAPTERS)

@@ -11,7 +11,7 @@ import pytest
 from conformance.drivers.adapter import all_adapters
 from conformance.model.observation import Execution, Run
 from conformance.model.verdict import Status
-from conformance.paths import find_places
+from conformance.paths import find_paths
 from conformance.report.costs import PROGRAM, Cost, cost, recommended
 from conformance.report.findings import Tally
 from conformance.report.frontier import Drawing
@@ -140,7 +140,7 @@ def test_a_page_says_what_a_mode_is_and_costs() -> None:
     assert "[`captures/frozen-input`](../../cases/captures.yaml)" in page
 
 
-@pytest.mark.parametrize("adapter", all_adapters(find_places().adapters), ids=lambda a: a.name)
+@pytest.mark.parametrize("adapter", all_adapters(find_paths().adapters), ids=lambda a: a.name)
 def test_the_page_of_each_framework_has_its_modes(adapter) -> None:
     """Made anew with `conformance frameworks --output docs/frameworks` from a whole run."""
     page = ROOT / "docs" / "frameworks" / f"{adapter.name}.md"

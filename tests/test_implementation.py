@@ -14,9 +14,12 @@ from conformance.cli.app import app
 from conformance.drivers.adapter import Adapter, find_adapter
 from conformance.drivers.implementation import adapt, describe
 from conformance.emit.programs import EmitFailure, texts
-from conformance.errors import ImplementationError
+from conformance.errors import ConformanceError, ImplementationError
 from conformance.model.case import Case
+from conformance.model.observation import ErrorSeen
 from conformance.results import read
+from conformance.run import probe
+from conformance.run.selection import built_on
 from tests.suite_cases import BY_ID as CASES
 
 ROOT = Path(__file__).parents[1]
@@ -204,6 +207,29 @@ def nothing(function):
         return function(*args)
 
     return direct
+
+
+def any_keyword(function, **options):
+    return tape.recompute(function, **options)
+
+
+def two(function, options):
+    return tape.recompute(function)
+
+
+def faulty(function):
+    again = tape.recompute(function)
+
+    def run(*args, **kwargs):
+        return again(*args, **{name: value.nothing for name, value in kwargs.items()})
+
+    return run
+
+
+def once(function, *args):
+    if not callable(function):
+        raise TypeError("not a function")
+    return tape.recompute(function)(*args)
 """
 
 
@@ -298,6 +324,79 @@ def test_probe_writes_the_file_that_run_takes(folder: Path) -> None:
     assert "discipline: whole" in text
     assert "refuses:" not in text
     assert command(*RUN, "--implementation", "mine.yaml")[0] == 0
+
+
+def test_probe_tries_keywords_where_any_is_taken(folder: Path) -> None:
+    words = ("--adapter", "reference", "--implementation")
+    assert "preserve_rng" not in command("probe", *words, "memory:nothing")[1]
+    code, printed = command("probe", *words, "memory:any_keyword")
+    assert code == 0, printed
+    assert "preserve_rng: preserve_rng" in printed
+    assert "merge_adjacent: merge_adjacent" not in printed  # no case here asks for it
+
+
+def test_probe_says_where_a_function_runs_nothing(folder: Path) -> None:
+    words = ("probe", "--adapter", "reference", "--implementation", "memory:two")
+    done = CliRunner().invoke(app, [*words, "--cases", "cases"])
+    assert isinstance(done.exception, ImplementationError)
+    assert "memory:two does not run the plainest case" in str(done.exception)
+    missing = "function(region)(*arguments): TypeError: two() missing 1 required"
+    assert missing in str(done.exception)
+
+
+def test_a_plain_fault_is_no_refusal(folder: Path) -> None:
+    code, printed = command("probe", "--adapter", "reference", "--implementation", "memory:faulty")
+    assert code == 0, printed
+    assert "refuses:" not in printed
+    assert "# Raises, and does not say that it refuses it" in printed
+    assert "kwargs (structure/keyword-argument: AttributeError" in printed
+
+
+@pytest.mark.parametrize(
+    ("type_", "message", "says_no"),
+    [
+        ("NotImplementedError", "", True),
+        ("ValueError", "Unexpected keyword arguments: y", True),
+        ("RuntimeError", "torch.func.grad does not yet support this", True),
+        ("RuntimeError", "checkpoint is incompatible with .grad()", True),
+        ("TypeError", "unsupported operand type(s) for +: 'int' and 'NoneType'", False),
+        ("TypeError", "block() takes 1 positional argument but 3 were given", False),
+        ("TypeError", "'NoneType' object is not iterable", False),
+        ("AttributeError", "no support", False),
+        ("RuntimeError", "element 0 of tensors does not require grad", False),
+    ],
+)
+def test_which_errors_say_no(type_: str, message: str, says_no: bool) -> None:
+    error = ErrorSeen(type_, (type_,), message, "forward")
+    assert probe.refuses(error) is says_no
+
+
+def test_a_run_probes_first_and_needs_no_file(folder: Path) -> None:
+    code, printed = command(*RUN, "--implementation", "memory:any_keyword", "--probe")
+    assert code == 0, printed
+    run = read(folder / "reports" / "memory-any-keyword.jsonl")
+    assert run.header.implementation == "memory:any_keyword"
+    assert run.header.disciplines == {"memory-any-keyword/float64": "whole"}
+    assert isinstance(CliRunner().invoke(app, [*RUN, "--probe"]).exception, ConformanceError)
+
+
+def test_a_run_under_the_wrong_discipline_says_which_one_fits(folder: Path) -> None:
+    words = ("--implementation", "memory:keep", "--discipline", "minimal")
+    code, printed = command(*RUN, *words)
+    assert code == 1
+    assert "are those of whole: say --discipline whole" in " ".join(printed.split())
+
+
+def test_what_is_built_on_a_variant_has_its_discipline_and_what_it_keeps(tmp_path: Path) -> None:
+    described = describe("memory:keep", discipline=None)
+    model = built_on(described, ["torch/non-reentrant"], ADAPTERS).model
+    assert (model.discipline, model.residuals) == ("early-stop", {"dropout": "mask early"})
+    assert not model.refuses
+    model = built_on(described, ["torch/reentrant"], ADAPTERS).model
+    assert (model.discipline, model.residuals) == ("whole", {})
+    assert "kwargs" in model.refuses
+    other = built_on(describe("a:b", discipline="minimal"), ["torch/non-reentrant"], ADAPTERS)
+    assert (other.model.discipline, other.model.residuals) == ("minimal", None)
 
 
 def test_probe_says_what_is_refused_and_that_no_discipline_fits(folder: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conformance.model.observation import Array, Draw, ErrorSeen, Execution, Leaf, Run
+from conformance.model.observation import Array, ErrorSeen, Execution, Leaf, RandomSample, Run
 from conformance.model.program import Program
 from conformance.observe.worker import observer as module
 from conformance.observe.worker.observer import Observer, computes_alike, load_program
@@ -116,14 +116,14 @@ def test_executions(observed: Any) -> None:
 
 
 def test_draws_are_what_random_statements_made(observed: Any) -> None:
-    forward, rerun = observed.recomputed.draws
+    forward, rerun = observed.recomputed.samples
     assert [(d.region, d.statement, d.phase) for d in (forward, rerun)] == [
         ("block", "y", "forward"),
         ("block", "y", "rerun"),
     ]
     assert rerun.array[0] == forward.array[0] + 1
-    (plain,) = observed.plain.draws
-    assert isinstance(plain, Draw)
+    (plain,) = observed.plain.samples
+    assert isinstance(plain, RandomSample)
     assert plain.array.tolist() == [1.0] * 10
 
 
@@ -131,7 +131,7 @@ def test_draws_keep_their_numbers_when_the_program_overwrites_them(tmp_path: Pat
     text = TEXT.replace("held.append(y)\n", "held.append(y)\n        y[:] = 99.0\n")
     assert text != TEXT
     (draw,) = (
-        Numpy().observe(program(tmp_path, text, random=True, sources=("implicit",))).plain.draws
+        Numpy().observe(program(tmp_path, text, random=True, sources=("implicit",))).plain.samples
         or ()
     )
     assert draw.array.tolist() == [1.0] * 10
@@ -162,7 +162,7 @@ def test_an_observer_that_fails_is_not_the_program(tmp_path: Path) -> None:
 
 def test_no_draws_where_nothing_is_random(tmp_path: Path) -> None:
     found = Numpy().observe(program(tmp_path, TEXT))
-    assert found.recomputed.draws is None
+    assert found.recomputed.samples is None
     assert found.recomputed.generators == {}
 
 
@@ -323,7 +323,7 @@ def test_what_cannot_be_observed_is_left_out(tmp_path: Path) -> None:
     blind.without = {"executions": "compiled", "retained memory": "pooled"}
     found = blind.observe(program(tmp_path, TEXT, random=True, sources=("implicit",)))
     assert found.unobserved == blind.without
-    assert (found.recomputed.executions, found.recomputed.draws) == (None, None)
+    assert (found.recomputed.executions, found.recomputed.samples) == (None, None)
     assert found.recomputed.retained is None
     assert found.recomputed.losses == (2.5,)
 

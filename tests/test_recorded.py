@@ -11,7 +11,7 @@ from conformance.drivers.adapter import all_adapters
 from conformance.errors import AdapterError
 from conformance.model.observation import Observation, Run
 from conformance.model.verdict import Level, Status, Verdict
-from conformance.paths import find_places
+from conformance.paths import find_paths
 from conformance.results import Result, recorded
 from conformance.results.recorded import Recorded
 
@@ -80,7 +80,7 @@ def test_malformed_is_one_message(tmp_path, text) -> None:
 
 
 def test_those_of_the_suite_speak_of_variants_that_there_are() -> None:
-    for adapter in all_adapters(find_places().adapters):
+    for adapter in all_adapters(find_paths().adapters):
         found = recorded.read(adapter.folder)
         assert set(found.variants) <= set(adapter.model.variants)
         file = adapter.folder / recorded.FILE

@@ -19,7 +19,7 @@ from conformance.language.capabilities import required_by
 from conformance.language.load import load_text
 from conformance.language.operations import OF_CALLABLES
 from conformance.model.case import Case
-from conformance.model.observation import Draw, Observation
+from conformance.model.observation import Observation, RandomSample
 from conformance.model.program import Program
 from conformance.observe.worker.observer import load_program
 from conformance.observe.worker.trace import Trace
@@ -76,8 +76,8 @@ def test_programs_do_what_is_expected(
 ) -> None:
     case, seen = CASES[name], _observed(programs, observer, name)
     # Without a seed the run that is watched draws other numbers than the one whose values are read.
-    draws = seen.recomputed.draws if case.seeded else None
-    expected = expect(case, "whole", draws=draws)
+    samples = seen.recomputed.samples if case.seeded else None
+    expected = expect(case, "whole", samples=samples)
     for path, run in (("plain", seen.plain), ("recomputed", seen.recomputed)):
         assert run.error is None
         if expected.losses is not None:
@@ -234,11 +234,11 @@ def test_a_merged_region_lets_go_of_its_result(tape: Any) -> None:
 
 def test_rerun_draws_what_forward_drew_unless_told_otherwise(tape: Any) -> None:
     for preserve in (True, False):
-        draws: list[Any] = []
+        samples: list[Any] = []
 
-        def block(x: Any, draws: list[Any] = draws) -> Any:
+        def block(x: Any, samples: list[Any] = samples) -> Any:
             d = tape.dropout(x)
-            draws.append(d.data)
+            samples.append(d.data)
             return tape.sin(d)
 
         tape.seed(4)
@@ -246,7 +246,7 @@ def test_rerun_draws_what_forward_drew_unless_told_otherwise(tape: Any) -> None:
         loss = tape.sum(tape.recompute(block, preserve_rng=preserve)(x))
         before = tape.random_state()
         tape.gradient(loss, [x])
-        assert np.array_equal(*draws) == preserve
+        assert np.array_equal(*samples) == preserve
         assert (tape.random_state()[0] == before[0]) == preserve
 
 
@@ -306,13 +306,13 @@ def _dropout(preserve: bool = True) -> Case:
     return load_text(DROPOUT.replace("PRESERVE", str(preserve).lower()), "test.yaml")[0]
 
 
-def _drawn(*numbers: float, phase: Any = "forward") -> Draw:
-    return Draw("r", "d", phase, np.array(numbers, np.float32))
+def _drawn(*numbers: float, phase: Any = "forward") -> RandomSample:
+    return RandomSample("r", "d", phase, np.array(numbers, np.float32))
 
 
 def test_draws_give_the_mask() -> None:
-    draws = [_drawn(4, 0, 0, 32), _drawn(0, 0, 0, 32, phase="rerun")]
-    expected = expect(_dropout(), "whole", draws=draws)
+    samples = [_drawn(4, 0, 0, 32), _drawn(0, 0, 0, 32, phase="rerun")]
+    expected = expect(_dropout(), "whole", samples=samples)
     assert expected.losses == (16 + 32 * 32,)
     assert expected.gradients["x"].tolist() == [2 * 4 * 4, 0, 0, 2 * 32 * 4]
 
@@ -326,13 +326,13 @@ def test_without_draws_values_are_unknown_and_counts_are_not() -> None:
 
 
 def test_gradients_are_unknown_where_the_rerun_draws_anew() -> None:
-    expected = expect(_dropout(False), "whole", draws=[_drawn(4, 0, 0, 32)])
+    expected = expect(_dropout(False), "whole", samples=[_drawn(4, 0, 0, 32)])
     assert expected.losses == (16 + 32 * 32,)
     assert expected.gradients is None
 
 
 def test_draws_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="no draw is left for statement 'd' of region 'r'"):
-        expect(_dropout(), "whole", draws=[])
+        expect(_dropout(), "whole", samples=[])
     with pytest.raises(ValueError, match=r"has shape \(1,\), should be \(4,\)"):
-        expect(_dropout(), "whole", draws=[_drawn(1)])
+        expect(_dropout(), "whole", samples=[_drawn(1)])

@@ -102,12 +102,14 @@ def test_a_plain_run_that_reruns_is_broken_unless_the_compiler_may() -> None:
     plain = replace(CONTROL, executions=executions({**FORWARD, "block.y rerun": 1}))
     (found,) = check.verdicts(evidence(plain=plain))
     assert found.status is Status.BROKEN
-    (found,) = check.verdicts(evidence(plain=plain, saves={"region": "cheap"}))
+    (found,) = check.verdicts(evidence(plain=plain, residuals={"region": "cheap"}))
     assert found.status is Status.PASS
     assert "again in the plain run, as the compiler chose: y in region block" in found.message
     # what plain runs again too is no rerun of the region's
     inert = replace(SEEN, executions=plain.executions)
-    (found,) = check.verdicts(evidence(plain=plain, recomputed=inert, saves={"region": "cheap"}))
+    (found,) = check.verdicts(
+        evidence(plain=plain, recomputed=inert, residuals={"region": "cheap"})
+    )
     assert found.status is Status.FAIL
     assert "inert" in found.message
 

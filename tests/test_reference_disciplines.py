@@ -99,7 +99,7 @@ class Row:
     whole: Mapping[str, int] | None = None
     early_stop: Mapping[str, int] | None = None
     minimal: Mapping[str, int] | None = None
-    saves: Mapping[str, str] = field(default_factory=dict)
+    residuals: Mapping[str, str] = field(default_factory=dict)
 
 
 def counts(text: str) -> dict[str, int]:
@@ -111,8 +111,10 @@ def counts(text: str) -> dict[str, int]:
     return found
 
 
-def _row(name: str, program: str, *columns: str | None, **saves: str) -> Row:
-    return Row(name, program, *(None if c is None else counts(c) for c in columns), saves=saves)
+def _row(name: str, program: str, *columns: str | None, **residuals: str) -> Row:
+    return Row(
+        name, program, *(None if c is None else counts(c) for c in columns), residuals=residuals
+    )
 
 
 CONV = "c = conv2d(q, k, padding='same')"
@@ -373,8 +375,10 @@ ROWS = [
 ]
 
 
-def _reruns(program: Case, discipline: str, saves: Mapping[str, str]) -> dict[str, tuple[int, ...]]:
-    found = expect(program, discipline, residuals=saves).executions
+def _reruns(
+    program: Case, discipline: str, residuals: Mapping[str, str]
+) -> dict[str, tuple[int, ...]]:
+    found = expect(program, discipline, residuals=residuals).executions
     return {
         label or name: allowed.counts
         for (name, label, phase), allowed in found.items()
@@ -396,7 +400,7 @@ MEASURED = [
 
 @pytest.mark.parametrize(("row", "discipline", "measured"), MEASURED)
 def test_measured_counts(row: Row, discipline: str, measured: Mapping[str, int]) -> None:
-    found = _reruns(case(row.program), discipline, row.saves)
+    found = _reruns(case(row.program), discipline, row.residuals)
     assert {name: found[name] for name in measured} == {n: (c,) for n, c in measured.items()}
 
 
@@ -417,7 +421,7 @@ def test_alternatives_are_all_allowed_and_explained() -> None:
     assert pinned["r", "y", "rerun"].counts == (0,)
 
 
-def test_saves_move_the_stop() -> None:
+def test_residuals_move_the_stop() -> None:
     program = case(region("m = matmul(x, w1)", "y = relu(m)"))
     assert _reruns(program, "early-stop", {})["y"] == (1,)
     assert _reruns(program, "early-stop", {"relu": "x"})["y"] == (0,)
@@ -496,11 +500,11 @@ def _procedure(rest: str) -> Case:
 
 @pytest.mark.parametrize("discipline", ["whole", "early-stop", "minimal"])
 def test_procedures(discipline: str) -> None:
-    saves = {"tanh": "out"}
+    residuals = {"tanh": "out"}
     of = "    gradients: {of: sum(z)}\n    procedure: "
 
     def found(rest: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        executions = expect(_procedure(rest), discipline, residuals=saves).executions
+        executions = expect(_procedure(rest), discipline, residuals=residuals).executions
         return executions["r", "m", "forward"].counts, executions["r", "m", "rerun"].counts
 
     assert found(of + "second_backward\n") == ((1,), (2,))

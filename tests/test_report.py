@@ -20,7 +20,7 @@ from jsonschema import Draft202012Validator
 
 from conformance.compare import compare
 from conformance.language.load import TOLERANCES, load_text
-from conformance.model.observation import Allowed, Draw, ErrorSeen, Run
+from conformance.model.observation import Allowed, ErrorSeen, RandomSample, Run
 from conformance.model.verdict import KnownNote, Level, Status, Verdict
 from conformance.report import build, schema, sources, tables, write_report
 from conformance.report.data import grouped, worst
@@ -478,8 +478,8 @@ def test_values_say_how_far_each_variant_is_off():
 
 def test_random_values_are_held_against_the_plain_run():
     bare = replace(samples.expected(), outputs=None, losses=None, gradients=None)
-    draws = (Draw("block", "y", "forward", np.ones(3)),)
-    other = result("a/two", run({"x": GRADIENT + 1}, draws=draws), expects=bare)
+    drawn = (RandomSample("block", "y", "forward", np.ones(3)),)
+    other = result("a/two", run({"x": GRADIENT + 1}, samples=drawn), expects=bare)
     table = tables.values({"a/one": result("a/one", expects=bare), "a/two": other}, TOLERANCE)
     assert cells(table, "gradient of x") == [("0", False), ("1.0e+00", True)]
     assert table.rows[0].expected == "what the plain run gives"

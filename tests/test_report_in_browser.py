@@ -81,11 +81,12 @@ def test_two_variants_beside_each_other(page: Any, tmp_path: Path) -> None:
 
 
 class Reader:
-    """Who clicks and chooses, and counts both; each step has to be done in two seconds."""
+    """Who clicks and chooses, and counts both; each step has to be done in five seconds, on a machine
+    that does other things too."""
 
     def __init__(self, page: Any, folder: Path) -> None:
         self.page, self.clicks = page, 0
-        page.set_default_timeout(2000)
+        page.set_default_timeout(5000)
         opened(page, folder)
 
     def click(self, what: str, then: str) -> None:
@@ -119,10 +120,48 @@ def test_a_porter_sees_what_differs_between_two(page: Any, tmp_path: Path) -> No
     reader = Reader(page, folder)
     reader.choose("#left", "a/one")
     reader.choose("#right", "a/two")
-    reader.click("#differences a", "[id='sample/block'][open] .programs")
-    labels = page.query_selector_all("[id='sample/block'] .programs label")
-    assert {label.text_content() for label in labels} == {"one", "two"}
+    page.wait_for_selector("#differences td")
+    assert "A block" in page.inner_text("#differences")  # in words, before a click
+    reader.click(
+        "#differences a >> text=both programs", "[id='sample/block'][open] .programs .line"
+    )
+    shown = page.query_selector_all("[id='sample/block'] .programs select")
+    assert [select.input_value() for select in shown] == ["a/one", "a/two"]
+    left, right = (part.inner_text() for part in page.query_selector_all(".programs pre"))
+    assert "a/one" in left
+    assert "a/two" in right
     assert reader.clicks <= 3
+
+
+def test_what_differs_between_two_programs_is_marked(page: Any, tmp_path: Path) -> None:
+    folder, _ = written(tmp_path, *realistic(tmp_path))
+    opened(page, folder, "#sample/block:programs")
+    page.wait_for_selector(".programs .line.changed")
+    sides = page.query_selector_all(".programs pre")
+    changed = [[m.inner_text() for m in side.query_selector_all(".changed")] for side in sides]
+    assert all(changed)
+    assert not set(changed[0]) & set(changed[1])
+    rows = [len(side.query_selector_all(".line")) for side in sides]
+    assert rows[0] == rows[1]  # what both have stands beside each other
+    page.select_option(".programs select >> nth=0", page.input_value(".programs select >> nth=1"))
+    assert page.query_selector(".programs .line.changed") is None
+
+
+def test_what_is_to_be_copied_is_copied(browser: Any, tmp_path: Path) -> None:
+    folder, _ = written(tmp_path, *realistic(tmp_path))
+    context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
+    page = context.new_page()
+    opened(page, folder, "#sample/block@a/two")
+    page.wait_for_selector("[id='sample/block@a/two'][open]")
+    for button, text in (
+        ("[id='sample/block@a/two'] .copy >> nth=0", "conformance run --adapter a"),
+        (".program .copy >> nth=0", "def plain(x):"),
+    ):
+        page.click(button)
+        page.wait_for_function("document.body.textContent.includes('Copied')")
+        assert text in page.evaluate("navigator.clipboard.readText()")
+        page.wait_for_timeout(1600)
+    context.close()
 
 
 def test_a_decider_sees_whether_to_rely_on_it(page: Any, tmp_path: Path) -> None:

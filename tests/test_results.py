@@ -26,24 +26,24 @@ from conformance.model.facts import (
     Calls,
     Count,
     Difference,
-    Draws,
     Fact,
     Growth,
     Inert,
     Raised,
+    Sampling,
     State,
     States,
     Unoffered,
 )
 from conformance.model.observation import (
     Allowed,
-    Draw,
     ErrorSeen,
     Execution,
     Expected,
     ExpectedMemory,
     Leaf,
     Observation,
+    RandomSample,
     Run,
 )
 from conformance.model.verdict import KnownNote, Level, Status, Verdict
@@ -105,7 +105,7 @@ def full() -> Result:
         parameters={"w": np.array(2.5)},
         state={"mean": np.arange(6).reshape(2, 3).T},
         executions=(Execution("r", "", "rerun", 2), Execution("", "h", "forward", 1)),
-        draws=(Draw("r", "d", "rerun", np.array([True, False])),),
+        samples=(RandomSample("r", "d", "rerun", np.array([True, False])),),
         generators={"implicit": np.array([2**63], np.uint64)},
         retained=-8,
         error=ErrorSeen("KeyError", ("KeyError", "LookupError"), "key\n'…'", "backward"),
@@ -132,7 +132,7 @@ def full() -> Result:
         Inert("r", "", (1,)),
         Bytes(2**40, 1, 0, None, 4),
         States(2, 10112, 1),
-        Draws("fresh", (("r", "d"), ("", "e")), ("implicit",)),
+        Sampling("fresh", (("r", "d"), ("", "e")), ("implicit",)),
         Calls("hook of w", None, 1),
         State("mean", "(2,) [1, 2]", "(2,) [0, 0]", "-Infinity"),
         Growth("grows", "bytes", 0.5, 0.0),
@@ -156,10 +156,10 @@ def as_kept(result: Result) -> Result:
     """A result without what neither a comparison nor a report reads."""
 
     def run(found: Run) -> Run:
-        drew = found.draws is not None or bool(found.generators)
+        drew = found.samples is not None or bool(found.generators)
         return replace(
             found,
-            draws=() if drew else None,
+            samples=() if drew else None,
             generators={},
             held=None,
             alive=None,

@@ -35,7 +35,7 @@ from tests.evidence import (
 
 def made_in(folder: Path) -> Runner:
     adapter = mini.adapter()
-    return Runner(adapter, mini.places(folder), folder / "mini.log", read(adapter.known))
+    return Runner(adapter, mini.paths(folder), folder / "mini.log", read(adapter.known))
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from conformance.errors import CaseError
 from conformance.language.load import load_text
 from conformance.oracle.shapes import check_shapes, is_own
-from conformance.paths import find_places
+from conformance.paths import find_paths
 from tests.commands import conformance
 from tests.suite_cases import CASES
 
@@ -87,7 +87,7 @@ def test_an_error_that_a_case_is_about_is_no_misfit() -> None:
 
 
 def test_own_cases_are_told_from_others(tmp_path: Path) -> None:
-    assert is_own(find_places().cases)
+    assert is_own(find_paths().cases)
     assert not is_own(tmp_path)
 
 

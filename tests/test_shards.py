@@ -9,7 +9,7 @@ import pytest
 from conformance.drivers.adapter import all_adapters
 from conformance.errors import ConformanceError
 from conformance.language.load import load_folder
-from conformance.paths import find_places
+from conformance.paths import find_paths
 from conformance.results.recorded import Recorded, read
 from conformance.run.shards import START, UNSUPPORTED, Job, Shard, jobs, parse, seconds, split
 from tests import mini, suite_cases
@@ -92,7 +92,7 @@ def test_what_is_not_supported_takes_no_time() -> None:
 
 
 def test_variants_of_one_environment_are_one_worker() -> None:
-    adapter = next(a for a in all_adapters(find_places().adapters) if a.name == "keras")
+    adapter = next(a for a in all_adapters(find_paths().adapters) if a.name == "keras")
     case = suite_cases.CASES[0]
     listed = jobs(adapter, Recorded(), [(case, variant) for variant in adapter.variants])
     workers = {job.worker for job in listed}
@@ -100,9 +100,9 @@ def test_variants_of_one_environment_are_one_worker() -> None:
 
 
 def test_the_suites_own_adapters_divide_evenly() -> None:
-    places = find_places()
-    cases = load_folder(places.cases)
-    for adapter in all_adapters(places.adapters):
+    paths = find_paths()
+    cases = load_folder(paths.cases)
+    for adapter in all_adapters(paths.adapters):
         recorded = read(adapter.folder)
         if recorded:
             pairs = [(case, variant) for case in cases for variant in adapter.variants]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from conformance.model.program import Program, Site
 
-from . import places
+from . import statements
 
 RERUN = "rematted_computation"
 _HEAD = re.compile(r"^(?:ENTRY )?%?(?P<name>[\w.\-]+) \(.*\) -> .* \{$")
@@ -284,5 +284,5 @@ def _site(module: Module, program: Program, one: Instruction) -> tuple[Site, int
     for file, line in module.lines(one.stack_frame):
         site = program.lines.get(line) if file == program.file else None
         if site is not None and site.kind == "statement":
-            return site, places.starts(program.text)[line]
+            return site, statements.starts(program.text)[line]
     return None

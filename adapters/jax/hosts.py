@@ -15,26 +15,26 @@ from unittest import mock
 import jax.numpy as jnp
 import numpy as np
 
-from conformance.model.observation import Draw
+from conformance.model.observation import RandomSample
 from conformance.model.program import Program
 from conformance.observe.worker.trace import Trace
 
 SOURCES = frozenset({"uniform_from", "numpy_uniform", "python_uniform"})
 
 
-def draws(program: Program) -> bool:
+def samples_on_host(program: Program) -> bool:
     """Whether a program draws so."""
     return any(site.op in SOURCES for site in program.lines.values())
 
 
 @contextmanager
-def drawing(program: Program) -> Iterator[list[Draw]]:
+def drawing(program: Program) -> Iterator[list[RandomSample]]:
     """The draws made inside the `with`, in order; under `rerun` those after backward has started.
 
     Lines are followed, which slows all Python down, only where the program draws so.
     """
-    found: list[Draw] = []
-    if not draws(program):
+    found: list[RandomSample] = []
+    if not samples_on_host(program):
         yield found
         return
     original = jnp.asarray
@@ -46,7 +46,7 @@ def drawing(program: Program) -> Iterator[list[Draw]]:
         site = program.lines.get(frame.f_lineno) if own else None
         if site is not None and site.op in SOURCES:
             array = np.asarray(value, np.float32)
-            found.append(Draw(site.region, site.label, trace.phase, array))
+            found.append(RandomSample(site.region, site.label, trace.phase, array))
         return original(value, *args, **kwargs)
 
     with trace.active(), mock.patch.object(jnp, "asarray", asarray):

@@ -22,7 +22,7 @@ from jax.extend.core import Literal, Primitive
 from conformance.language.operations import OPERATIONS, RANDOM
 from conformance.model.program import Program, Site
 
-from . import places
+from . import statements
 
 RERUN = "rematted_computation"
 #: Primitives that give their operand back.
@@ -410,7 +410,7 @@ class Walk:
             line = traceback.code_addr2line(code, instruction)
             site = self.program.lines.get(line)
             if site is not None and site.kind == "statement":
-                own = places.starts(self.program.text)[line]
+                own = statements.starts(self.program.text)[line]
                 return Place(site, (*lines, own), frame)
             lines.append(line)
         return None

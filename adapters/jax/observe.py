@@ -19,11 +19,11 @@ from jax.extend.core import set_current_trace, take_current_trace
 
 from conformance.model.observation import (
     Array,
-    Draw,
     Execution,
     Leaf,
     Observation,
     Phase,
+    RandomSample,
     RandomState,
     Run,
 )
@@ -228,8 +228,8 @@ class Observer(Base):
         walk = jaxprs.Walk(program)
         alone = walk.run(jax.make_jaxpr(lambda: _arrays(_forward(module, forward)))())
         known = walk.known = jaxprs.signatures(walk, alone)
-        drawn: list[Draw] = []
-        if self._jitted and not hosts.draws(program):  # what was compiled says all
+        drawn: list[RandomSample] = []
+        if self._jitted and not hosts.samples_on_host(program):  # what was compiled says all
             events = walk.calls(self._executables.taken())
         else:
             with hosts.drawing(program) as drawn, entering(_same_trace):
@@ -250,12 +250,16 @@ class Observer(Base):
                 rerun[site] = max(0, min(counts.rerun[site], max(more)))
                 if not any(held[0][key] for key in keys):
                     shown.remove(site)
-        draws = tuple(
-            Draw(site.region, site.label, "rerun" if again else "forward", np.array(walk.value(n)))
+        samples = tuple(
+            RandomSample(
+                site.region, site.label, "rerun" if again else "forward", np.array(walk.value(n))
+            )
             for site, again, n in counts.drawn
         )
         found = _executions(program, forward.__name__, counts, rerun, shown)
-        return replace(run, executions=found, draws=(*draws, *drawn) if program.random else None)
+        return replace(
+            run, executions=found, samples=(*samples, *drawn) if program.random else None
+        )
 
 
 def _same_trace() -> AbstractContextManager[object]:

@@ -26,7 +26,15 @@ from jax._src.core import EvalTrace
 from jax._src.interpreters import mlir
 
 from conformance.language.operations import OPERATIONS, RANDOM
-from conformance.model.observation import Array, Draw, Execution, Leaf, Observation, Phase, Run
+from conformance.model.observation import (
+    Array,
+    Execution,
+    Leaf,
+    Observation,
+    Phase,
+    RandomSample,
+    Run,
+)
 from conformance.model.program import Program, Site
 from conformance.observe.worker.observer import Meter
 from conformance.observe.worker.observer import Observer as Base
@@ -247,7 +255,7 @@ class Observer(Base):
         plain = forward.__name__ == "plain"
         order = statements(program, forward.__name__)
         known = self._known = [Known() for _ in order] if plain else self._known
-        draws: list[Draw] = []
+        samples: list[RandomSample] = []
 
         def ran(site: Site, phase: Phase, names: Mapping[str, Any]) -> None:
             value = names.get(site.label)
@@ -260,7 +268,7 @@ class Observer(Base):
             if plain and leaf is not None:
                 known[order[id(site)]].meet(np.array(value))
                 if site.op in RANDOM:
-                    draws.append(Draw(site.region, site.label, phase, leaf.array))
+                    samples.append(RandomSample(site.region, site.label, phase, leaf.array))
 
         trace = self.tracing(program, on_statement=ran)
         with trace.active():
@@ -270,7 +278,7 @@ class Observer(Base):
                 known[order[id(equation.site)]].learn(equation)
             counts = [(site, phase, n) for (site, phase), n in trace.completed.items()]
         else:
-            found, draws = counted(equations, known, order)
+            found, samples = counted(equations, known, order)
             counts = [count for count in found if count[0].region]
             seen = {site for site, _, _ in found}
             for (site, phase), n in trace.completed.items():
@@ -285,7 +293,7 @@ class Observer(Base):
         return replace(
             run,
             executions=_observed(counts, trace.entered, hidden),
-            draws=tuple(draws) if told else None,
+            samples=tuple(samples) if told else None,
         )
 
 
@@ -300,7 +308,7 @@ def statements(program: Program, path: str) -> dict[int, int]:
 
 def counted(
     equations: Sequence[Equation], known: Sequence[Known], order: Mapping[int, int]
-) -> tuple[list[tuple[Site, Phase, int]], list[Draw]]:
+) -> tuple[list[tuple[Site, Phase, int]], list[RandomSample]]:
     """Executions of each statement of the recomputed run, and what the random ones drew.
 
     A statement ran as often as its result was made; again, also as often as its mask was.
@@ -308,7 +316,7 @@ def counted(
     sites = {id(equation.site): equation.site for equation in equations}
     made: Counter[tuple[int, Phase]] = Counter()
     parts: Counter[tuple[int, Phase, int]] = Counter()
-    draws: list[Draw] = []
+    samples: list[RandomSample] = []
     for equation in equations:
         site, place = equation.site, (id(equation.site), equation.phase)
         statement = known[order[id(site)]]
@@ -317,12 +325,12 @@ def counted(
             part, result = statement.masks[equation.number]
             parts[(*place, part)] += 1
             if site.op in RANDOM and part == 0:
-                draws.append(Draw(site.region, site.label, equation.phase, result))
+                samples.append(RandomSample(site.region, site.label, equation.phase, result))
     counts = {place: known[order[place[0]]].times(n) for place, n in made.items()}
     for (key, phase, _), n in parts.items():
         if phase == "rerun":
             counts[key, phase] = max(counts[key, phase], n)
-    return [(sites[key], phase, n) for (key, phase), n in counts.items() if n], draws
+    return [(sites[key], phase, n) for (key, phase), n in counts.items() if n], samples
 
 
 def _observed(

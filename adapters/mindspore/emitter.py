@@ -376,8 +376,8 @@ class Emitter(procedures.Procedures):
         """The attributes of a cell that are none of its regions and parameters."""
         for node in nodes:
             if self._kept(node, region):
-                draws = node.op in ("dropout", "uniform")
-                primitive = self._drawing(node) if draws else self._primitive(node)
+                random = node.op in ("dropout", "uniform")
+                primitive = self._drawing(node) if random else self._primitive(node)
                 self.code(f"self.{_attribute(node)} = ops.{primitive}.recompute(False)")
 
     def _kept(self, node: Node, region: Region | None) -> TypeGuard[Statement]:

@@ -86,33 +86,33 @@ FORMS: Mapping[str, tuple[Counter[str], ...]] = {
 READING_FIRST = frozenset({"accumulate_sin"})
 #: Operations that write their result over their first argument: what reads that later may read either.
 WRITING = frozenset({"add_in_place"})
-#: Operations that hand their argument on, and those that do where the compiler finds them idle.
+#: Operations that hand their argument on, and those that do where they change nothing.
 HANDING_ON = frozenset({"stop_gradient", "raise_if"})
-IDLE = frozenset({"astype", "reshape"})
+INERT = frozenset({"astype", "reshape"})
 HANDED_ON = "handed on"
 
 
 def executions(
-    graphs: Iterable[str], flow: Any, inputs: Sequence[str], calls: int
+    graphs: Iterable[str], dataflow: Any, inputs: Sequence[str], calls: int
 ) -> tuple[Execution, ...]:
     """How often regions and statements run in graphs that are called so often in all.
 
-    `flow` (see flow.py) says what each statement reads, `inputs` are the names of the program's
+    `dataflow` (see dataflow.py) says what each statement reads, `inputs` are the names of the program's
     inputs in order. A statement runs as often as the node that gives its value, a region as often
     as the one of its statements that runs most. A statement that hands its argument on has nothing to
-    run: of `stop_gradient` and `raise_if` nothing is said, and of others that the compiler finds idle,
+    run: of `stop_gradient` and `raise_if` nothing is said, and of others (a reshape to the same shape)
     that they run once for each call, and never again.
     """
     found: Counter[Key] = Counter()
     texts = list(graphs)
     for text in texts:
         nodes = read_nodes(_ARGUMENT.sub(lambda m: m[1] + inputs[int(m[2])], text))
-        for key, count in _counted(nodes, flow).items():
+        for key, count in _counted(nodes, dataflow).items():
             found[key] += count * calls // len(texts)
     return tuple(Execution(*key, count) for key, count in found.items())
 
 
-def _counted(nodes: dict[int, Node], flow: Any) -> Counter[Key]:
+def _counted(nodes: dict[int, Node], dataflow: Any) -> Counter[Key]:
     """Counts of one graph that runs once."""
     copies = Counter(node.recompute_id for node in nodes.values() if node.copy)
     known = {node.recompute_id for node in nodes.values() if not node.copy} - {""}
@@ -120,7 +120,7 @@ def _counted(nodes: dict[int, Node], flow: Any) -> Counter[Key]:
         raise RuntimeError("the graph has copies of operations that are not in it")
     found: Counter[Key] = Counter()
     busiest: dict[tuple[str, int], list[int]] = {}
-    for step, value in matched(nodes, flow):
+    for step, value in matched(nodes, dataflow):
         forward, again = int(value is not None), 0
         if isinstance(value, int) and nodes[value].recompute_id:
             again = copies[nodes[value].recompute_id]
@@ -142,7 +142,7 @@ def _counted(nodes: dict[int, Node], flow: Any) -> Counter[Key]:
     return found
 
 
-def matched(nodes: dict[int, Node], flow: Any) -> list[tuple[Any, int | str | None]]:
+def matched(nodes: dict[int, Node], dataflow: Any) -> list[tuple[Any, int | str | None]]:
     """Each step with the number of the node that gives its value, `HANDED_ON` where it has none of
     its own, `None` where it is not in the graph.
 
@@ -153,13 +153,13 @@ def matched(nodes: dict[int, Node], flow: Any) -> list[tuple[Any, int | str | No
     for number, node in forward.items():
         for ref in node.reads:
             readers[ref[0]].append(number)
-    values: dict[int, Ref] = dict(flow.starts)
+    values: dict[int, Ref] = dict(dataflow.starts)
     known_values: set[Ref] = set(values.values())
     written: dict[int, int] = {}  # what is written over, and the tensor that stands for it then
     # All nodes of a statement by the one that gives its value.
     cones: dict[int, frozenset[int]] = {}
     found: list[tuple[Any, int | str | None]] = []
-    for step in flow.steps:
+    for step in dataflow.steps:
         read = step.reads[:1] if step.site.op in READING_FIRST else step.reads
         known = all(number in values for number in read)
         sources = frozenset(values[number] for number in read if number in values)
@@ -178,7 +178,7 @@ def matched(nodes: dict[int, Node], flow: Any) -> list[tuple[Any, int | str | No
                 known_values.update(given.values())
                 if step.site.op in WRITING:
                     written[step.reads[0]] = step.gives[0]
-            elif step.site.op in IDLE:
+            elif step.site.op in INERT:
                 value = HANDED_ON
                 values |= dict.fromkeys(step.gives, values[step.reads[0]])
         found.append((step, value))

@@ -32,8 +32,7 @@ from conformance.observe.worker.observer import Observer as Base
 from conformance.observe.worker.surroundings import Setting
 from conformance.observe.worker.trace import Trace
 
-from . import flow as flows
-from . import graphs, pool, profiler
+from . import dataflow, graphs, pool, profiler
 from .notes import STOPPED
 
 #: Statements that a plain run executes; a program with more is a deep one.
@@ -243,14 +242,14 @@ class Observer(Base):
         if not self._texts:
             return found
         # Followed when all else is done: the network runs once more, and may draw.
-        flow, inputs = flows.follow(program, load_program(program))
+        data, inputs = dataflow.follow(program, load_program(program))
 
         def counted(run: Run, path: str) -> Run:
             if path not in self._texts:
                 return run
             # Each call gives a loss, in inference there is one; every graph was called.
             calls = max(1, len(run.losses), len(self._texts[path]))
-            seen = graphs.executions(self._texts[path], flow, inputs, calls)
+            seen = graphs.executions(self._texts[path], data, inputs, calls)
             return replace(run, executions=seen)
 
         return replace(

@@ -88,7 +88,7 @@ class Evaluations:
 
     waiting: list[Made] = field(default_factory=list)
     computed: list[Made] = field(default_factory=list)
-    idle: set[tuple[str, str]] = field(default_factory=set)
+    inert: set[tuple[str, str]] = field(default_factory=set)
 
     def made(self, site: Site, phase: Phase, names: Mapping[str, Any]) -> None:
         """Note the value of a statement whose line has run."""
@@ -123,7 +123,7 @@ class Evaluations:
         left: list[Made] = []
         for made, result in zip(self.waiting, results, strict=True):
             if not seen.isdisjoint(result):
-                self.idle.add((made.site.region, made.site.label))
+                self.inert.add((made.site.region, made.site.label))
             seen.update(result)
             # What no primitive makes is there already: Python has computed it.
             done = not result or not evaluated.isdisjoint(

@@ -12,7 +12,7 @@ import mlx.core as mx
 import numpy as np
 
 from conformance.language.operations import RANDOM
-from conformance.model.observation import Array, Draw, Execution, Leaf, Phase, Run
+from conformance.model.observation import Array, Execution, Leaf, Phase, RandomSample, Run
 from conformance.model.program import MAPPED, Program
 from conformance.observe.worker.observer import Meter
 from conformance.observe.worker.observer import Observer as Base
@@ -119,13 +119,13 @@ class Observer(Base):
         trace = Building(program, on_statement=seen.made)
         with trace.active(), seen.watched():
             module.run(forward)
-        draws = tuple(
-            Draw(made.site.region, made.site.label, made.phase, np.array(made.probe))
+        samples = tuple(
+            RandomSample(made.site.region, made.site.label, made.phase, np.array(made.probe))
             for made in seen.computed
             if made.site.op in RANDOM
         )
         found = _executions(program, forward.__name__, trace, seen)
-        return replace(run, executions=found, draws=draws if program.random else None)
+        return replace(run, executions=found, samples=samples if program.random else None)
 
 
 def _executions(program: Program, path: str, trace: Trace, seen: Any) -> tuple[Execution, ...]:
@@ -136,7 +136,7 @@ def _executions(program: Program, path: str, trace: Trace, seen: Any) -> tuple[E
     found: list[Execution] = []
     phases: tuple[Phase, ...] = ("forward", "rerun")
     sites = [(site.region, site.label) for site in program.sites("statement", path)]
-    labels = [label for label in dict.fromkeys(sites) if label not in seen.idle]
+    labels = [label for label in dict.fromkeys(sites) if label not in seen.inert]
     for phase in phases:
         for name in program.inner_regions(path):
             busiest = max((counts[r, label, phase] for r, label in labels if r == name), default=0)

@@ -216,13 +216,13 @@ class Observer(Base):
         # Where only the forward pass is another function, regions are called and their lines reached.
         inside = sorted(set(rewritten) - {"plain", "recomputed"})
         if not inside:
-            return replace(found, draws=None)
+            return replace(found, samples=None)
         if path == "recomputed":
             names = ", ".join(f"{name}()" for name in inside)
             unobserved["executions"] = (
                 f"SOT has rewritten {names}: Python does not run the program's lines there"
             )
-        return replace(found, executions=None, draws=None)
+        return replace(found, executions=None, samples=None)
 
     def values(self, program: Program, module: ModuleType, forward: Callable[..., Any]) -> Run:
         if self.variant != STATIC:

@@ -22,14 +22,14 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 from tensorflow.python.framework import config
 
-from conformance.model.observation import Array, Draw, Leaf, Observation, Phase, Run
+from conformance.model.observation import Array, Leaf, Observation, Phase, RandomSample, Run
 from conformance.model.program import Program, Site
 from conformance.observe.worker.observer import Meter, told_apart
 from conformance.observe.worker.observer import Observer as Base
 from conformance.observe.worker.surroundings import Setting
 from conformance.observe.worker.trace import Trace, executions
 
-from . import buffers, compiled, draws, following, hlo, lines, profiler
+from . import buffers, compiled, following, hlo, lines, profiler, sampling
 
 #: Executions of statements or regions by phase.
 Counted = Counter[tuple[Site, Phase]]
@@ -151,9 +151,9 @@ class Observer(Base):
         if self.variant == "xla" and program.random:
             # A compiled function draws anew each time, whatever the seeds: the draws are those of
             # the run whose values they go with.
-            with draws.returning(program) as drawn:
+            with sampling.returning(program) as drawn:
                 run = super().values(program, module, forward)
-            return replace(run, draws=tuple(drawn))
+            return replace(run, samples=tuple(drawn))
         with self._functions.active(), self._noting(program, forward):
             return super().values(program, module, forward)
 
@@ -190,12 +190,12 @@ class Observer(Base):
         statements |= self._while_tracing(program, module, forward)
         run = replace(run, executions=executions(regions, statements))
         if program.random:
-            drawn = run.draws if self.variant == "xla" else self._told(program, module, forward)
+            drawn = run.samples if self.variant == "xla" else self._told(program, module, forward)
             known = {(s.region, s.label) for s, _ in statements}
             ever = {(s.region, s.label, phase) for (s, phase), n in statements.items() if n}
             run = replace(
                 run,
-                draws=tuple(
+                samples=tuple(
                     d
                     for d in drawn or ()
                     if (d.region, d.statement, d.phase) in ever
@@ -230,7 +230,7 @@ class Observer(Base):
                 *(e for e in found if (e.region, e.statement) not in names),
                 *(e for e in followed.executions or () if (e.region, e.statement) in names),
             )
-            run = replace(run, draws=followed.draws)
+            run = replace(run, samples=followed.samples)
         return replace(run, executions=found)
 
     def _trace(self, program: Program, **follow: Any) -> Trace:
@@ -310,11 +310,11 @@ class Observer(Base):
 
     def _told(
         self, program: Program, module: ModuleType, forward: Callable[..., Any]
-    ) -> list[Draw]:
+    ) -> list[RandomSample]:
         def follow(drawn: Callable[[Site, Phase, Mapping[str, Any]], None]) -> Trace:
             return self._trace(program, on_statement=drawn)
 
-        with draws.passing(follow) as found:
+        with sampling.passing(follow) as found:
             module.run(forward)
         return found
 

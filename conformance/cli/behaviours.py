@@ -9,9 +9,9 @@ import typer
 from rich.console import Console
 
 from conformance.cli.compare import ResultsFiles, read_all
-from conformance.cli.options import ReportsFolder
+from conformance.cli.options import ReportsFolder, in_place
 from conformance.errors import ResultsError
-from conformance.paths import find_places
+from conformance.paths import find_paths
 from conformance.writing import write_text
 
 
@@ -46,8 +46,9 @@ def behaviours(
     # Here, since the other commands need none of the report.
     from conformance.report.behaviours import first_variants, put_into, render, tables
 
-    folder = find_places(reports=reports).reports
-    results = read_all(files, folder)
+    paths = find_paths(reports=reports)
+    folder = paths.reports
+    results = in_place(read_all(files, folder), paths.adapters)
     if adapter:
         there = [run.header.adapter for run in results]
         missing = [name for name in adapter if name not in there]

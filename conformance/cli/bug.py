@@ -34,7 +34,8 @@ from conformance.language.load import load_folder
 from conformance.model.case import Case
 from conformance.model.observation import Leaf, Run
 from conformance.model.verdict import Verdict
-from conformance.paths import Places, find_places
+from conformance.paths import Paths, find_paths
+from conformance.report import issues
 from conformance.report.bug import Bug, render, say, slug, title_of
 from conformance.report.findings import findings
 from conformance.report.outcomes import Outcome, of_verdict
@@ -113,17 +114,17 @@ def bug(
       conformance bug torch/reentrant captures/frozen-input
       conformance bug --all --adapter torch --output reports/bugs
     """
-    places = find_places(cases, adapters_folder, reports)
+    paths = find_paths(cases, adapters_folder, reports)
     if everything:
-        _write_all(places, adapter, output or places.reports / "bugs", no_shrink, no_run)
+        _write_all(paths, adapter, output or paths.reports / issues.FOLDER, no_shrink, no_run)
         return
     if not variant or not case:
         raise ConformanceError(
             "name a variant and a case",
             hint="conformance bug torch/reentrant captures/frozen-input",
         )
-    found = _find(variant, case, check, places)
-    _, text = _text(found, places, no_shrink, no_run)
+    found = _find(variant, case, check, paths)
+    _, text = _text(found, paths, no_shrink, no_run)
     if output is None:
         typer.echo(text, nl=False)
     else:
@@ -131,17 +132,17 @@ def bug(
         typer.echo(f"issue: {output}")
 
 
-def _find(name: str, case_id: str, check: str, places: Places) -> _Found:
+def _find(name: str, case_id: str, check: str, paths: Paths) -> _Found:
     """The deviation of a case on a variant. Raises `ConformanceError` where there is none."""
     owner, _, bare = name.partition("/")
     if not bare:
         raise ConformanceError(
             f"{name!r} is no variant of an adapter", hint="both, as in torch/reentrant"
         )
-    adapter = find_adapter(owner, places.adapters)
+    adapter = find_adapter(owner, paths.adapters)
     variant = adapter.variant(bare)
-    case = case_named(case_id, places.cases)
-    file = places.reports / f"{adapter.name}.jsonl"
+    case = case_named(case_id, paths.cases)
+    file = paths.reports / f"{adapter.name}.jsonl"
     asked = case.id.partition("[")[0]  # pytest takes no brackets in an expression
     again = f'conformance run --adapter {adapter.name} --variant {bare} -k "{asked}"'
     if not file.is_file():
@@ -171,35 +172,45 @@ def _find(name: str, case_id: str, check: str, places: Places) -> _Found:
 
 
 def _write_all(
-    places: Places, names: Collection[str], folder: Path, no_shrink: bool, no_run: bool
+    paths: Paths, names: Collection[str], folder: Path, no_shrink: bool, no_run: bool
 ) -> None:
-    files = [places.reports / f"{name}.jsonl" for name in names]
-    files = files or sorted(places.reports.glob("*.jsonl"))
+    files = [paths.reports / f"{name}.jsonl" for name in names]
+    files = files or sorted(paths.reports.glob("*.jsonl"))
     missing = [file.stem for file in files if not file.is_file()]
     if missing or not files:
         which = f" of {', '.join(missing)}" if missing else ""
         hint = f"conformance run --adapter {missing[0] if missing else 'NAME'}"
-        raise ResultsError(f"no results here{which}", where=places.reports, hint=hint)
-    loaded = {case.id: case for case in load_folder(places.cases)}
+        raise ResultsError(f"no results here{which}", where=paths.reports, hint=hint)
+    loaded = {case.id: case for case in load_folder(paths.cases)}
     for file in files:
         run = results.read(file)
-        adapter = find_adapter(run.header.adapter, places.adapters)
+        adapter = find_adapter(run.header.adapter, paths.adapters)
         absent = _missing(adapter)
         if absent and not no_run:
             typer.echo(f"{adapter.name}: not run, {absent} is not installed here", err=True)
-        written: set[str] = set()
+        written: dict[str, str] = {}
         for found in _unreported(adapter, run, loaded):
             try:
-                name, text = _text(found, places, no_shrink, no_run or bool(absent))
+                name, text = _text(found, paths, no_shrink, no_run or bool(absent))
             except ConformanceError as error:
                 typer.echo(f"{found.variant.id} {found.case.id}: {error}", err=True)
                 continue
-            while name in written:
+            while f"{name}.md" in written.values():
                 name += "-too"
-            written.add(name)
             target = folder / adapter.name / f"{name}.md"
             write_text(target, text)
+            written[found.reason] = target.name
             typer.echo(str(target))
+        _index(folder / adapter.name, written)
+
+
+def _index(folder: Path, written: Mapping[str, str]) -> None:
+    """Write down which issue is about which reason, and take away those that none is about any more."""
+    for name in set(issues.reasons_of(folder).values()) - set(written.values()):
+        if Path(name).name == name:
+            (folder / name).unlink(missing_ok=True)
+    if written:
+        write_text(folder / issues.INDEX, issues.to_index(written))
 
 
 def _unreported(adapter: Adapter, run: Results, cases: Mapping[str, Case]) -> Iterator[_Found]:
@@ -222,7 +233,7 @@ def _unreported(adapter: Adapter, run: Results, cases: Mapping[str, Case]) -> It
 # -- one of them --------------------------------------------------------------------------------
 
 
-def _text(found: _Found, places: Places, no_shrink: bool, no_run: bool) -> tuple[str, str]:
+def _text(found: _Found, paths: Paths, no_shrink: bool, no_run: bool) -> tuple[str, str]:
     """The name of a file, and the issue."""
     absent = _missing(found.adapter)
     if absent and not no_run:
@@ -231,7 +242,7 @@ def _text(found: _Found, places: Places, no_shrink: bool, no_run: bool) -> tuple
             hint=f"pip install -r {found.adapter.folder / 'requirements.txt'}; or --no-run",
         )
     api = found.variant.model.title
-    shown = _reason_program(found, places)
+    shown = _reason_program(found, paths)
     if shown is not None:
         name, part = shown
         made = Bug(
@@ -249,7 +260,7 @@ def _text(found: _Found, places: Places, no_shrink: bool, no_run: bool) -> tuple
         return name, render(made)
     case, result = found.case, found.result
     if not no_run:
-        case, result = _observed_here(found, places, no_shrink)
+        case, result = _observed_here(found, paths, no_shrink)
     verdict = next(v for v in result.verdicts if v.check == found.verdict.check)
     ending = _ending(case, result, verdict)
     text = texts(found.adapter, [(case, found.variant)])[case.id, found.variant.id]
@@ -290,9 +301,9 @@ def _run(made: Bug, found: _Found, *, asserts: bool) -> Bug:
     return replace(made, shows=False, output=ran.output)
 
 
-def _reason_program(found: _Found, places: Places) -> tuple[str, reasons.Shown] | None:
+def _reason_program(found: _Found, paths: Paths) -> tuple[str, reasons.Shown] | None:
     """The program of a known reason, where a checkout has one."""
-    root = places.adapters.parent
+    root = paths.adapters.parent
     best: tuple[int, Path] | None = None
     for file in sorted((root / "tests" / "reasons" / found.adapter.name).glob("*.py")):
         begins = reasons.reason_of(file.read_text("utf-8"))
@@ -310,10 +321,10 @@ def _module(root: Path, name: str) -> str:
     return (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text("utf-8")
 
 
-def _observed_here(found: _Found, places: Places, no_shrink: bool) -> tuple[Case, Result]:
+def _observed_here(found: _Found, paths: Paths, no_shrink: bool) -> tuple[Case, Result]:
     """The case, made smaller, and what is observed of it here. Raises where the check passes here."""
     with tempfile.TemporaryDirectory(prefix="conformance-bug-") as folder:
-        trial = replace(places, reports=Path(folder))
+        trial = replace(paths, reports=Path(folder))
         runner = Runner(found.adapter, trial, Path(folder) / "log.txt")
         try:
             result = runner.run(found.case, found.variant)
@@ -380,7 +391,7 @@ def _at(tree: Any, place: tuple[str | int, ...]) -> object:
 def _different(
     plain: object, recomputed: object, rtol: float, atol: float
 ) -> Iterator[tuple[str | int, ...]]:
-    """The places at which two trees of values differ."""
+    """The paths at which two trees of values differ."""
     if isinstance(plain, Mapping) and isinstance(recomputed, Mapping):
         for key in plain:
             for rest in _different(plain[key], recomputed.get(key), rtol, atol):

@@ -35,7 +35,7 @@ from conformance.emit.programs import EmitFailure, texts
 from conformance.errors import ConformanceError
 from conformance.language import load
 from conformance.language.capabilities import CAPABILITIES, required_by
-from conformance.paths import find_places
+from conformance.paths import find_paths
 from conformance.run.runner import checks_of, lacking
 
 
@@ -68,7 +68,7 @@ def list_cases(
       conformance list randomness memory
       conformance list --ids | wc -l
     """
-    found = load.load_folder(find_places(cases=cases).cases)
+    found = load.load_folder(find_paths(cases=cases).cases)
     families = {case.family for case in found}
     for name in family:
         if name not in families:
@@ -96,7 +96,7 @@ def show(case: CaseName, cases: CasesFolder = None) -> None:
     Example:
       conformance show basics/conv-relu-gradient
     """
-    found = case_named(case, find_places(cases=cases).cases)
+    found = case_named(case, find_paths(cases=cases).cases)
     console = _console()
     for label, words in (
         ("case", found.id),
@@ -128,9 +128,9 @@ def emit(
     Example:
       conformance emit basics/conv-relu-gradient --adapter torch --variant non-reentrant
     """
-    places = find_places(cases, adapters_folder)
-    found = case_named(case, places.cases)
-    owner = find_adapter(adapter, places.adapters)
+    paths = find_paths(cases, adapters_folder)
+    found = case_named(case, paths.cases)
+    owner = find_adapter(adapter, paths.adapters)
     described = implementation_described(implementation, option, always, None)
     owner = owner if described is None else adapt(owner, described)
     chosen = owner.variant(variant.removeprefix(f"{owner.name}/"))
@@ -170,9 +170,9 @@ def adapters(
       conformance adapters
       conformance adapters --adapter torch
     """
-    places = find_places(adapters=adapters_folder)
+    paths = find_paths(adapters=adapters_folder)
     console = _console()
-    for found in adapters_named(adapter, places.adapters):
+    for found in adapters_named(adapter, paths.adapters):
         console.print(f"{found.name}: {found.model.title} ({versions(found)})", style="bold")
         for variant in found.variants:
             model = variant.model

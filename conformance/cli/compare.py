@@ -17,7 +17,7 @@ from conformance.compare import compare as compare_results
 from conformance.errors import ResultsError
 from conformance.exits import Exit
 from conformance.language.load import load_folder
-from conformance.paths import Places, find_places
+from conformance.paths import Paths, find_paths
 from conformance.results import Results, read
 from conformance.run.shards import PATTERN
 from conformance.words import counted
@@ -72,13 +72,13 @@ def compare(
       conformance compare torch/reentrant torch/non-reentrant
       conformance compare torch/non-reentrant jax/jit --format markdown > porting.md
     """
-    places = find_places(cases, reports=reports)
+    paths = find_paths(cases, reports=reports)
     if len(what) == 2 and all(_is_variant(word) for word in what):
-        _print_versus(what[0], what[1], places, style)
+        _print_versus(what[0], what[1], paths, style)
         raise typer.Exit(Exit.OK)
     files = [Path(word) for word in what]
-    results = read_all(files, places.reports)
-    found = compare_results(results, load_folder(places.cases))
+    results = read_all(files, paths.reports)
+    found = compare_results(results, load_folder(paths.cases))
     print_comparison(found, everything)
     for run in results:
         if run.header.interrupted:
@@ -91,19 +91,19 @@ def _is_variant(word: str) -> bool:
     return word.count("/") == 1 and not word.endswith(".jsonl") and not Path(word).is_file()
 
 
-def _print_versus(left: str, right: str, places: Places, style: Format) -> None:
+def _print_versus(left: str, right: str, paths: Paths, style: Format) -> None:
     # Here, since a comparison of results needs none of the report.
     from conformance.report.versus import lines, markdown, read_programs, versus
 
-    results = read_all([], places.reports)
+    results = read_all([], paths.reports)
     for run in results:
         if run.header.interrupted and run.header.adapter in (
             word.partition("/")[0] for word in (left, right)
         ):
             typer.echo(f"{run.header.adapter} is not whole: {run.header.interrupted}", err=True)
-    found = versus(left, right, results, load_folder(places.cases))
+    found = versus(left, right, results, load_folder(paths.cases))
     if style is Format.MARKDOWN:
-        text = markdown(found, read_programs(found, results, places.reports))
+        text = markdown(found, read_programs(found, results, paths.reports))
     else:
         text = lines(found)
     for line in text:

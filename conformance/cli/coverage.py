@@ -15,7 +15,7 @@ from conformance.drivers.adapter import all_adapters
 from conformance.errors import ConformanceError
 from conformance.judge.known import read
 from conformance.language.load import load_folder
-from conformance.paths import find_places
+from conformance.paths import find_paths
 from conformance.report import coverage as covered
 
 
@@ -35,10 +35,10 @@ def coverage(
       conformance coverage
       conformance coverage --lines | grep vmap
     """
-    places = find_places(cases=cases, adapters=adapters_folder)
-    listed = covered.read(places.cases / covered.FILE)
-    found = load_folder(places.cases)
-    adapters = all_adapters(places.adapters)
+    paths = find_paths(cases=cases, adapters=adapters_folder)
+    listed = covered.read(paths.cases / covered.FILE)
+    found = load_folder(paths.cases)
+    adapters = all_adapters(paths.adapters)
     covered.validate(listed, found, [v.id for a in adapters for v in a.variants])
     known = {adapter.name: read(adapter.known) for adapter in adapters}
     unexplained = covered.unexplained(listed, found, known)
@@ -48,11 +48,11 @@ def coverage(
     if lines:
         for line in listed:
             what = Text(f"{line.framework} {line.subject}", style="bold")
-            places_ = ", ".join(line.cases) or "not covered"
+            covering = ", ".join(line.cases) or "not covered"
             where = f" [{', '.join(line.variants)}] {line.check}" if line.variants else ""
             why = f" ({line.why})" if line.why else ""
             failed = ", fails" if covered.fails(line, listed, found, known) else ""
-            console.print(what, Text(f"  {places_}{where}{failed}{why}"), sep="\n")
+            console.print(what, Text(f"  {covering}{where}{failed}{why}"), sep="\n")
         return
     table = Table(box=box.SIMPLE, pad_edge=False)
     table.add_column("covered by a case", no_wrap=True)

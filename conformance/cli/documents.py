@@ -11,7 +11,7 @@ from conformance.cli.compare import ResultsFiles, read_all
 from conformance.cli.options import AdaptersFolder, CasesFolder, ReportsFolder
 from conformance.drivers.adapter import all_adapters
 from conformance.language.load import load_folder
-from conformance.paths import find_places
+from conformance.paths import find_paths
 from conformance.report import claims as documented
 from conformance.writing import write_text
 
@@ -41,12 +41,12 @@ def documents(
     # Here, since the other commands need none of the report.
     from conformance.report.documents import render
 
-    places = find_places(cases, adapters_folder, reports)
-    listed = documented.read(claims or places.cases.parent / documented.FILE)
-    known = load_folder(places.cases)
-    adapters = all_adapters(places.adapters)
+    paths = find_paths(cases, adapters_folder, reports)
+    listed = documented.read(claims or paths.cases.parent / documented.FILE)
+    known = load_folder(paths.cases)
+    adapters = all_adapters(paths.adapters)
     documented.validate(listed, known, [v.id for a in adapters for v in a.variants])
-    page = render(listed, known, read_all(files, places.reports))
+    page = render(listed, known, read_all(files, paths.reports))
     if output is None:
         typer.echo(page, nl=False)
     else:

@@ -8,8 +8,14 @@ from typing import Annotated
 import typer
 
 from conformance.cli.compare import ResultsFiles, read_all
-from conformance.cli.options import AdaptersFolder, ReportsFolder, titles_of_variants
-from conformance.paths import find_places
+from conformance.cli.options import (
+    AdaptersFolder,
+    ReportsFolder,
+    in_place,
+    seconds_of_variants,
+    titles_of_variants,
+)
+from conformance.paths import find_paths
 
 
 def frameworks(
@@ -32,8 +38,10 @@ def frameworks(
     from conformance.report.modes import render
     from conformance.report.page import file_name
 
-    places = find_places(None, adapters_folder, reports)
-    pages = render(read_all(files, places.reports), titles_of_variants(places.adapters))
+    paths = find_paths(None, adapters_folder, reports)
+    results = in_place(read_all(files, paths.reports), paths.adapters)
+    titles = titles_of_variants(paths.adapters)
+    pages = render(results, titles, seconds_of_variants(paths.adapters))
     for name, page in pages.items():
         if output is None:
             typer.echo(page, nl=False)

@@ -19,7 +19,7 @@ from conformance.cli.options import (
 from conformance.drivers.implementation import adapt, describe
 from conformance.errors import ConformanceError
 from conformance.judge.known import append, read
-from conformance.paths import find_places
+from conformance.paths import find_paths
 from conformance.results.triage import additions
 
 
@@ -46,11 +46,11 @@ def known(
       conformance run --adapter paddle; conformance known --adapter paddle --update
       conformance known --adapter torch --implementation mine.yaml --update
     """
-    places = find_places(adapters=adapters_folder, reports=reports)
+    paths = find_paths(adapters=adapters_folder, reports=reports)
     if update and not adapter:
         raise ConformanceError("--update needs --adapter: say whose list it is")
     console = Console(highlight=False, soft_wrap=True)
-    chosen = adapters_named(adapter, places.adapters)
+    chosen = adapters_named(adapter, paths.adapters)
     if implementation is not None:
         if len(adapter) != 1:
             raise ConformanceError("--implementation needs one --adapter to run in")
@@ -59,7 +59,7 @@ def known(
         file = found.known
         entries = read(file, unfinished=True)
         if update:
-            run = results.read(places.reports / f"{found.name}.jsonl")
+            run = results.read(paths.reports / f"{found.name}.jsonl")
             added = additions(entries, run.results)
             append(file, added)
             noun = "entry" if len(added) == 1 else "entries"

@@ -25,7 +25,7 @@ from conformance.exits import Exit
 from conformance.judge.known import read as read_known
 from conformance.language.load import load_folder
 from conformance.model.case import Case
-from conformance.paths import Places, find_places
+from conformance.paths import Paths, find_paths
 from conformance.results import read, remove, write
 from conformance.run.merge import merge as merge_shards
 from conformance.run.selection import unused
@@ -63,22 +63,22 @@ def merge(
       conformance merge --adapter torch --keep
       conformance merge downloads/jax.shard-1-of-2.jsonl downloads/jax.shard-2-of-2.jsonl
     """
-    places = find_places(cases, adapters_folder, reports)
-    chosen = _chosen(adapter, implementation, known, places)
+    paths = find_paths(cases, adapters_folder, reports)
+    chosen = _chosen(adapter, implementation, known, paths)
     groups: dict[str, list[Path]] = {}
-    for file in files or sorted(places.reports.glob(f"*{PATTERN}.jsonl")):
+    for file in files or sorted(paths.reports.glob(f"*{PATTERN}.jsonl")):
         groups.setdefault(file.name.partition(".shard-")[0].removesuffix(".jsonl"), []).append(file)
     if chosen:
         groups = {name: group for name, group in groups.items() if name in chosen}
     if not groups:
         typer.echo("no shards, nothing to merge")
         return
-    listed = load_folder(places.cases)
+    listed = load_folder(paths.cases)
     runs: list[AdapterRun] = []
     errors: list[str] = []
     for name, group in groups.items():
         try:
-            runs.append(_merged(name, group, chosen.get(name), listed, places))
+            runs.append(_merged(name, group, chosen.get(name), listed, paths))
         except ConformanceError as error:
             errors.append(str(error))
             continue
@@ -94,10 +94,10 @@ def merge(
 
 
 def _chosen(
-    names: Sequence[str], implementation: str | None, known: Path | None, places: Places
+    names: Sequence[str], implementation: str | None, known: Path | None, paths: Paths
 ) -> dict[str, Adapter]:
     """The adapters that were asked for, by name."""
-    found = [find_adapter(name, places.adapters) for name in names]
+    found = [find_adapter(name, paths.adapters) for name in names]
     if (implementation or known) and len(found) != 1:
         raise AdapterError("--implementation and --known need one --adapter that they are for")
     if implementation:
@@ -110,7 +110,7 @@ def _chosen(
 
 
 def _merged(
-    name: str, files: Sequence[Path], adapter: Adapter | None, cases: Sequence[Case], places: Places
+    name: str, files: Sequence[Path], adapter: Adapter | None, cases: Sequence[Case], paths: Paths
 ) -> AdapterRun:
     """Merge the shards of one adapter's run, write its results, and triage them."""
     shards = [read(file) for file in files]
@@ -120,18 +120,18 @@ def _merged(
             f"{name}: shards of an implementation, {header.implementation}",
             hint="name it and its adapter, as in the run: --adapter NAME --implementation ...",
         )
-    adapter = adapter or find_adapter(name, places.adapters)
+    adapter = adapter or find_adapter(name, paths.adapters)
     if header.adapter != adapter.name:
         message = f"shards of {header.adapter}, in files that are named after {adapter.name}"
         raise ComparisonError(message, where=files[0])
     known = read_known(adapter.known)
     found = merge_shards(shards, cases)
-    file = places.reports / f"{adapter.name}.jsonl"
+    file = paths.reports / f"{adapter.name}.jsonl"
     write(file, found.header, found.results, found.footer)
     run = AdapterRun(adapter.name, found.header.variants, file)
     for result in found.results:
         run.add(Tally.of(result, known))
     every = found.header.variants == tuple(variant.id for variant in adapter.variants)
     if every and not found.header.selection:
-        run.stale = unused(known, run.covered, cases, places)
+        run.stale = unused(known, run.covered, cases, paths)
     return run

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from conformance.drivers.adapter import Adapter, all_adapters, find_adapter
+from conformance.drivers.adapter import (
+    REFERENCE,
+    Adapter,
+    AdapterModel,
+    all_adapters,
+    find_adapter,
+)
 from conformance.drivers.implementation import Described, describe
 from conformance.errors import ConformanceError, nearest
 from conformance.language.load import load_folder
 from conformance.model.case import Case
 from conformance.oracle.shapes import check_shapes, is_own
-from conformance.paths import find_places
+from conformance.paths import find_paths
+from conformance.results import Results
 
 
 def complete_adapter(incomplete: str) -> list[str]:
     """Names of adapters."""
     try:
-        found = all_adapters(find_places().adapters)
+        found = all_adapters(find_paths().adapters)
     except ConformanceError:
         return []
     return [adapter.name for adapter in found if adapter.name.startswith(incomplete)]
@@ -29,7 +37,7 @@ def complete_adapter(incomplete: str) -> list[str]:
 def complete_variant(incomplete: str) -> list[str]:
     """Ids of variants, and their bare names."""
     try:
-        found = all_adapters(find_places().adapters)
+        found = all_adapters(find_paths().adapters)
     except ConformanceError:
         return []
     names = [n for a in found for v in a.variants for n in (v.name, v.id)]
@@ -40,7 +48,7 @@ def complete_case(incomplete: str) -> list[str]:
     """Ids of cases."""
     try:
         return [
-            case.id for case in load_folder(find_places().cases) if case.id.startswith(incomplete)
+            case.id for case in load_folder(find_paths().cases) if case.id.startswith(incomplete)
         ]
     except ConformanceError:
         return []
@@ -167,9 +175,32 @@ def adapters_named(names: list[str], folder: Path) -> tuple[Adapter, ...]:
     return all_adapters(folder)
 
 
+def in_place(found: Iterable[Results], folder: Path) -> list[Results]:
+    """Results in the order in which reports list them: by the `place` of their adapters, the reference
+    last. An adapter that is not in the folder has the place of one that names none."""
+    paths = {adapter.name: adapter.model.place for adapter in all_adapters(folder)}
+    default = AdapterModel.model_fields["place"].default
+
+    def rank(run: Results) -> tuple[bool, int, str]:
+        name = run.header.adapter
+        return name == REFERENCE, paths.get(name, default), name
+
+    return sorted(found, key=rank)
+
+
 def titles_of_variants(folder: Path) -> dict[str, str]:
     """What the variants of all adapters in a folder are, by their full ids."""
     return {v.id: v.model.title for adapter in all_adapters(folder) for v in adapter.variants}
+
+
+def seconds_of_variants(folder: Path) -> dict[str, tuple[str, float]]:
+    """What steps of variants take, as measured: by full id the version and the ratio to plain."""
+    from conformance.report.costs import read_seconds
+
+    found: dict[str, tuple[str, float]] = {}
+    for adapter in all_adapters(folder):
+        found |= read_seconds(adapter.name, adapter.folder)
+    return found
 
 
 def implementation_described(

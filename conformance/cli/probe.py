@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 import yaml
+from rich.console import Console
+from rich.text import Text
 
 from conformance.cli.options import (
     AdapterName,
@@ -22,16 +20,12 @@ from conformance.cli.options import (
     ImplementationOptions,
     implementation_described,
 )
-from conformance.drivers.adapter import DISCIPLINES, Adapter, Discipline, find_adapter
-from conformance.drivers.implementation import Described, adapt
+from conformance.drivers.adapter import find_adapter
+from conformance.drivers.implementation import Described
 from conformance.errors import ConformanceError
 from conformance.language.load import load_folder
-from conformance.model.case import Case
-from conformance.model.verdict import Status
-from conformance.paths import Places, find_places
-from conformance.results import Result
-from conformance.run import probe as probing
-from conformance.run.runner import Runner, lacking
+from conformance.paths import Paths, find_paths
+from conformance.run.prober import Probed, probed
 from conformance.writing import write_text
 
 
@@ -49,8 +43,9 @@ def probe(
 ) -> None:
     """Find what an implementation offers by trying, and write it as the file that `run` takes.
 
-    Looks for the usual keywords, for the discipline that its reruns keep to, and for what it refuses
-    with an error. Read the file before you use it: an error that is a fault is none of `refuses`.
+    Looks for how it is called, for the usual keywords, for what its reruns do and keep, for the variant
+    of the framework that shows the same deviations, and for what it refuses with an error that says so.
+    `conformance run --probe` does the same and then runs the cases.
 
     \b
     Example:
@@ -60,16 +55,8 @@ def probe(
     described = implementation_described(implementation, option, always, discipline)
     if described is None:
         raise ConformanceError("name an implementation: --implementation package.module:function")
-    places = find_places(cases, adapters_folder)
-    owner = find_adapter(adapter, places.adapters)
-    every = load_folder(places.cases)
-    with tempfile.TemporaryDirectory(prefix="conformance-probe-") as folder:
-        trial = replace(places, reports=Path(folder))
-        described = _with_keywords(owner, described, trial)
-        if described.model.discipline is None:
-            described = _with_discipline(owner, described, every, trial)
-        found = _capabilities(owner, described, every, trial)
-    text = _written(described, found)
+    found = found_by_trying(adapter, described, find_paths(cases, adapters_folder))
+    text = written(found)
     if output is None:
         typer.echo(text, nl=False)
     else:
@@ -77,74 +64,36 @@ def probe(
         typer.echo(f"implementation: {output}")
 
 
-@contextmanager
-def _runner(adapter: Adapter, places: Places) -> Iterator[Runner]:
-    runner = Runner(adapter, places, places.reports / "log.txt")
-    try:
-        yield runner
-    finally:
-        runner.close()
+def found_by_trying(adapter: str, described: Described, paths: Paths) -> Probed:
+    """What is found of an implementation; each thing is printed as it is, to standard error."""
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+
+    def tell(what: str, found: str) -> None:
+        console.print(Text(f"{what}: ", style="bold").append(found, style="not bold"))
+
+    owner = find_adapter(adapter, paths.adapters)
+    return probed(owner, described, load_folder(paths.cases), paths, tell)
 
 
-def _with_keywords(owner: Adapter, described: Described, places: Places) -> Described:
-    """The implementation with the usual keywords that its function has, under those given."""
-    trial = adapt(owner, described)
-    with _runner(trial, places) as runner:
-        runner.start(trial.variants[:1])
-        names = runner.pool.parameters(trial.variants[0].name, described.model.function)
-    usual = probing.keywords(owner.model.usual_keywords, names)
-    return _changed(described, options={**usual, **described.model.options})
-
-
-def _with_discipline(
-    owner: Adapter, described: Described, cases: tuple[Case, ...], places: Places
-) -> Described:
-    """The implementation with the discipline that fits its reruns, or without where none does."""
-    statuses: dict[Discipline, list[Status | None]] = {}
-    for name in DISCIPLINES:
-        trial = adapt(owner, _changed(described, discipline=name))
-        with _runner(trial, places) as runner:
-            results = [runner.run(case, trial.variants[0]) for case in probing.telling(cases)]
-        statuses[name] = [_executions(result) for result in results]  # type: ignore[index]
-    found = probing.discipline(statuses)
-    return described if found is None else _changed(described, discipline=found)
-
-
-def _executions(result: Result) -> Status | None:
-    return next((v.status for v in result.verdicts if v.check == "executions"), None)
-
-
-def _capabilities(
-    owner: Adapter, described: Described, cases: tuple[Case, ...], places: Places
-) -> probing.Capable:
-    trial = adapt(owner, described)
-    variant = trial.variants[0]
-    can = [case for case in cases if lacking(case, variant) is None]
-    with _runner(trial, places) as runner:
-        runner.emit([(case, variant) for case in can if case.law is None])
-        return probing.capabilities(can, lambda case: probing.ended(runner.run(case, variant)))
-
-
-def _changed(described: Described, **words: object) -> Described:
-    return replace(described, model=described.model.model_copy(update=words))
-
-
-def _written(described: Described, found: probing.Capable) -> str:
-    """The implementation as the file that `run` takes, with remarks."""
-    model = described.model
+def written(found: Probed, *, folder: Path | None = None) -> str:
+    """The implementation as the file that `run` takes, with remarks. What it is described with and was
+    not tried is in it as well; with `folder`, paths are absolute and its name is in it."""
+    model, capable = found.described.model, found.capable
     said: dict[str, object] = {"function": model.function}
-    said |= {k: v for k, v in (("options", model.options), ("always", model.always)) if v}
-    if model.discipline is not None:
-        said["discipline"] = model.discipline
-    refused = {word: found.refused[word] for word in sorted(found.refused)}
-    if refused:
-        said["refuses"] = {w: {"raises": r.raises, "match": r.match} for w, r in refused.items()}
-    lines = [
-        "# Found by trying. An error that does not say what it refuses is a fault: take it out."
-    ]
-    if model.discipline is None:
+    given = model.model_dump(exclude={"function"}, exclude_defaults=True)
+    if folder is not None:
+        given |= {"name": found.described.name}
+        given |= {"path": [str((folder / path).resolve()) for path in model.path]}
+    said |= {name: value for name, value in given.items() if value is not None}
+    lines = ["# Found by trying."]
+    if model.discipline is None and not model.known:
         lines.append(
             "# No discipline fits its reruns: a run will say under `executions` what differs."
         )
-    lines += [f"# Not told apart: {word} ({how})" for word, how in sorted(found.unclear.items())]
+    lines += [f"#   {line}" for line in found.misfits]
+    lines += [
+        f"# Raises, and does not say that it refuses it, so that a run fails: {word} ({how})"
+        for word, how in sorted(capable.faults.items())
+    ]
+    lines += [f"# Not told apart: {word} ({how})" for word, how in sorted(capable.unclear.items())]
     return "\n".join([*lines, yaml.safe_dump(said, sort_keys=False, width=96)])

@@ -21,7 +21,7 @@ from conformance.cli.options import (
 from conformance.drivers.adapter import Adapter
 from conformance.errors import ConformanceError
 from conformance.language.load import load_folder
-from conformance.paths import find_places
+from conformance.paths import find_paths
 from conformance.results import recorded as seconds
 
 
@@ -49,14 +49,14 @@ def recorded(
       conformance recorded
       conformance run --adapter torch; conformance recorded --adapter torch --update
     """
-    places = find_places(cases, adapters_folder, reports)
+    paths = find_paths(cases, adapters_folder, reports)
     if update and not adapter:
         raise ConformanceError("--update needs --adapter: say whose seconds")
-    chosen = adapters_named(adapter, places.adapters)
+    chosen = adapters_named(adapter, paths.adapters)
     if update:
-        ids = [case.id for case in load_folder(places.cases)]
+        ids = [case.id for case in load_folder(paths.cases)]
         for found in chosen:
-            _update(found, places.reports, ids)
+            _update(found, paths.reports, ids)
         return
     table = Table(box=box.SIMPLE, pad_edge=False)
     table.add_column("variant", no_wrap=True)

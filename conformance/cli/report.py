@@ -8,10 +8,17 @@ from typing import Annotated
 import typer
 
 from conformance.cli.compare import ResultsFiles, read_all
-from conformance.cli.options import AdaptersFolder, CasesFolder, ReportsFolder, titles_of_variants
+from conformance.cli.options import (
+    AdaptersFolder,
+    CasesFolder,
+    ReportsFolder,
+    in_place,
+    seconds_of_variants,
+    titles_of_variants,
+)
 from conformance.compare import compare as compare_results
 from conformance.language.load import load_folder
-from conformance.paths import find_places
+from conformance.paths import find_paths
 
 
 def report(
@@ -34,11 +41,12 @@ def report(
     # Here, since the other commands need neither templates nor highlighting.
     from conformance.report import write_report
 
-    places = find_places(cases, adapters_folder, reports)
-    known = load_folder(places.cases)
-    found = read_all(files, places.reports)
+    paths = find_paths(cases, adapters_folder, reports)
+    known = load_folder(paths.cases)
+    found = in_place(read_all(files, paths.reports), paths.adapters)
     comparison = compare_results(found, known)
-    titles = titles_of_variants(places.adapters)
-    folder = output or places.reports
-    index = write_report(found, known, comparison, folder, places.reports, titles)
+    titles = titles_of_variants(paths.adapters)
+    seconds = seconds_of_variants(paths.adapters)
+    folder = output or paths.reports
+    index = write_report(found, known, comparison, folder, paths.reports, titles, seconds)
     typer.echo(f"report: {index}")

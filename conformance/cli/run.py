@@ -23,12 +23,14 @@ from conformance.cli.options import (
     VariantNames,
     implementation_described,
 )
+from conformance.cli.probe import found_by_trying, written
 from conformance.cli.progress import Progress
 from conformance.cli.repeat import repeated
+from conformance.drivers.implementation import Described
 from conformance.errors import ConformanceError
 from conformance.exits import Exit
-from conformance.paths import find_places
-from conformance.writing import writing
+from conformance.paths import Paths, find_paths
+from conformance.writing import write_text, writing
 
 #: What pytest's own statuses are here.
 _CODES: Mapping[int, Exit] = {
@@ -57,6 +59,14 @@ def run(
     always: ImplementationAlways = [],  # noqa: B006
     discipline: ImplementationDiscipline = None,
     known: KnownFile = None,
+    probe: Annotated[
+        bool,
+        typer.Option(
+            "--probe",
+            help="Find out first what the implementation offers and what it is built on, as "
+            "`conformance probe` does, and run it so.",
+        ),
+    ] = False,
     shard: Annotated[
         str,
         typer.Option(
@@ -132,15 +142,15 @@ def run(
       conformance run --adapter jax -n 2 --junitxml reports/jax.xml
       conformance run --adapter jax --shard 2/4
       conformance run --adapter torch --resume
-      conformance run --adapter torch --implementation my_package.memory:checkpoint
+      conformance run --adapter torch --implementation my_package.memory:checkpoint --probe
     """
-    places = find_places(cases, adapters_folder, reports)
+    paths = find_paths(cases, adapters_folder, reports)
     described = implementation_described(implementation, option, always, discipline)
     # One for each set of adapters: several may run side by side.
     names = [Path(name).name for name in adapter] + ([described.name] if described else [])
-    cache = places.reports / ".pytest_cache" / "-".join(names)
+    cache = paths.reports / ".pytest_cache" / "-".join(names)
     arguments = [
-        *("-p", "conformance", "-c", os.devnull, "--rootdir", str(places.cases.parent)),
+        *("-p", "conformance", "-c", os.devnull, "--rootdir", str(paths.cases.parent)),
         *("-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"),
         *("-o", f"cache_dir={cache}"),
         *(
@@ -150,13 +160,20 @@ def run(
             "--disable-warnings",
             f"--tb={'short' if verbose else 'no'}",
         ),
-        *("--cases", str(places.cases), "--adapters-folder", str(places.adapters)),
-        *("--reports", str(places.reports)),
+        *("--cases", str(paths.cases), "--adapters-folder", str(paths.adapters)),
+        *("--reports", str(paths.reports)),
     ]
     arguments += [word for name in adapter for word in ("--adapter", name)]
     arguments += [word for name in variant for word in ("--variant", name)]
     arguments += [word for pattern in case for word in ("--case", pattern)]
-    if implementation:
+    if probe:
+        if described is None or len(adapter) != 1:
+            raise ConformanceError("--probe needs one --adapter and an --implementation")
+        file = _probed(adapter[0], described, paths)
+        arguments += ["--implementation", str(file)]
+        if known is None and described.known.is_file():
+            known = described.known
+    elif implementation:
         arguments += ["--implementation", implementation]
         arguments += [word for pair in option for word in ("--option", pair)]
         arguments += [word for pair in always for word in ("--always", pair)]
@@ -173,9 +190,18 @@ def run(
         raise typer.Exit(
             repeated(repeat, lambda more: _session([*arguments, *context.args, *more]))
         )
-    with writing(places.reports):
-        places.reports.mkdir(parents=True, exist_ok=True)
+    with writing(paths.reports):
+        paths.reports.mkdir(parents=True, exist_ok=True)
     raise typer.Exit(_session([*arguments, *context.args]))
+
+
+def _probed(adapter: str, described: Described, paths: Paths) -> Path:
+    """What is found of an implementation by trying, as a file beside the results to come."""
+    found = found_by_trying(adapter, described, paths)
+    file = paths.reports / f"{described.name}.yaml"
+    write_text(file, written(found, folder=described.folder))
+    typer.echo(f"implementation: {file}", err=True)
+    return file
 
 
 def _session(arguments: list[str]) -> int:

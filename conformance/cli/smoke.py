@@ -24,7 +24,7 @@ from conformance.errors import ConformanceError
 from conformance.judge import known
 from conformance.language.load import load_folder
 from conformance.model.case import Case
-from conformance.paths import find_places
+from conformance.paths import find_paths
 from conformance.run import smoke as selection
 from conformance.run import smoke_cover
 from conformance.run.shards import Pair
@@ -51,13 +51,13 @@ def smoke(
       conformance smoke --adapter torch
       conformance run --adapter torch; conformance smoke --adapter torch --update
     """
-    places = find_places(cases, adapters_folder, reports)
+    paths = find_paths(cases, adapters_folder, reports)
     if update and not adapter:
         raise ConformanceError("--update needs --adapter: say whose selection it is")
-    loaded = load_folder(places.cases)
-    for found in adapters_named(adapter, places.adapters):
+    loaded = load_folder(paths.cases)
+    for found in adapters_named(adapter, paths.adapters):
         if update:
-            _update(found, loaded, places.reports)
+            _update(found, loaded, paths.reports)
         else:
             _print(found, loaded)
 

@@ -95,7 +95,7 @@ def _randomness(case: Case | None, results: Mapping[str, Result]) -> Randomness:
 def _holds_random(result: Result) -> bool:
     observation = result.observation
     return observation is not None and (
-        observation.plain.draws is not None or bool(observation.plain.generators)
+        observation.plain.samples is not None or bool(observation.plain.generators)
     )
 
 

@@ -1,7 +1,7 @@
 """Executions: regions run equally often in forward everywhere, and rerun equally by expectation.
 
 Reruns are compared among variants of one discipline for which the reference expects the same: what a
-variant declares of itself (`saves`) may make another count right for it than for its neighbours.
+variant declares of itself (`residuals`) may make another count right for it than for its neighbours.
 """
 
 from __future__ import annotations

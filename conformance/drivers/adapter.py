@@ -27,6 +27,8 @@ from conformance.language.operations import OPERATIONS
 Discipline = OneOf["whole", "early-stop", "minimal"]
 Style = OneOf["call", "transform", "module"]
 M = TypeVar("M", bound=BaseModel)
+#: The adapter that is no framework: what is expected of the others is computed with it.
+REFERENCE = "reference"
 #: The folder of the package `conformance`.
 _PACKAGE = Path(__file__).resolve().parents[1]
 DISCIPLINES: Mapping[str, str] = {
@@ -34,8 +36,8 @@ DISCIPLINES: Mapping[str, str] = {
     "early-stop": "the region runs again until the last value that backward needs is back",
     "minimal": "only the operations whose results some gradient needs run again",
 }
-#: What a variant may say of all its regions, under `saves: {region: …}`.
-REGION_SAVES: Mapping[str, str] = {
+#: What a variant may say of all its regions, under `residuals: {region: …}`.
+REGION_RESIDUALS: Mapping[str, str] = {
     "out": "what a region gives is at hand in backward",
     "inner": "and so is what regions inside it give",
     "anew": "what a region gives is not kept for the gradients around it, but made again",
@@ -127,18 +129,18 @@ class VariantModel(_Strict):
         description="Set before the first import, over the adapter's; other variants with the same "
         "environment share a worker process.",
     )
-    saves: dict[str, str] = Field(
+    residuals: dict[str, str] = Field(
         default={},
         description="For an operation, what its gradient keeps here, where that is not the registry's "
         "first alternative: words out of its arguments, `out`, `mask`; `early` where all is kept before "
         "the operation ends, and early stop leaves it unfinished. For `region`: "
-        + ", ".join(f"`{word}` ({meaning})" for word, meaning in REGION_SAVES.items())
+        + ", ".join(f"`{word}` ({meaning})" for word, meaning in REGION_RESIDUALS.items())
         + ".",
     )
 
     def says(self, word: str) -> bool:
-        """Whether the variant says a word of `REGION_SAVES` of its regions."""
-        return word in self.saves.get("region", "").split()
+        """Whether the variant says a word of `REGION_RESIDUALS` of its regions."""
+        return word in self.residuals.get("region", "").split()
 
 
 class AdapterModel(_Strict):
@@ -147,6 +149,10 @@ class AdapterModel(_Strict):
     name: str
     title: str
     packages: list[str] = Field(description="Distributions whose versions a run records.")
+    place: int = Field(
+        default=50,
+        description="Where reports list it: the least first, equal ones by name, the reference last.",
+    )
     builds_on: list[str] = Field(
         default=[],
         description="Adapters that modules of this one import from (`from ..torch import storages`); "
@@ -274,7 +280,7 @@ def read_adapter(folder: Path) -> Adapter:
         *(v for d in model.implementations.values() for v in d.items()),
     ]
     for name, variant in several:
-        check_words(f"variant {name!r}", variant.lacks, variant.refuses, variant.saves, file)
+        check_words(f"variant {name!r}", variant.lacks, variant.refuses, variant.residuals, file)
     return Adapter(folder.resolve(), model)
 
 
@@ -294,7 +300,7 @@ def check_words(
     who: str,
     lacks: Iterable[str],
     refuses: Iterable[str],
-    saves: Mapping[str, str],
+    residuals: Mapping[str, str],
     where: object,
     kind: type[ConformanceError] = AdapterError,
 ) -> None:
@@ -306,8 +312,8 @@ def check_words(
                 where=where,
                 hint=nearest(word, CAPABILITIES),
             )
-    for operation, words in saves.items():
-        known = set(REGION_SAVES)
+    for operation, words in residuals.items():
+        known = set(REGION_RESIDUALS)
         if operation != "region":
             if operation not in OPERATIONS:
                 raise kind(
@@ -341,4 +347,4 @@ def find_adapter(name_or_path: str, folder: Path) -> Adapter:
 def all_adapters(folder: Path) -> tuple[Adapter, ...]:
     """Every adapter in a folder, the reference first, then by name."""
     found = [read_adapter(path.parent) for path in sorted(folder.glob("*/adapter.yaml"))]
-    return tuple(sorted(found, key=lambda a: (a.name != "reference", a.name)))
+    return tuple(sorted(found, key=lambda a: (a.name != REFERENCE, a.name)))

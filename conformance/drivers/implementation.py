@@ -77,7 +77,7 @@ class ImplementationModel(BaseModel):
     )
     exact: bool | None = Field(default=None, description="As in `adapter.yaml`.")
     exact_gradients: bool | None = Field(default=None, description="As in `adapter.yaml`.")
-    saves: dict[str, str] | None = Field(default=None, description="As in `adapter.yaml`.")
+    residuals: dict[str, str] | None = Field(default=None, description="As in `adapter.yaml`.")
     lacks: dict[str, str] = Field(default={}, description="Capabilities it has not, and why.")
     refuses: dict[str, Refusal] = Field(default={}, description="What it refuses aloud.")
     offers: list[str] = Field(
@@ -191,7 +191,7 @@ def _check(model: ImplementationModel, where: str) -> None:
         if not _WORD.fullmatch(keyword):
             raise ImplementationError(f"{keyword!r} is no keyword of Python's", where=where)
     words = [*model.lacks, *model.offers]
-    check_words("it", words, model.refuses, model.saves or {}, where, ImplementationError)
+    check_words("it", words, model.refuses, model.residuals or {}, where, ImplementationError)
 
 
 def adapt(adapter: Adapter, described: Described) -> Adapter:
@@ -259,7 +259,7 @@ def _variant(variant: VariantModel, model: ImplementationModel) -> VariantModel:
         "discipline": model.discipline,
         "exact": model.exact,
         "exact_gradients": model.exact_gradients,
-        "saves": model.saves,
+        "residuals": model.residuals,
         "only": model.only,
     }
     return variant.model_copy(

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 
 from conformance.errors import AdapterError, ConformanceError
-from conformance.paths import find_places
+from conformance.paths import find_paths
 
 
 def load_module(folder: Path, name: str) -> ModuleType:
@@ -46,7 +46,7 @@ def load_module(folder: Path, name: str) -> ModuleType:
 def searched(folder: Path) -> tuple[Path, ...]:
     """The folders that an adapter which another one builds on may lie in: beside it, or shipped."""
     try:
-        return folder.parent, find_places().adapters
+        return folder.parent, find_paths().adapters
     except ConformanceError:  # an installation without adapters of its own
         return (folder.parent,)
 

@@ -127,7 +127,7 @@ class Difference(_Fact, frozen=True, tag="difference"):
         return f"{whose}differs{told}{against}"
 
 
-class Draws(_Fact, frozen=True, tag="draws"):
+class Sampling(_Fact, frozen=True, tag="draws"):
     """What the rerun drew.
 
     `kind`: the `same` as the forward; `fresh` numbers; `nothing`. Where no draw is seen: `like` if
@@ -198,7 +198,7 @@ Fact = (
     | Bytes
     | States
     | Difference
-    | Draws
+    | Sampling
     | Calls
     | State
     | Growth

@@ -48,7 +48,7 @@ class Execution(Struct, frozen=True, array_like=True, forbid_unknown_fields=True
 
 
 @dataclass(frozen=True)
-class Draw:
+class RandomSample:
     """What a random statement produced, in one execution of it."""
 
     region: str
@@ -97,7 +97,7 @@ class Run:
     parameters: Mapping[str, Array] = field(default_factory=dict)
     state: Mapping[str, Array] = field(default_factory=dict)
     executions: tuple[Execution, ...] | None = None
-    draws: tuple[Draw, ...] | None = None
+    samples: tuple[RandomSample, ...] | None = None
     generators: Mapping[str, Array] = field(default_factory=dict)
     retained: int | None = None
     random_state: RandomState | None = None

@@ -107,7 +107,8 @@ class Pool:
         return found
 
     def parameters(self, variant: str, function: str) -> tuple[str, ...]:
-        """The names of the keywords that `package.module:function` takes, as the worker imports it.
+        """The names of the keywords that `package.module:function` takes, as the worker imports it, and
+        `**` where it takes any.
 
         Raises `BrokenAdapterError` where it cannot be imported.
         """
@@ -190,7 +191,7 @@ class _Worker:
         )
 
     def parameters(self, function: str) -> tuple[str, ...]:
-        """The names of the keywords that `package.module:function` takes.
+        """The names of the keywords that `package.module:function` takes, and `**` where it takes any.
 
         Raises `BrokenAdapterError` where it cannot be imported.
         """

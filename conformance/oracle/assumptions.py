@@ -30,7 +30,7 @@ class Assumption:
 
     `alternatives` has, for an operation whose gradient can be written in several ways, the index into
     what `OPERATIONS` lists under `needs`. `declared` are the residuals that the variant declares for
-    operations (`saves` in its adapter.yaml, words separated by blanks), which go before.
+    operations (`residuals` in its adapter.yaml, words separated by blanks), which go before.
     `active` are the tensors through which gradients flow, `differentiated` the steps whose gradients
     are taken. `mask_alone`: a dropout mask can be made again without the tensor that it masks.
     `merged_to_end`: a merged region that no other one follows runs to its end. `through`: what stands
@@ -52,7 +52,7 @@ class Assumption:
 
     @cached_property
     def regions(self) -> frozenset[str]:
-        """What the variant declares of regions as a whole: words of `REGION_SAVES`."""
+        """What the variant declares of regions as a whole: words of `REGION_RESIDUALS`."""
         return region_words(self.declared)
 
     def residuals(self, dataflow: Dataflow, step: Step) -> frozenset[str]:
@@ -77,7 +77,7 @@ class Assumption:
 
 
 def region_words(declared: Mapping[str, str]) -> frozenset[str]:
-    """What a variant declares of regions as a whole: words of `REGION_SAVES`."""
+    """What a variant declares of regions as a whole: words of `REGION_RESIDUALS`."""
     return _split(declared.get("region", ""))
 
 

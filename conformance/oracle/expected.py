@@ -13,11 +13,11 @@ from conformance.model.case import Case, Statement, walk
 from conformance.model.observation import (
     Allowed,
     Array,
-    Draw,
     Expected,
     ExpectedMemory,
     Leaf,
     Phase,
+    RandomSample,
     Tree,
 )
 from conformance.oracle import tape
@@ -42,29 +42,29 @@ def expect(
     discipline: str,
     *,
     residuals: Mapping[str, str] = {},
-    draws: Sequence[Draw] | None = None,
+    samples: Sequence[RandomSample] | None = None,
 ) -> Expected:
     """What should be seen of a case under a discipline: `whole`, `early-stop` or `minimal`.
 
-    `residuals` is what a variant declares under `saves` in its adapter.yaml: for an operation, what
+    `residuals` is what a variant declares under `residuals` in its adapter.yaml: for an operation, what
     its gradient reads (names of arguments, `out` for its result, `mask`; `early` where they are saved
-    before its end), and for `region`, words of `REGION_SAVES`. An operation that is not declared may
+    before its end), and for `region`, words of `REGION_RESIDUALS`. An operation that is not declared may
     do whatever `OPERATIONS` lists for it.
 
-    `draws` are the random numbers that the program drew. Without them the values of a program that
+    `samples` are the random numbers that the program drew. Without them the values of a program that
     draws are unknown, and so are the gradients of one that draws anew in its rerun
     (`preserve_rng: false`): these are `None`. Arrays are float64 (int64, bool) of the case's shapes,
-    bytes are at the dtypes that the tensors stand for. Raises `ValueError` where the draws do not fit
+    bytes are at the dtypes that the tensors stand for. Raises `ValueError` where the samples do not fit
     the program.
     """
     if case.error is not None:
         return Expected(None, None, None, None, None, None, {}, None, case.error.type)
-    found = evaluation(case, draws)
+    found = evaluation(case, samples)
     values = found.values
-    if draws is None and case.uses(RANDOM):
+    if samples is None and case.uses(RANDOM):
         values = replace(values, outputs=None, losses=None, parameters=None, state=None)
         values = replace(values, gradients=None, again=None)
-    elif _draws_anew(case):
+    elif _samples_anew(case):
         values = replace(values, gradients=None, again=None, parameters=None)
         if case.procedure.kind == "train":
             values = replace(values, outputs=None, losses=None)
@@ -72,7 +72,7 @@ def expect(
     return replace(values, executions=counts, memory=memory)
 
 
-def _draws_anew(case: Case) -> bool:
+def _samples_anew(case: Case) -> bool:
     """Whether a region that does not preserve random state draws, itself or in a region inside."""
     for region in case.regions():
         ops = {node.op for node in walk(region.body) if isinstance(node, Statement)}
@@ -106,16 +106,16 @@ class _Evaluation:
         return self._counts[key]
 
 
-#: The last case that was evaluated without draws: the variants of an adapter ask for it one after the
+#: The last case that was evaluated without samples: the variants of an adapter ask for it one after the
 #: other, and several of them for the same counts.
 _latest: list[_Evaluation] = []
 
 
-def evaluation(case: Case, draws: Sequence[Draw] | None) -> _Evaluation:
+def evaluation(case: Case, samples: Sequence[RandomSample] | None) -> _Evaluation:
     """A case evaluated, with the random numbers of a run or with the tape's own."""
     with tape.quiet():
-        if draws is not None:
-            return _evaluate(case, RandomSamples(draws))
+        if samples is not None:
+            return _evaluate(case, RandomSamples(samples))
         if not _latest or _latest[0].case is not case:
             _latest[:] = [_evaluate(case, None)]
         return _latest[0]

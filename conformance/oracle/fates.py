@@ -25,7 +25,7 @@ class Fate:
 
 def fates(case: Case, disciplines: Sequence[str]) -> Mapping[tuple[str, str], Fate]:
     """The fate of each statement, by region (empty outside of any) and label, where nothing is declared
-    of what a variant saves. Nothing for a case that must raise, or that takes no gradients."""
+    of a variant's residuals. Nothing for a case that must raise, or that takes no gradients."""
     if case.error is not None or case.procedure.kind == "inference":
         return {}
     found = evaluation(case, None)

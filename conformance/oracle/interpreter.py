@@ -23,7 +23,7 @@ from conformance.model.case import (
     Tree,
     Value,
 )
-from conformance.model.observation import Draw
+from conformance.model.observation import RandomSample
 from conformance.oracle import tape
 from conformance.oracle.dataflow import Call, Dataflow, Step, TensorInfo
 from conformance.oracle.tape import Elements, Tensor
@@ -79,9 +79,9 @@ class RandomSamples:
     """The tensors that a framework's random operations gave in its forward pass, for the reference to
     use in place of its own."""
 
-    def __init__(self, draws: Sequence[Draw]) -> None:
+    def __init__(self, samples: Sequence[RandomSample]) -> None:
         self._waiting: dict[tuple[str, str], list[Elements]] = {}
-        for draw in draws:
+        for draw in samples:
             if draw.phase == "forward":
                 self._waiting.setdefault((draw.region, draw.statement), []).append(draw.array)
 

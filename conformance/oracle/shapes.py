@@ -13,7 +13,7 @@ from conformance.errors import CaseError, ConformanceError
 from conformance.language.operations import OPERATIONS
 from conformance.model.case import Case
 from conformance.oracle.expected import misfit
-from conformance.paths import find_places
+from conformance.paths import find_paths
 
 
 def check_shapes(cases: Iterable[Case]) -> None:
@@ -41,6 +41,6 @@ def check_shapes(cases: Iterable[Case]) -> None:
 def is_own(folder: Path) -> bool:
     """Whether a folder of cases is the suite's own."""
     try:
-        return folder.resolve() == find_places().cases.resolve()
+        return folder.resolve() == find_paths().cases.resolve()
     except ConformanceError:  # an installation without cases of its own
         return False

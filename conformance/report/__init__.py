@@ -27,15 +27,16 @@ def write_report(
     folder: Path,
     programs: Path,
     titles: Mapping[str, str] = MappingProxyType({}),
+    seconds: Mapping[str, tuple[str, float]] = MappingProxyType({}),
 ) -> Path:
     """Write `index.html` with its `details`, `report.md`, `report.json.gz`, `outcomes.csv` and badges.
 
     `programs` is the folder that the results' paths of programs are relative to (the reports'
-    folder), `titles` say what variants (full ids) are. Returns the path of the page. Raises
-    `WriteError`.
+    folder), `titles` say what variants (full ids) are, `seconds` what was measured of them.
+    Returns the path of the page. Raises `WriteError`.
     """
     report = build(results, cases, comparison)
-    frameworks = overview.frameworks(results, titles)
+    frameworks = overview.frameworks(results, titles, seconds)
     files = page.render(report, frameworks, results, cases, folder, programs)
     kept = {folder / name for name in files}
     first = files.pop("index.html")

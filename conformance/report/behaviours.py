@@ -12,7 +12,7 @@ from conformance.errors import ResultsError
 from conformance.report.markdown import escape
 from conformance.report.outcomes import MEANING, SIGN, Outcome
 from conformance.report.overview import Framework, Mode, described, frameworks
-from conformance.report.questions import QUESTIONS, Answer
+from conformance.report.questions import QUESTIONS, Answer, Question
 from conformance.results import Results
 
 T = TypeVar("T")
@@ -44,8 +44,9 @@ BEGIN, END = "<!-- behaviours -->", "<!-- end -->"
 
 
 def first_variants(results: Sequence[Results]) -> str:
-    """The table of the first variant of each framework alone, in Markdown."""
-    return "\n".join(_firsts([f for f in frameworks(results) if f.modes])) + "\n"
+    """The short table, of the first variant of each framework alone, in Markdown."""
+    found = [f for f in frameworks(results) if f.modes]
+    return "\n".join(_firsts(found, [q for q in QUESTIONS if q.brief])) + "\n"
 
 
 def put_into(page: str, table: str) -> str:
@@ -57,9 +58,11 @@ def put_into(page: str, table: str) -> str:
     return f"{before}{begin}\n\n{table}\n{end}{after}"
 
 
-def _firsts(found: Sequence[Framework]) -> Iterator[str]:
-    pairs = [(framework.name, framework.modes[0]) for framework in found]
-    yield from _table([(f"{name}<br>{mode.name}", mode) for name, mode in pairs])
+def _firsts(found: Sequence[Framework], asked: Sequence[Question] = QUESTIONS) -> Iterator[str]:
+    """The first variants; the reference is no framework, and is left out where there are others."""
+    others = [framework for framework in found if not framework.is_reference] or found
+    pairs = [(framework.name, framework.modes[0]) for framework in others]
+    yield from _table([(f"{name}<br>{mode.name}", mode) for name, mode in pairs], asked)
 
 
 def _lines(found: Sequence[Framework]) -> Iterator[str]:
@@ -69,7 +72,7 @@ def _lines(found: Sequence[Framework]) -> Iterator[str]:
     yield "named below. Made by `conformance behaviours`, never by hand. An answer is the gravest among"
     yield "the cases of its question, whether or not the deviation was known."
     yield ""
-    for outcome in (o for o in MEANING if o not in (Outcome.BROKEN, Outcome.UNSEEN)):
+    for outcome in (o for o in MEANING if o is not Outcome.BROKEN):
         yield f"- {SIGN[outcome]} {outcome.value}: {MEANING[outcome]}"
     yield ""
     ran = [framework for framework in found if framework.modes]
@@ -104,12 +107,16 @@ def _variants(framework: Framework) -> Iterator[str]:
     yield ""
 
 
-def _table(columns: Sequence[tuple[str, Mode]]) -> Iterator[str]:
+def _table(
+    columns: Sequence[tuple[str, Mode]], asked: Sequence[Question] = QUESTIONS
+) -> Iterator[str]:
     """The answers, as many variants beside each other as fit."""
     for part in _batched(columns, _PAGE):
         yield f"| | {' | '.join(heading for heading, _ in part)} |"
         yield f"|---|{'---|' * len(part)}"
         for number, question in enumerate(QUESTIONS):
+            if question not in asked:
+                continue
             cells = " | ".join(mode.answers[number].text for _, mode in part)
             yield f"| {question.title} | {cells} |"
         yield ""

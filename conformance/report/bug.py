@@ -110,7 +110,7 @@ def slug(title: str) -> str:
 
 def render(bug: Bug) -> str:
     """The issue, as Markdown."""
-    parts = [f"# {bug.title}", f"With `{bug.api}`:", _fenced(bug.program, "python")]
+    parts = [f"# {bug.title}", *_called(bug), _fenced(bug.program, "python")]
     if bug.environment:
         setting = " ".join(f'{k}="{v}"' for k, v in bug.environment.items())
         parts.append(f"It runs with `{setting}` in the environment.")
@@ -123,6 +123,13 @@ def render(bug: Bug) -> str:
     versions = "\n".join(f"- {name}: {version}" for name, version in bug.versions.items())
     parts += ["## Versions", versions]
     return "\n\n".join(parts) + "\n"
+
+
+def _called(bug: Bug) -> list[str]:
+    """How recompute is called, where the program does so: that of a reason may call it otherwise."""
+    names = re.findall(r"[A-Za-z_][\w.]*(?=\()", bug.api)
+    shown = not names or any(name.rpartition(".")[2] in bug.program for name in names)
+    return [f"With `{bug.api}`:"] if shown else []
 
 
 def seems(reason: str) -> str:

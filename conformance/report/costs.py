@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
+from conformance.errors import AdapterError
 from conformance.report.findings import Tally
 from conformance.report.outcomes import Outcome
 from conformance.report.questions import again
@@ -13,6 +16,8 @@ from conformance.results import Result
 #: The program that costs are measured on, and what it is.
 PROGRAM = "memory/chain-segments"
 WORDS = "eight layers in four regions"
+#: The file in an adapter's folder that `benchmarks/seconds.py` writes.
+SECONDS = "seconds.json"
 
 
 @dataclass(frozen=True)
@@ -20,13 +25,15 @@ class Cost:
     """What recompute costs and frees in a program.
 
     `retained` (bytes between forward and backward) and `peak` are shares of those of the program without
-    recompute; `again` is how often an operation of a region runs again, on average. `None` is what was
-    not observed.
+    recompute; `again` is how often an operation of a region runs again, on average; `seconds` are those
+    of the processor for a step, over those of the step without recompute. `None` is what was not
+    observed.
     """
 
     retained: float | None = None
     peak: float | None = None
     again: float | None = None
+    seconds: float | None = None
 
     @property
     def memory(self) -> float | None:
@@ -47,6 +54,20 @@ def cost(results: Iterable[Result]) -> Cost:
                     again(result),
                 )
     return Cost()
+
+
+def read_seconds(adapter: str, folder: Path) -> dict[str, tuple[str, float]]:
+    """What `benchmarks/seconds.py` has measured of an adapter: by variant (full id) the version, and the
+    ratio. Raises `AdapterError` for a file that it has not written."""
+    file = folder / SECONDS
+    if not file.is_file():
+        return {}
+    try:
+        said = json.loads(file.read_text("utf-8"))
+        version, ratios = str(said["version"]), dict(said["ratios"])
+        return {f"{adapter}/{name}": (version, float(ratio)) for name, ratio in ratios.items()}
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise AdapterError(f"no ratios of seconds: {error}", where=file) from error
 
 
 def _share(part: int | None, whole: int | None) -> float | None:

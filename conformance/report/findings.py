@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from conformance.model.verdict import Status, Verdict
 from conformance.report.outcomes import Outcome, of_result, of_verdict
+from conformance.report.questions import QUESTIONS
 from conformance.results import Result, Results
 
 #: Outcomes that are no finding.
 _FINE = frozenset({Outcome.RIGHT, Outcome.UNSEEN, Outcome.NOT_OFFERED, Outcome.NOT_RUN})
+#: The cases that questions are about, by their place among them.
+_ASKED = {
+    case: number for number, case in enumerate(c for question in QUESTIONS for c in question.cases)
+}
+#: What is wrong, by the check that says so.
+_WRONG = {
+    "gradient": "wrong gradient",
+    "value": "wrong values",
+    "structure": "outputs of another structure",
+    "state": "state changed twice",
+    "randomness": "other random numbers in the rerun",
+    "hooks": "hooks not called as without recompute",
+    "error": "a promised error is missing",
+}
+_EFFECTS = {
+    Outcome.BROKEN: "the suite failed",
+    Outcome.RAISES: "an error, where plain runs",
+    Outcome.INERT: "nothing is recomputed",
+    Outcome.COSTS: "more memory or work than needed",
+}
 _APART = frozenset({Outcome.NOT_OFFERED, Outcome.NOT_RUN})
 
 
@@ -21,7 +42,7 @@ class Finding:
 
     `words` is the reason that a person has given, or what was observed where none is known; `pairs`
     are the cases and variants (full ids) that show it, `example` the first of the gravest, and `checks`
-    are those that fail there.
+    are those that fail there. `first` is whether the first variant of the adapter shows it.
     """
 
     adapter: str
@@ -32,6 +53,20 @@ class Finding:
     pairs: tuple[tuple[str, str], ...]
     example: tuple[str, str]
     checks: tuple[str, ...]
+    first: bool = False
+
+    @property
+    def grave(self) -> bool:
+        """Whether something is silently wrong, or cannot be told."""
+        return self.outcome in (Outcome.BROKEN, Outcome.WRONG)
+
+    @property
+    def effect(self) -> str:
+        """What a user sees of it, in words."""
+        if self.outcome in (Outcome.WRONG, Outcome.WARNS):
+            words = " and ".join(_WRONG.get(check, f"wrong {check}") for check in self.checks)
+            return f"{words}, and no error"
+        return _EFFECTS.get(self.outcome, self.outcome.value)
 
     @property
     def variants(self) -> tuple[str, ...]:
@@ -45,21 +80,24 @@ class Finding:
 
 
 def findings(results: Sequence[Results]) -> tuple[Finding, ...]:
-    """All findings: the gravest first, of equal ones those that most variants show."""
+    """All findings, ranked."""
     return ranked(finding for run in results for finding in _of_run(run))
 
 
 def ranked(found: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Findings, the gravest first, of equal ones those that most variants show, then most cases."""
+    """Findings, the gravest first; of equal ones those that an adapter's first variant shows, then those
+    that most variants show, then most cases."""
 
-    def rank(finding: Finding) -> tuple[int, int, int]:
-        return finding.outcome.rank, -len(finding.variants), -len(finding.cases)
+    def rank(finding: Finding) -> tuple[int, bool, int, int]:
+        shown = -len(finding.variants), -len(finding.cases)
+        return finding.outcome.rank, not finding.first, *shown
 
     return tuple(sorted(found, key=rank))
 
 
 def _of_run(run: Results) -> Iterable[Finding]:
     causes: dict[tuple[str, str, bool], list[tuple[Outcome, Result, str]]] = {}
+    order = {variant: number for number, variant in enumerate(run.header.variants)}
     for result in run.results:
         for verdict in result.verdicts:
             outcome = of_verdict(verdict, result)
@@ -68,13 +106,23 @@ def _of_run(run: Results) -> Iterable[Finding]:
                     (outcome, result, verdict.check)
                 )
     for (words, url, known), shown in causes.items():
-        outcome, worst, _ = min(shown, key=lambda item: item[0].rank)
+        outcome, worst, _ = min(shown, key=lambda item: _telling(item[0], item[1], order))
         pairs = dict.fromkeys((result.case, result.variant) for _, result, _ in shown)
         checks = dict.fromkeys(check for o, r, check in shown if (o, r) == (outcome, worst))
         example = worst.case, worst.variant
+        first = run.header.variants[:1] and any(v == run.header.variants[0] for _, v in pairs)
         yield Finding(
-            run.header.adapter, outcome, words, url, known, tuple(pairs), example, tuple(checks)
+            *(run.header.adapter, outcome, words, url, known, tuple(pairs), example),
+            *(tuple(checks), bool(first)),
         )
+
+
+def _telling(outcome: Outcome, result: Result, variants: Mapping[str, int]) -> tuple[int, ...]:
+    """How well a result shows a deviation, the least best: the gravest, in the variant that users meet
+    first, in a case that a question is about."""
+    case = result.case.partition("[")[0]
+    asked = _ASKED.get(result.case, _ASKED.get(case, len(_ASKED)))
+    return outcome.rank, variants.get(result.variant, len(variants)), asked
 
 
 def _cause(verdict: Verdict, result: Result) -> tuple[str, str, bool]:

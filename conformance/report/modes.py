@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from conformance.drivers.adapter import DISCIPLINES
 from conformance.report.costs import PROGRAM, WORDS
@@ -14,19 +15,22 @@ from conformance.report.page import sentence
 from conformance.results import Results
 
 _HEAD = (
-    *("mode", "what it is", "what runs again", "retained", "peak", "how often"),
+    *("mode", "what it is", "what runs again", "retained", "peak", "how often", "seconds"),
     *("how its cases come out", "worst deviation"),
 )
 
 
 def render(
-    results: Sequence[Results], titles: Mapping[str, str], cases: str = "../../cases"
+    results: Sequence[Results],
+    titles: Mapping[str, str],
+    seconds: Mapping[str, tuple[str, float]] = MappingProxyType({}),
+    cases: str = "../../cases",
 ) -> dict[str, str]:
     """The pages by adapter. `titles` are those of variants (full ids), `cases` is where the cases lie
     from the page."""
     return {
         framework.name: "\n".join(_lines(framework, cases)) + "\n"
-        for framework in frameworks(results, titles)
+        for framework in frameworks(results, titles, seconds)
     }
 
 
@@ -37,11 +41,13 @@ def _lines(framework: Framework, cases: str) -> Iterator[str]:
     yield ""
     yield "Made by `conformance frameworks` from runs of that version, never by hand. Memory is a share"
     yield "of that without recompute, between forward and backward (retained) and at the peak; how often"
-    yield f"an operation of a region runs again is an average. Both of {WORDS}"
-    yield f"({_case(PROGRAM, cases)}); a dash is what is not run on it, or not observed there."
+    yield "an operation of a region runs again is an average; seconds are those of the processor for a"
+    yield "step, in multiples of the step without recompute (`benchmarks/seconds.py`)."
+    yield f"All of {WORDS} ({_case(PROGRAM, cases)});"
+    yield "a dash is what is not run on it, or not observed there."
     yield ""
     yield f"| {' | '.join(_HEAD)} |"
-    yield "|---|---|---|---:|---:|---:|---|---|"
+    yield "|---|---|---|---:|---:|---:|---:|---|---|"
     for mode in framework.modes:
         yield f"| {' | '.join(_cells(mode, cases))} |"
     yield ""
@@ -55,7 +61,8 @@ def _cells(mode: Mode, cases: str) -> Iterator[str]:
     yield escape(DISCIPLINES.get(mode.discipline, mode.discipline))
     for share in (mode.cost.retained, mode.cost.peak):
         yield "–" if share is None else f"{share:.0%}"
-    yield "–" if mode.cost.again is None else f"{mode.cost.again:.2f}×"
+    for times in (mode.cost.again, mode.cost.seconds):
+        yield "–" if times is None else f"{times:.2f}×"
     yield escape(mode.said)
     yield "none" if mode.worst is None else _finding(mode.worst, cases)
 

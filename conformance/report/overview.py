@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from conformance.drivers.adapter import REFERENCE
 from conformance.report.costs import WORDS, Cost, cost, recommended
 from conformance.report.findings import Finding, Tally, findings, ranked, tallies
 from conformance.report.outcomes import Outcome, of_result
@@ -15,16 +16,16 @@ from conformance.results import Results
 from conformance.words import counted
 
 #: Findings on the first screen, and the most of one framework.
-_SHOWN, _OF_EACH = 10, 3
-#: The outcomes of a bar, in its order.
+_SHOWN, _OF_EACH = 10, 2
+#: The outcomes of a bar, in its order: the gravest first.
 BAR: tuple[Outcome, ...] = (
-    Outcome.RIGHT,
-    Outcome.WARNS,
-    Outcome.COSTS,
-    Outcome.INERT,
-    Outcome.RAISES,
-    Outcome.WRONG,
     Outcome.BROKEN,
+    Outcome.WRONG,
+    Outcome.RAISES,
+    Outcome.INERT,
+    Outcome.COSTS,
+    Outcome.WARNS,
+    Outcome.RIGHT,
 )
 _NO_TALLY = Tally(Counter(), 0)
 
@@ -83,8 +84,13 @@ class Framework:
 
     @property
     def bar(self) -> tuple[Segment, ...]:
-        """The bar of all modes together."""
-        return bar(self.tally)
+        """The bar of its first mode."""
+        return self.modes[0].bar if self.modes else ()
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether it is no framework, but what the others are held against."""
+        return self.name == REFERENCE
 
     @property
     def recommended(self) -> Mode | None:
@@ -106,18 +112,26 @@ class Framework:
             costs.append(f"the {kind} is {spent.memory:.0%} of that without recompute")
         if spent.again is not None:
             costs.append(f"an operation of a region runs again {spent.again:.2f} times")
-        return f"{said} In {WORDS} {' and '.join(costs)}." if costs else said
+        if spent.seconds is not None:
+            costs.append(f"a step takes {spent.seconds:.2f} times as long")
+        return f"{said} In {WORDS} {', '.join(costs)}." if costs else said
 
     @property
     def sentence(self) -> str:
-        """What is wrong, in its first mode and in its worst."""
+        """How the cases of its first mode come out, and how often its worst mode is silently wrong."""
         if not self.modes or not any(mode.tally.ran for mode in self.modes):
             return "Nothing ran."
         first = self.modes[0]
+        if self.is_reference:
+            why = f" Why: {first.worst.words}" if first.worst and first.worst.grave else ""
+            said = f"The others are held against it. As an adapter of its own: {described(first.tally)}"
+            return f"{said}.{why}"
         said = f"{first.name}: {described(first.tally)}."
         worst = max(self.modes, key=lambda mode: mode.tally.outcomes[Outcome.WRONG])
-        if worst is not first and worst.tally.outcomes[Outcome.WRONG]:
-            said += f" Most silent errors: {worst.name}, {described(worst.tally)}."
+        wrong = worst.tally.outcomes[Outcome.WRONG]
+        if worst is not first and wrong > first.tally.outcomes[Outcome.WRONG]:
+            said += f" Worst of {len(self.modes)} modes: {worst.name}, silently wrong in {wrong}"
+            said += f" of {worst.tally.ran}."
         return said
 
 
@@ -145,13 +159,18 @@ def bar(tally: Tally) -> tuple[Segment, ...]:
 
 
 def frameworks(
-    results: Sequence[Results], titles: Mapping[str, str] = MappingProxyType({})
+    results: Sequence[Results],
+    titles: Mapping[str, str] = MappingProxyType({}),
+    seconds: Mapping[str, tuple[str, float]] = MappingProxyType({}),
 ) -> tuple[Framework, ...]:
-    """Each adapter's run as the first screen shows it. `titles` are those of variants (full ids)."""
-    return tuple(_framework(run, titles) for run in results)
+    """Each adapter's run as the first screen shows it. `titles` are those of variants (full ids),
+    `seconds` the ratios measured of them, each with the version that it is of."""
+    return tuple(_framework(run, titles, seconds) for run in results)
 
 
-def _framework(run: Results, titles: Mapping[str, str]) -> Framework:
+def _framework(
+    run: Results, titles: Mapping[str, str], seconds: Mapping[str, tuple[str, float]]
+) -> Framework:
     found = findings([run])
     said = answers([run])
     modes = []
@@ -159,7 +178,10 @@ def _framework(run: Results, titles: Mapping[str, str]) -> Framework:
         own = tuple(result for result in run.results if result.variant == variant)
         worst = next(iter(findings([replace(run, results=own)])), None)
         discipline, title = run.header.disciplines.get(variant, ""), titles.get(variant, "")
-        modes.append(Mode(variant, tally, said[variant], worst, cost(own), discipline, title))
+        version, ratio = seconds.get(variant, ("", None))
+        same = ratio if version == version_of(run) else None
+        spent = replace(cost(own), seconds=same)
+        modes.append(Mode(variant, tally, said[variant], worst, spent, discipline, title))
     return Framework(run.header.adapter, version_of(run), tuple(modes), found)
 
 
@@ -170,22 +192,27 @@ def version_of(run: Results) -> str:
 
 
 def worst(found: Sequence[Framework]) -> tuple[Finding, ...]:
-    """The findings of the first screen, the gravest first; of one framework three at most.
+    """The findings of the first screen, the gravest first; of one framework two at most, and of equally
+    grave ones first the gravest of each framework, in the frameworks' order.
 
-    A finding that shows only where another one of them does is left out: it is most often what that
-    one leads to, such as the gradient of other random numbers.
+    The reference is no framework. A finding of which most shows where another one of them does is left
+    out: it is what that one leads to, such as the gradient of other random numbers.
     """
-    chosen: list[Finding] = []
-    of: Counter[str] = Counter()
-    for finding in all_findings(found):
-        pairs = set(finding.pairs)
-        shown = any(
-            pairs <= set(other.pairs) for other in chosen if other.adapter == finding.adapter
-        )
-        if not shown and of[finding.adapter] < _OF_EACH:
-            of[finding.adapter] += 1
-            chosen.append(finding)
-    return tuple(chosen[:_SHOWN])
+    chosen: list[tuple[int, int, Finding]] = []
+    for framework in (f for f in found if not f.is_reference):
+        of_it: list[Finding] = []
+        for finding in framework.findings:
+            if len(of_it) < _OF_EACH and not any(_overlap(finding, other) for other in of_it):
+                chosen.append((finding.outcome.rank, len(of_it), finding))
+                of_it.append(finding)
+    chosen.sort(key=lambda item: item[:2])
+    return tuple(finding for _, _, finding in chosen[:_SHOWN])
+
+
+def _overlap(finding: Finding, other: Finding) -> bool:
+    """Whether two findings show in the same cases for the most part."""
+    ours, theirs = set(finding.pairs), set(other.pairs)
+    return 2 * len(ours & theirs) >= min(len(ours), len(theirs))
 
 
 def all_findings(found: Iterable[Framework]) -> tuple[Finding, ...]:

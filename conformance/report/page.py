@@ -25,7 +25,7 @@ from conformance.drivers.adapter import DISCIPLINES
 from conformance.language.capabilities import required_by
 from conformance.language.load import TOLERANCES
 from conformance.model.case import Case
-from conformance.report import costs, overview, sources, tables
+from conformance.report import costs, groups, issues, masks, overview, sources, tables
 from conformance.report.data import (
     MARKS,
     CaseView,
@@ -36,6 +36,7 @@ from conformance.report.data import (
 )
 from conformance.report.frontier import Drawing
 from conformance.report.graph import Graph, draw
+from conformance.report.groups import Alike, Told
 from conformance.report.growth import Frame
 from conformance.report.outcomes import MEANING, SIGN, Outcome, of_result
 from conformance.report.questions import QUESTIONS
@@ -87,12 +88,17 @@ class Shown:
     graph: Graph | None
     checks: tuple[str, ...]
     results: Mapping[str, Result]
-    values: tables.Table
+    told: tuple[Told, ...]
+    arrays: tuple[tuple[str, str], ...]
+    values: tuple[Alike, ...]
     executions: tables.Counts
     statements: tables.Counts
-    memory: tuple[tables.MemoryRow, ...]
+    memory: tuple[tuple[tuple[str, ...], tables.MemoryRow], ...]
+    masks: tuple[masks.Mask, ...]
     cross: tuple[CrossVerdict, ...]
     programs: Mapping[str, tuple[ShownProgram, ...]]
+    #: The two programs that are shown first: of who comes out worst, and of who comes out better.
+    pair: tuple[str, str]
     #: By variant: where its program lies, and what to run to see it again and to report it.
     links: Mapping[str, str]
     commands: Mapping[str, tuple[str, str]]
@@ -132,6 +138,11 @@ def render(
         "costs_case": costs.PROGRAM,
         "by_id": found,
     }
+    written = {
+        key: quote(os.path.relpath(programs / path, folder))
+        for key, path in issues.find(programs).items()
+    }
+    shared["issue"] = lambda adapter, reason: written.get((adapter, " ".join(reason.split())), "")
     details: dict[str, str] = {}
 
     def detail(name: str, template: str, **more: object) -> None:
@@ -163,6 +174,7 @@ def render(
     index = templates.get_template("index.html.j2").render(
         **shared,
         worst=worst,
+        modes_of={framework.name: len(framework.modes) for framework in frameworks},
         titles={view.id: view.title or view.id for view in report.cases},
         families=_families(report.cases),
         outcomes=overview.outcomes_of_cases(results),
@@ -298,6 +310,8 @@ def _shown(
             source = sources.program(programs, cell.program)
             item = ShownProgram(variant, link, source)
             shown.setdefault(variant.partition("/")[0], []).append(item)
+    values = tables.values(results, tolerance)
+    told = groups.told(results)
     return Shown(
         view=view,
         ran=tuple(v for v in view.cells if v not in apart),
@@ -311,15 +325,33 @@ def _shown(
         tolerance=f"rtol {tolerance.rtol:g}, atol {tolerance.atol:g}",
         checks=tuple(checks),
         results=results,
-        values=tables.values(results, tolerance),
+        told=told,
+        arrays=tuple((row.name, row.expected) for row in values.rows),
+        values=groups.alike(values) if values.rows else (),
         executions=tables.counts(tables.executions(results, statements=False)),
         statements=tables.counts(tables.executions(results, statements=True)),
-        memory=tables.memory(results),
+        memory=groups.memory_alike(tables.memory(results)),
+        masks=masks.masks(results),
         cross=tuple(cross),
         programs={adapter: tuple(items) for adapter, items in shown.items()},
+        pair=_pair(told, [item.variant for items in shown.values() for item in items]),
         links={item.variant: item.link for items in shown.values() for item in items},
         commands={variant: _commands(view.id, variant) for variant in view.cells},
     )
+
+
+def _pair(told: Sequence[groups.Told], shown: Sequence[str]) -> tuple[str, str]:
+    """The two variants whose programs are put beside each other first: the one that comes out worst, and
+    one that comes out right, of the same adapter where there is one."""
+    order = [variant for part in told for variant in part.variants if variant in shown]
+    if not order:
+        return "", ""
+    left = order[0]
+    own = left.partition("/")[0]
+    better = [v for part in reversed(told) for v in part.variants if v in shown]
+    rest = [variant for variant in better if variant != left]
+    same = [variant for variant in rest if variant.partition("/")[0] == own]
+    return left, next(iter(same or rest), left)
 
 
 def _commands(case: str, variant: str) -> tuple[str, str]:

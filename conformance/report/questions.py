@@ -26,7 +26,8 @@ class Question:
     """A question. `asks` says it in full, `cases` (ids, or ids without axes) and `checks` answer it.
 
     `words` replace those of outcomes. With a `measure`, the answer is the worst number among the cases,
-    which is the greatest, or the least where `least`; `shown` formats it.
+    which is the greatest, or the least where `least`; `shown` formats it. `brief` are those of a short
+    table.
     """
 
     title: str
@@ -37,6 +38,7 @@ class Question:
     measure: Measure | None = None
     least: bool = False
     shown: str = "{}"
+    brief: bool = False
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,7 @@ QUESTIONS: tuple[Question, ...] = (
             "nested/dropout",
         ),
         _GRADIENTS | {"randomness"},
+        brief=True,
     ),
     Question(
         "Other generators",
@@ -150,6 +153,7 @@ QUESTIONS: tuple[Question, ...] = (
             "structure/no-arguments",
             "basics/embedding-lookup",
         ),
+        brief=True,
     ),
     Question(
         "Captured tensors",
@@ -159,12 +163,14 @@ QUESTIONS: tuple[Question, ...] = (
             "captures/captured-intermediate",
             "captures/captured-intermediate-nested",
         ),
+        brief=True,
     ),
     Question(
         "Tuples and dicts taken",
         "Do gradients reach tensors in tuples and dicts that a region takes, nested ones among them?",
         ("structure/tuple-argument", "structure/nested-arguments", "structure/dict-in-dict-out"),
         _GRADIENTS | {"structure"},
+        brief=True,
     ),
     Question(
         "Tuples and dicts given",
@@ -185,6 +191,7 @@ QUESTIONS: tuple[Question, ...] = (
             "structure/arguments-by-name-alone",
             "structure/variadic-keywords",
         ),
+        brief=True,
     ),
     Question(
         "Gradients of gradients",
@@ -196,6 +203,7 @@ QUESTIONS: tuple[Question, ...] = (
             "procedures/third-order",
             "nested/second-order",
         ),
+        brief=True,
     ),
     Question(
         "Backward twice",
@@ -205,6 +213,7 @@ QUESTIONS: tuple[Question, ...] = (
             "procedures/second-backward-nested",
             "procedures/per-output",
         ),
+        brief=True,
     ),
     Question(
         "Backward in another thread",
@@ -232,6 +241,7 @@ QUESTIONS: tuple[Question, ...] = (
         "In-place changes",
         "Are gradients right where a tensor of the region, or one that it reads, is written over?",
         ("in-place/inside", "in-place/argument", "in-place/captured", "in-place/after"),
+        brief=True,
     ),
     Question(
         "Autocast",
@@ -246,6 +256,7 @@ QUESTIONS: tuple[Question, ...] = (
         frozenset({"state"}),
         measure=updates,
         shown="{:.1f}×",
+        brief=True,
     ),
     Question(
         "Nested regions",
@@ -257,6 +268,7 @@ QUESTIONS: tuple[Question, ...] = (
             "nested/depth-3-region-first",
         ),
         _GRADIENTS | {"executions"},
+        brief=True,
     ),
     Question(
         "Adjacent regions merged",
@@ -289,6 +301,7 @@ QUESTIONS: tuple[Question, ...] = (
         measure=freed,
         least=True,
         shown="{:.0f} %",
+        brief=True,
     ),
     Question(
         "Peak memory",
@@ -297,6 +310,7 @@ QUESTIONS: tuple[Question, ...] = (
         frozenset({"peak memory"}),
         measure=peak,
         shown="{:.2f}",
+        brief=True,
     ),
     Question(
         "Nothing left behind",

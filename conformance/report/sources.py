@@ -118,7 +118,7 @@ def _tag(kind: Any) -> str:
 
 
 def _html(tokens: Iterable[tuple[Any, str]]) -> str:
-    """Tokens as escaped HTML; neighbours of one kind share a tag, plain text has none."""
+    """Tokens as escaped HTML; neighbours of one kind on a line share a tag, plain text has none."""
     parts: list[tuple[str, str]] = []
     for kind, text in tokens:
         tag = _tag(kind)
@@ -126,5 +126,11 @@ def _html(tokens: Iterable[tuple[Any, str]]) -> str:
             parts[-1] = (tag, parts[-1][1] + text)
         else:
             parts.append((tag, text))
-    html = [f"<{tag}>{escape(text)}</{tag}>" if tag else str(escape(text)) for tag, text in parts]
+    html = [_tagged(tag, str(escape(text))) if tag else str(escape(text)) for tag, text in parts]
     return "".join(html)
+
+
+def _tagged(tag: str, html: str) -> str:
+    """A text in a tag that no end of a line stands in, so that lines can be taken apart."""
+    lines = (f"<{tag}>{line}</{tag}>" if line else "" for line in html.split("\n"))
+    return "\n".join(lines)

@@ -1,6 +1,6 @@
-"""From results to lines and arrays, and back. What neither a comparison nor a report reads is left out:
-the numbers drawn, held bytes and live tensors, the words for how each check was observed (verdicts
-have them)."""
+"""From results to lines and arrays, and back. What neither a comparison nor a report reads is left
+out: the numbers drawn where the rerun drew the same, held bytes and live tensors, the words for how
+each check was observed (verdicts have them)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import UNSET
 
 from conformance.errors import ResultsError
-from conformance.model.facts import Number, number
+from conformance.model.facts import Number, Sampling, number
 from conformance.model.observation import (
     Allowed,
     Array,
@@ -24,6 +24,7 @@ from conformance.model.observation import (
     ExpectedMemory,
     Leaf,
     Observation,
+    RandomSample,
     Run,
     Tree,
 )
@@ -67,6 +68,7 @@ def encode(result: Result) -> Encoded:
     if observation is not None:
         its_own = _Names(names.arrays, all_of_it=_at_fault(result))
         recomputed = _run_line(its_own, observation.recomputed, observation.plain, expected)
+        recomputed.samples = _samples(names, result, observation.recomputed)
         # Nothing of it is anything away from itself, nor of the expectation.
         plain = _less(_run_line(names, observation.plain, observation.plain), recomputed)
     if expected is not None:
@@ -85,6 +87,32 @@ def encode(result: Result) -> Encoded:
         seconds=round(observation.seconds, 6) if observation else 0.0,
     )
     return Encoded(to_json(line), said, names.arrays)
+
+
+def _samples(names: _Names, result: Result, run: Run) -> list[m.SampleLine]:
+    """Of statements whose rerun drew other numbers: the first sample in forward, and the first of
+    the rerun that differs from it. Large ones are left out."""
+    fresh = [
+        place
+        for verdict in result.verdicts
+        for fact in verdict.facts
+        if isinstance(fact, Sampling) and fact.kind == "fresh"
+        for place in fact.where
+    ]
+    found = []
+    for place in dict.fromkeys(fresh):
+        of_it = [d for d in run.samples or () if (d.region, d.statement) == place]
+        forward = next((d for d in of_it if d.phase == "forward"), None)
+        if forward is None or forward.array.size > LARGE:
+            continue
+        again = (d for d in of_it if d.phase == "rerun")
+        other = next((d for d in again if not np.array_equal(d.array, forward.array)), None)
+        if other is not None and other.array.size <= LARGE:
+            for sample in (forward, other):
+                name = names.array(sample.array)
+                assert isinstance(name, str)  # a part is kept of large arrays alone
+                found.append(m.SampleLine(sample.region, sample.statement, sample.phase, name))
+    return found
 
 
 def _at_fault(result: Result) -> bool:
@@ -216,7 +244,7 @@ def _run_line(
         parameters=arrays("parameters"),
         state=arrays("state"),
         executions=None if run.executions is None else list(run.executions),
-        drew=run.draws is not None or bool(run.generators),
+        drew=run.samples is not None or bool(run.generators),
         retained=run.retained,
         random_state=run.random_state,
         peak=run.peak,
@@ -354,11 +382,18 @@ class Decoder:
         return Run(
             **made,
             executions=like.executions if like and shared else self.executions(line.executions),
-            draws=() if line.drew else None,
+            samples=self.samples(line.samples) if line.drew else None,
             retained=line.retained,
             random_state=line.random_state,
             peak=line.peak,
             error=None if line.error is None else _from(ErrorSeen, line.error),
+        )
+
+    def samples(self, lines: Iterable[m.SampleLine]) -> tuple[RandomSample, ...]:
+        """The random samples that are kept."""
+        return tuple(
+            RandomSample(self.text(d.region), self.text(d.statement), d.phase, self.array(d.array))
+            for d in lines
         )
 
     def _field(self, name: str, value: Any) -> Any:

@@ -137,8 +137,18 @@ class AllowedLine(_Row):
     reason: str
 
 
+class SampleLine(_Row):
+    """What a random statement of a region gave, in forward or when it ran again."""
+
+    region: str
+    statement: str
+    phase: Phase
+    array: Name
+
+
 class RunLine(_Line):
-    """The recomputed run. `drew` says that it drew random numbers; null is what was not seen."""
+    """The recomputed run. `drew` says that it drew random numbers, `samples` are those of statements
+    whose rerun drew others; null is what was not seen."""
 
     outputs: TreeLine = None
     losses: list[Number] = []
@@ -148,6 +158,7 @@ class RunLine(_Line):
     state: Arrays = {}
     executions: list[Execution] | None = None
     drew: bool = False
+    samples: list[SampleLine] = []
     retained: int | None = None
     random_state: RandomState | None = None
     peak: int | None = None

@@ -59,11 +59,11 @@ def merge(shards: Sequence[Results], cases: Sequence[Case]) -> Merged:
             hint="name the folder of cases that they were run with: --cases DIR",
         )
     _each_once(shards)
-    places = {case.id: i for i, case in enumerate(cases)}
+    position = {case.id: i for i, case in enumerate(cases)}
     variants = {variant: i for i, variant in enumerate(first.header.variants)}
     results = sorted(
         (result for shard in shards for result in shard.results),
-        key=lambda result: (places.get(result.case, len(places)), variants[result.variant]),
+        key=lambda result: (position.get(result.case, len(position)), variants[result.variant]),
     )
     platforms = sorted(
         {s.header.versions[_PLATFORM] for s in shards if _PLATFORM in s.header.versions}

@@ -108,14 +108,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
     from conformance.drivers.implementation import describe
     from conformance.errors import ConformanceError
-    from conformance.paths import find_places
+    from conformance.paths import find_paths
     from conformance.run.selection import Limits, select
     from conformance.run.session import Suite
     from conformance.run.shards import parse
     from conformance.words import printable
 
     try:
-        places = find_places(
+        paths = find_paths(
             config.getoption("cases"),
             config.getoption("adapters_folder"),
             config.getoption("reports"),
@@ -131,7 +131,7 @@ def pytest_configure(config: pytest.Config) -> None:
         selection = select(
             config.getoption("adapter"),
             config.getoption("variant"),
-            places,
+            paths,
             described,
             config.getoption("known"),
             with_smoke=with_smoke,
@@ -148,5 +148,5 @@ def pytest_configure(config: pytest.Config) -> None:
     except ConformanceError as error:
         raise pytest.UsageError(printable(str(error))) from error
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
-        config.args = [str(places.cases)]
+        config.args = [str(paths.cases)]
     config.pluginmanager.register(Suite(config, selection), "conformance-suite")

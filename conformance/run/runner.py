@@ -18,19 +18,19 @@ from typing import Any
 import msgspec
 from threadpoolctl import ThreadpoolController
 
-from conformance.drivers.adapter import Adapter, Variant
+from conformance.drivers.adapter import Adapter, Discipline, Variant
 from conformance.emit.programs import EmitFailure, Key, program_path, write_programs
 from conformance.judge.checks import applicable, judge
 from conformance.judge.known import Entry
 from conformance.language.capabilities import CAPABILITIES, required_by
 from conformance.model.case import Case
 from conformance.model.facts import Fact, Unoffered
-from conformance.model.observation import Draw, Expected, Observation
+from conformance.model.observation import Expected, Observation, RandomSample
 from conformance.model.program import Program
 from conformance.model.verdict import Level, Status, Verdict
 from conformance.observe.pool import Broken, Crashed, Finished, Outcome, Pool, Stuck, TimedOut
 from conformance.oracle import expected as oracle
-from conformance.paths import Places
+from conformance.paths import Paths
 from conformance.results import STAGES, Result
 from conformance.results.triage import notes
 from conformance.words import printable
@@ -39,7 +39,7 @@ from conformance.words import printable
 ERROR = "error"
 #: The checks of numbers, which nothing excuses.
 NUMBERS = ("value", "gradient")
-Expect = Callable[[Sequence[Draw] | None], Expected]
+Expect = Callable[[Sequence[RandomSample] | None], Expected]
 
 
 def checks_of(case: Case) -> tuple[str, ...]:
@@ -129,6 +129,27 @@ def _recorded(case: Case, verdict: Verdict) -> Verdict:
     return msgspec.structs.replace(verdict, status=Status.REPORT, level=Level.REPORT)
 
 
+def executions_under(
+    case: Case,
+    variant: Variant,
+    observation: Observation,
+    discipline: Discipline,
+    residuals: Mapping[str, str] | None = None,
+) -> Verdict | None:
+    """The verdict on the executions of a case as if the variant had said another discipline, and other
+    residuals; the first that fails, of several. `None` where executions are not judged."""
+    kept = variant.model.residuals if residuals is None else residuals
+    update = {"discipline": discipline, "residuals": dict(kept)}
+    other = replace(variant, model=variant.model.model_copy(update=update))
+
+    def expect(samples: Sequence[RandomSample] | None) -> Expected:
+        return oracle.expect(case, discipline, residuals=kept, samples=samples)
+
+    found = [v for v in verdicts_on(case, other, expect, observation) if v.check == "executions"]
+    failed = (verdict for verdict in found if verdict.status is Status.FAIL)
+    return next(failed, found[0] if found else None)
+
+
 def complete(case: Case, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
     """The verdicts, and a `broken` one for every check that owes its verdict or was not announced.
 
@@ -196,12 +217,12 @@ class Runner:
     def __init__(
         self,
         adapter: Adapter,
-        places: Places,
+        paths: Paths,
         log: Path,
         known: Sequence[Entry] = (),
         pool: Pool | None = None,
     ) -> None:
-        self.adapter, self.places, self.known = adapter, places, known
+        self.adapter, self.paths, self.known = adapter, paths, known
         self.pool = pool or Pool(adapter, log)
         self.watch = Stopwatch()
         #: Programs that are written and have not run yet.
@@ -222,7 +243,7 @@ class Runner:
         """Write the programs of these cases and variants, those that a variant can express."""
         wanted = [(c, v) for c, v in pairs if lacking(c, v) is None]
         with self.watch.stage("emitting"):
-            written = write_programs(self.adapter, wanted, self.places.reports, self._files)
+            written = write_programs(self.adapter, wanted, self.paths.reports, self._files)
         self._programs.update(written)
 
     def unwritten(self, case: Case, variant: Variant) -> bool:
@@ -258,8 +279,8 @@ class Runner:
             return self._result(case, variant, (verdict,), program=path)
         used: list[Expected] = []
 
-        def expect(draws: Sequence[Draw] | None) -> Expected:
-            used.append(self._expected(case, variant, draws))
+        def expect(samples: Sequence[RandomSample] | None) -> Expected:
+            used.append(self._expected(case, variant, samples))
             return used[-1]
 
         with self.watch.stage("judging"):
@@ -288,11 +309,13 @@ class Runner:
             f"the case quotes what the reference contradicts: {'; '.join(contradictions)}",
         )
 
-    def _expected(self, case: Case, variant: Variant, draws: Sequence[Draw] | None) -> Expected:
+    def _expected(
+        self, case: Case, variant: Variant, samples: Sequence[RandomSample] | None
+    ) -> Expected:
         model = variant.model
         # The arrays are small: threads of BLAS would only wait for each other, and for the worker.
         with self._threads.limit(limits=1, user_api="blas"):
-            return oracle.expect(case, model.discipline, residuals=model.saves, draws=draws)
+            return oracle.expect(case, model.discipline, residuals=model.residuals, samples=samples)
 
     def _result(
         self,

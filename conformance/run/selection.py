@@ -15,7 +15,7 @@ from conformance.judge.known import Entry, read
 from conformance.language.load import load_folder
 from conformance.model.case import Case
 from conformance.oracle.shapes import check_shapes, is_own
-from conformance.paths import Places, find_places
+from conformance.paths import Paths, find_paths
 from conformance.run import smoke
 from conformance.run.shards import Pair, Shard
 
@@ -64,7 +64,7 @@ class Limits:
 class Selection:
     """The cases of a folder, the adapters that they run on, and which part of that runs here."""
 
-    places: Places
+    paths: Paths
     cases: tuple[Case, ...]
     chosen: tuple[Chosen, ...]
     shard: Shard | None = None
@@ -76,7 +76,7 @@ class Selection:
 def select(
     adapters: Sequence[str],
     variants: Sequence[str],
-    places: Places,
+    paths: Paths,
     described: Described | None = None,
     known: Path | None = None,
     *,
@@ -93,12 +93,12 @@ def select(
 
     Raises `ConformanceError` for anything that does not exist or is malformed.
     """
-    found = [limits.put_on(find_adapter(name, places.adapters)) for name in dict.fromkeys(adapters)]
+    found = [limits.put_on(find_adapter(name, paths.adapters)) for name in dict.fromkeys(adapters)]
     shares = [] if described is None else described.model.known
     if known is not None and described is not None and not known.suffix:
         shares, known = [*shares, str(known)], None
     if described is not None:
-        described = _like(described, shares, places)
+        described = built_on(described, shares, paths.adapters)
         if len(found) != 1:
             raise AdapterError("an implementation needs one adapter to run in, and no more")
         found = [adapt(found[0], described)]
@@ -111,14 +111,14 @@ def select(
     names = [adapter.name for adapter in found]
     for name in names:
         if names.count(name) > 1:
-            raise AdapterError(f"two adapters are named {name!r}", where=places.adapters)
+            raise AdapterError(f"two adapters are named {name!r}", where=paths.adapters)
     every = [variant for adapter in found for variant in adapter.variants]
     for wanted in variants:
         if not any(_named(variant, wanted) for variant in every):
             hint = nearest(wanted, [v.id if "/" in wanted else v.name for v in every])
             raise AdapterError(f"no variant {wanted!r} in {', '.join(names)}", hint=hint)
-    cases = load_folder(places.cases)
-    if not is_own(places.cases):
+    cases = load_folder(paths.cases)
+    if not is_own(paths.cases):
         check_shapes(cases)
     chosen = tuple(
         Chosen(
@@ -126,15 +126,15 @@ def select(
             tuple(
                 v for v in adapter.variants if not variants or any(_named(v, w) for w in variants)
             ),
-            (*read(adapter.known), *_shared(shares, places)),
+            (*read(adapter.known), *_shared(shares, paths)),
             _smoke(adapter, cases) if with_smoke else frozenset(),
         )
         for adapter in found
     )
-    return Selection(places, cases, chosen, limits=limits, wanted=_wanted(named, cases, places))
+    return Selection(paths, cases, chosen, limits=limits, wanted=_wanted(named, cases, paths))
 
 
-def _wanted(patterns: Sequence[str], cases: Sequence[Case], places: Places) -> frozenset[str]:
+def _wanted(patterns: Sequence[str], cases: Sequence[Case], paths: Paths) -> frozenset[str]:
     """The ids of the cases that patterns name (`growth/*`; brackets stand for themselves)."""
     ids = [case.id for case in cases]
     found: set[str] = set()
@@ -142,27 +142,37 @@ def _wanted(patterns: Sequence[str], cases: Sequence[Case], places: Places) -> f
         some = fnmatch.filter(ids, pattern.replace("[", "[[]"))
         if not some:
             raise AdapterError(
-                f"no case {pattern!r}", where=places.cases, hint=nearest(pattern, ids)
+                f"no case {pattern!r}", where=paths.cases, hint=nearest(pattern, ids)
             )
         found.update(some)
     return frozenset(found)
 
 
-def _like(described: Described, variants: Sequence[str], places: Places) -> Described:
-    """An implementation that says nothing of its discipline has that of a variant it is built on."""
-    if not variants or described.model.discipline is not None:
+def built_on(described: Described, variants: Sequence[str], adapters: Path) -> Described:
+    """An implementation has what it does not say of itself from the variants that it is built on: the
+    discipline and what is kept from the first, what is refused from all."""
+    if not variants:
         return described
-    owner, _, variant = variants[0].partition("/")
-    discipline = find_adapter(owner, places.adapters).variant(variant).model.discipline
-    return replace(described, model=described.model.model_copy(update={"discipline": discipline}))
+    names = [name.partition("/") for name in variants]
+    models = [find_adapter(owner, adapters).variant(variant).model for owner, _, variant in names]
+    own, first = described.model, models[0]
+    refused = [model.refuses for model in reversed(models)]
+    update: dict[str, object] = {
+        "refuses": {w: r for each in (*refused, own.refuses) for w, r in each.items()}
+    }
+    if own.discipline is None:
+        update["discipline"] = first.discipline
+    if own.residuals is None and own.discipline in (None, first.discipline):
+        update["residuals"] = first.residuals
+    return replace(described, model=described.model.model_copy(update=update))
 
 
-def _shared(variants: Iterable[str], places: Places) -> tuple[Entry, ...]:
+def _shared(variants: Iterable[str], paths: Paths) -> tuple[Entry, ...]:
     """The known deviations of these variants (full ids), as somebody's own recompute shares them."""
     found: list[Entry] = []
     for name in variants:
         owner, _, variant = name.partition("/")
-        adapter = find_adapter(owner, places.adapters)
+        adapter = find_adapter(owner, paths.adapters)
         shared = adapter.variant(variant).id
         known = (entry for entry in read(adapter.known) if entry.is_of(shared))
         found += (replace(entry, variants=("*",), shared=shared) for entry in known)
@@ -176,16 +186,16 @@ def _smoke(adapter: Adapter, cases: Sequence[Case]) -> frozenset[Pair]:
 
 
 def unused(
-    known: Sequence[Entry], covered: Collection[int], cases: Sequence[Case], places: Places
+    known: Sequence[Entry], covered: Collection[int], cases: Sequence[Case], paths: Paths
 ) -> tuple[Entry, ...]:
     """The known deviations that explain nothing in a whole run of these cases.
 
-    `covered` are the places in their list of those that speak of a result. Those of the suite's own
+    `covered` are the positions in their list of those that speak of a result. Those of the suite's own
     cases are left out where others were run in their place.
     """
     try:
-        folder = find_places(adapters=places.adapters).cases
-        own = () if folder == places.cases else load_folder(folder)
+        folder = find_paths(adapters=paths.adapters).cases
+        own = () if folder == paths.cases else load_folder(folder)
     except ConformanceError:  # an installation without cases of its own
         own = ()
     absent = {case.id for case in own} - {case.id for case in cases}

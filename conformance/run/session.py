@@ -14,7 +14,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -24,7 +24,7 @@ from _pytest.junitxml import xml_key
 from _pytest.terminal import TerminalReporter
 
 from conformance import __version__
-from conformance.drivers.adapter import Variant
+from conformance.drivers.adapter import Discipline, Variant
 from conformance.errors import BrokenAdapterError, ConformanceError, WriteError
 from conformance.exits import Exit
 from conformance.judge.known import Entry
@@ -49,7 +49,7 @@ from conformance.results.spool import Spool
 from conformance.results.triage import notes
 from conformance.run.earlier import Earlier, find
 from conformance.run.interrupts import Interrupts, die_with_parent
-from conformance.run.runner import ERROR, Runner, checks_of
+from conformance.run.runner import ERROR, Runner, checks_of, executions_under
 from conformance.run.selection import Chosen, Selection, unused
 from conformance.run.shards import PATTERN, Pair, jobs, pair_of, split
 from conformance.run.summary import AdapterRun, Tally, print_summary
@@ -127,7 +127,7 @@ class Suite:
         if self.config.option.collectonly:
             return
         self.interrupts.install()
-        reports = self.selection.places.reports
+        reports = self.selection.paths.reports
         try:
             self.spool = Spool.make(reports)
             names = [chosen.adapter.name for chosen in self.selection.chosen]
@@ -197,7 +197,7 @@ class Suite:
         self, file_path: Path, parent: pytest.Collector
     ) -> pytest.Collector | None:
         """Case files, and no others."""
-        if file_path.suffix != ".yaml" or self.selection.places.cases not in file_path.parents:
+        if file_path.suffix != ".yaml" or self.selection.paths.cases not in file_path.parents:
             return None
         file: CaseFile = CaseFile.from_parent(parent, path=file_path, suite=self)
         return file
@@ -300,7 +300,7 @@ class Suite:
                     pytest.skip(error.message)
             verdicts = tuple(v for v in found.verdicts if v.check in asked or _stops(found, v))
             found = replace(found, verdicts=verdicts)
-            self._put(variant, found)
+            self._put(case, variant, found)
             # Arrays are on disk now; what items need are the verdicts.
             self._results[pair] = replace(found, observation=None, expected=None)
         return self._results[pair]
@@ -312,14 +312,28 @@ class Suite:
             runner.emit([one for one in batch if runner.unwritten(*one)])
         return runner.run(case, variant)
 
-    def _put(self, variant: Variant, found: Result) -> None:
+    def _put(self, case: Case, variant: Variant, found: Result) -> None:
         assert self.spool is not None
         number = self._numbers[found.case, found.variant]
-        tally = Tally.of(found, self.known(variant))
+        tally = Tally.of(found, self.known(variant), self._fits(case, variant, found))
         try:
             self.spool.put(variant.adapter, number, found, msgspec.json.encode(tally))
         except WriteError as error:
             self._give_up(error)
+
+    def _fits(self, case: Case, variant: Variant, found: Result) -> tuple[Discipline, ...]:
+        """The other disciplines under which the executions would be right that are wrong, of somebody's
+        own recompute: perhaps that is all that is wrong."""
+        failed = any(v.check == "executions" and v.status is Status.FAIL for v in found.verdicts)
+        if variant.implementation is None or found.observation is None or not failed:
+            return ()
+        others = [name for name in get_args(Discipline) if name != variant.model.discipline]
+        return tuple(
+            name
+            for name in others
+            if (verdict := executions_under(case, variant, found.observation, name)) is not None
+            and verdict.status is Status.PASS
+        )
 
     def _give_up(self, error: WriteError) -> None:
         """Run nothing more: its results would be lost."""
@@ -471,7 +485,7 @@ class Suite:
     def _merge(self, chosen: Chosen, session: pytest.Session) -> AdapterRun:
         assert self.spool is not None
         name = chosen.adapter.name
-        places, cases = self.selection.places, self.selection.cases
+        paths, cases = self.selection.paths, self.selection.cases
         selected = self.selected.get(name, set())
         run = self._empty(chosen)
         if name in self.broken:
@@ -502,7 +516,7 @@ class Suite:
             self._clear(name, whole)
         # Of a shard, whether an entry explains nothing is for the merge to say.
         if self._full(whole, chosen) and not self.shard and not interrupted:
-            run.stale = unused(chosen.known, run.covered, cases, places)
+            run.stale = unused(chosen.known, run.covered, cases, paths)
         return replace(run, interrupted=interrupted)
 
     def _spooled(self, run: AdapterRun) -> Bound:
@@ -564,7 +578,7 @@ class Suite:
         )
 
     def _file(self, name: str) -> Path:
-        return self.selection.places.reports / f"{self._stem(name)}.jsonl"
+        return self.selection.paths.reports / f"{self._stem(name)}.jsonl"
 
     def _resumed(self, name: str) -> Path:
         """Where the results of an earlier run stand that this one goes on from."""
@@ -593,8 +607,8 @@ class Suite:
     def _runner(self, chosen: Chosen) -> Runner:
         worker = "" if self.given is None else f".{self.given['workerid']}"
         name = f"{self._stem(chosen.adapter.name)}{worker}.log"
-        log = self.selection.places.reports / "logs" / name
-        return Runner(chosen.adapter, self.selection.places, log, chosen.known)
+        log = self.selection.paths.reports / "logs" / name
+        return Runner(chosen.adapter, self.selection.paths, log, chosen.known)
 
     def _clear(self, name: str, whole: bool) -> None:
         """Take away what the new results of an adapter replace, after they are written: the shards of
@@ -602,7 +616,7 @@ class Suite:
 
         A shard leaves the other shards alone, and what they were merged into once.
         """
-        reports = self.selection.places.reports
+        reports = self.selection.paths.reports
         if not self.shard:
             for file in reports.glob(f"{name}{PATTERN}.jsonl"):
                 remove(file)
@@ -618,7 +632,7 @@ class Suite:
 
     def _clear_logs(self, name: str) -> None:
         """Take away an earlier run's logs: this one's are appended to."""
-        logs, stem = self.selection.places.reports / "logs", self._stem(name)
+        logs, stem = self.selection.paths.reports / "logs", self._stem(name)
         with writing(logs):
             for log in (logs / f"{stem}.log", *logs.glob(f"{stem}.gw*.log")):
                 log.unlink(missing_ok=True)
@@ -669,7 +683,7 @@ class CheckItem(pytest.Item):
                 seen = f"{self.case.id}[{self.variant.id}] {ERROR}"
                 pytest.skip(f"not judged ({stop.status}): see {seen}")
             verdicts = [stop]
-        program = self.suite.selection.places.reports / result.program if result.program else None
+        program = self.suite.selection.paths.reports / result.program if result.program else None
         found = triage(self.suite.known(self.variant), self.case.id, self.variant.id, verdicts)
         self._record(verdicts, program)
         unexpected = [item for item in found if item.triage is Triage.UNEXPECTED]

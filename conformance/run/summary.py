@@ -16,18 +16,24 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from conformance.drivers.adapter import Discipline
 from conformance.judge.known import Entry
 from conformance.judge.triage import Triage, Triaged
 from conformance.model.verdict import Status
 from conformance.results import Footer, Result
 from conformance.results.triage import covered, triaged
 
-#: How many unexpected verdicts are printed, and how many of one kind; all are in the results file.
+#: How many unexpected verdicts are printed, and how many of one kind; all are in the results file. Of
+#: what is `broken` for one reason, one is enough.
 LISTED = 40
 LISTED_OF_A_KIND = 5
+LISTED_BROKEN = 1
 _KNOWN = "known"
-#: What differs between messages of one cause: names, numbers, and what follows a colon.
-_VARIES = re.compile(r"'[^']*'|[\d.]+|:.*", re.DOTALL)
+#: What differs between messages of one cause: names, numbers, and what follows a colon, where that is
+#: not the cause itself.
+_NAMES = r"'[^']*'|[\d.]+"
+_VARIES = re.compile(rf"{_NAMES}|:.*", re.DOTALL)
+_VARIES_BROKEN = re.compile(_NAMES)
 _STYLES = {
     Status.PASS: "green",
     Status.FAIL: "red",
@@ -58,7 +64,8 @@ class Unexpected:
         """A triaged verdict."""
         verdict = item.verdict
         facts = " ".join(sorted({type(fact).__name__ for fact in verdict.facts}))
-        said = facts or _VARIES.sub("", verdict.message)
+        broken = verdict.status is Status.BROKEN
+        said = facts or (_VARIES_BROKEN if broken else _VARIES).sub("", verdict.message)
         again = "gone" if item.entry is not None else ""
         kind = f"{verdict.check} {verdict.status} {said} {again}"
         return cls(verdict.check, verdict.status, verdict.message, item.reason, kind)
@@ -69,7 +76,8 @@ class Tally:
     """What the end of a run has to know of one result.
 
     `statuses` counts its verdicts, `counted` does so with known deviations apart. `covered` are the
-    places of the known deviations that speak of it, in their list.
+    positions of the known deviations that speak of it, in their list. `fits` are the disciplines under
+    which its executions would be as expected, where they are not, of somebody's own recompute.
     """
 
     case: str
@@ -79,9 +87,12 @@ class Tally:
     counted: Mapping[str, int]
     unexpected: tuple[Unexpected, ...]
     covered: tuple[int, ...]
+    fits: tuple[Discipline, ...] = ()
 
     @classmethod
-    def of(cls, result: Result, entries: Sequence[Entry]) -> Tally:
+    def of(
+        cls, result: Result, entries: Sequence[Entry], fits: tuple[Discipline, ...] = ()
+    ) -> Tally:
         """The tally of a result, triaged with the known deviations of its adapter."""
         found = triaged(entries, result)
         return cls(
@@ -92,6 +103,7 @@ class Tally:
             dict(Counter(_column(item) for item in found)),
             tuple(Unexpected.of(item) for item in found if item.triage is Triage.UNEXPECTED),
             covered(entries, result),
+            fits,
         )
 
 
@@ -117,6 +129,10 @@ class AdapterRun:
     unexpected: list[tuple[Tally, Unexpected]] = field(default_factory=list)
     kinds: Counter[str] = field(default_factory=Counter)
     covered: set[int] = field(default_factory=set)
+    #: How many results have other executions than expected, and how many of them those that are expected
+    #: under another discipline.
+    misfits: int = 0
+    fits: Counter[Discipline] = field(default_factory=Counter)
 
     def add(self, tally: Tally) -> None:
         """Take in a result."""
@@ -125,10 +141,27 @@ class AdapterRun:
         self.statuses.update(tally.statuses)
         self.counts.setdefault(tally.variant, Counter()).update(tally.counted)
         self.covered.update(tally.covered)
+        wrong = ((found.check, found.status) for found in tally.unexpected)
+        self.misfits += ("executions", Status.FAIL) in wrong
+        self.fits.update(tally.fits)
         for found in tally.unexpected:
             self.kinds[found.kind] += 1
-            if self.kinds[found.kind] <= LISTED_OF_A_KIND:
+            most = LISTED_BROKEN if found.status is Status.BROKEN else LISTED_OF_A_KIND
+            if self.kinds[found.kind] <= most:
                 self.unexpected.append((tally, found))
+
+    @property
+    def hint(self) -> str:
+        """What may be wrong with the run itself, in a line; empty where nothing is."""
+        if not self.fits:
+            return ""
+        discipline, number = self.fits.most_common(1)[0]
+        if 2 * number < self.misfits:
+            return ""
+        return (
+            f"hint: {number} of {self.misfits} wrong results of executions are those of {discipline}: "
+            f"say --discipline {discipline}, or have --probe find out what the function offers"
+        )
 
     @property
     def footer(self) -> Footer:
@@ -165,8 +198,9 @@ def summary(runs: Sequence[AdapterRun]) -> list[Table | Text]:
         parts.append(Text(f"unexpected verdicts: {number}", style="bold red"))
     shown = 0
     for run in runs:
-        # Those of a rare kind first: they would be lost behind fifty of one cause.
-        listed = sorted(run.unexpected, key=lambda each: (run.kinds[each[1].kind], each[1].kind))
+        # What the framework did first, then what the adapter lacks, and of each those of a rare kind
+        # first: they would be lost behind fifty of one cause.
+        listed = sorted(run.unexpected, key=lambda each: _order(run, each[1]))
         for kind, several in groupby(listed, key=lambda each: each[1].kind):
             lines = [_line(run, *each) for each in several][: LISTED - shown]
             shown += len(lines)
@@ -175,6 +209,8 @@ def summary(runs: Sequence[AdapterRun]) -> list[Table | Text]:
                 like = f"... and {run.kinds[kind] - len(lines)} more like it: {run.file}"
                 parts.append(Text(like, style="dim"))
     for run in runs:
+        if run.hint:
+            parts.append(Text(run.hint, style="yellow"))
         for entry in run.stale:
             line = f"{entry.where}: explains nothing in this run; take it out ({entry.reason})"
             parts.append(Text(line, style="red"))
@@ -207,6 +243,10 @@ def table(runs: Sequence[AdapterRun]) -> Table:
         ]
         made.add_row(variant, *cells)
     return made
+
+
+def _order(run: AdapterRun, found: Unexpected) -> tuple[bool, int, str]:
+    return found.status is Status.BROKEN, run.kinds[found.kind], found.kind
 
 
 def _style(name: str) -> str:

@@ -21,7 +21,7 @@ from conformance.drivers.adapter import Adapter, read_adapter
 from conformance.drivers.implementation import adapt, describe
 from conformance.model.case import Case
 from conformance.observe.pool import Pool
-from conformance.paths import find_places
+from conformance.paths import find_paths
 from conformance.results import Result
 from conformance.run.runner import Runner
 from tests.suite_cases import BY_ID
@@ -104,8 +104,8 @@ class Pools:
 def run(adapter: Adapter, cases: Iterable[Case], folder: Path, pools: Pools) -> dict[str, Result]:
     """The results of cases, by case, on an adapter's only variant."""
     (variant,) = adapter.variants
-    places = find_places(reports=folder / "reports")
-    runner = Runner(adapter, places, folder / "log.txt", pool=pools.of(adapter))
+    paths = find_paths(reports=folder / "reports")
+    runner = Runner(adapter, paths, folder / "log.txt", pool=pools.of(adapter))
     listed = list(cases)
     runner.start([variant])
     runner.emit([(case, variant) for case in listed])

@@ -7,7 +7,7 @@ from pathlib import Path
 from conformance.drivers.adapter import Adapter, Variant, find_adapter
 from conformance.language.load import load_folder
 from conformance.model.case import Case
-from conformance.paths import Places
+from conformance.paths import Paths
 
 FOLDER = Path(__file__).parent
 CASES = FOLDER / "cases"
@@ -29,6 +29,6 @@ def case(name: str) -> Case:
     return next(c for c in load_folder(CASES) if c.id == f"mini/{name}")
 
 
-def places(reports: Path) -> Places:
+def paths(reports: Path) -> Paths:
     """Where the miniature's cases and adapters lie."""
-    return Places(CASES, ADAPTERS, reports)
+    return Paths(CASES, ADAPTERS, reports)

@@ -20,7 +20,7 @@ from conformance.judge.checks import (
 )
 from conformance.judge.checks.evidence import Check, Evidence
 from conformance.model.case import Case
-from conformance.model.observation import Draw, Expected, Observation
+from conformance.model.observation import Expected, Observation, RandomSample
 from conformance.model.verdict import Status, Verdict
 
 CHECKS: Mapping[str, Check] = {
@@ -53,18 +53,18 @@ def applicable(case: Case) -> tuple[str, ...]:
 def judge(
     case: Case,
     variant: Variant,
-    expect: Callable[[Sequence[Draw] | None], Expected],
+    expect: Callable[[Sequence[RandomSample] | None], Expected],
     observation: Observation,
 ) -> tuple[Verdict, ...]:
     """The verdicts of all applicable checks.
 
-    `expect` gives the reference's expectation, for the random draws that the forward pass was seen
+    `expect` gives the reference's expectation, for the random samples that the forward pass was seen
     to make (or `None`). A run that did not finish, and should have, has one verdict alone, of the check
     `error`. Where the case lets the plain program raise, and it did, the reference alone is what the
     recomputed one is held to.
     """
-    draws = observation.recomputed.draws
-    forward = None if draws is None else tuple(d for d in draws if d.phase == "forward")
+    samples = observation.recomputed.samples
+    forward = None if samples is None else tuple(d for d in samples if d.phase == "forward")
     evidence = Evidence(case, variant, expect(forward), observation)
     first = error.CHECK.verdicts(evidence)
     if evidence.refused_plain:

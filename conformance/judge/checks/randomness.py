@@ -24,8 +24,8 @@ from conformance.judge.checks.evidence import Check, Evidence
 from conformance.judge.limits import ROUNDING
 from conformance.language.operations import RANDOM
 from conformance.model.case import Case
-from conformance.model.facts import Draws
-from conformance.model.observation import Draw, Run
+from conformance.model.facts import Sampling
+from conformance.model.observation import RandomSample, Run
 from conformance.model.verdict import Level, Status, Verdict
 
 #: What the rerun did, by kind.
@@ -52,11 +52,11 @@ def _judge(evidence: Evidence) -> Verdict:
     by_sums = _by_sums(evidence) if evidence.case.totals else None
     if by_sums is not None:
         return by_sums
-    draws = evidence.recomputed.draws
-    if draws is None:
+    samples = evidence.recomputed.samples
+    if samples is None:
         drawn, method = _by_gradients(evidence), _BY_GRADIENTS
     else:
-        drawn, method = _seen([d for d in draws if d.region]), ""
+        drawn, method = _seen([d for d in samples if d.region]), ""
     if drawn.kind == "unknown":
         message = (
             "no draw is seen, and under one seed outputs are not those of the plain run: gradients "
@@ -64,12 +64,12 @@ def _judge(evidence: Evidence) -> Verdict:
         )
         return CHECK.verdict(Status.UNSUPPORTED, message, method=method, facts=(drawn,))
     if drawn.kind == "fresh":
-        may = not asked or (draws is not None and asked.isdisjoint(drawn.where))
+        may = not asked or (samples is not None and asked.isdisjoint(drawn.where))
         return _fresh(drawn, method, may=may)
     return _afterwards(evidence, drawn, method, asked=bool(asked))
 
 
-def _fresh(drawn: Draws, method: str, *, may: bool) -> Verdict:
+def _fresh(drawn: Sampling, method: str, *, may: bool) -> Verdict:
     if may:
         message = "the rerun drew other numbers, as it may here"
         return CHECK.verdict(Status.REPORT, message, method=method, facts=(drawn,))
@@ -84,7 +84,7 @@ def _fresh(drawn: Draws, method: str, *, may: bool) -> Verdict:
     )
 
 
-def _afterwards(evidence: Evidence, drawn: Draws, method: str, *, asked: bool) -> Verdict:
+def _afterwards(evidence: Evidence, drawn: Sampling, method: str, *, asked: bool) -> Verdict:
     """The verdict where the rerun drew nothing else: on what is drawn after it, and in the end."""
     said = f"the rerun {_DID[drawn.kind]}"
     later = _disturbed(evidence)
@@ -96,7 +96,7 @@ def _afterwards(evidence: Evidence, drawn: Draws, method: str, *, asked: bool) -
             + ", ".join(places),
             "the numbers of the plain run",
             "other numbers",
-            facts=(drawn, Draws("later", later)),
+            facts=(drawn, Sampling("later", later)),
         )
     moved = _moved(evidence)
     if moved:
@@ -128,11 +128,11 @@ def _by_sums(evidence: Evidence) -> Verdict | None:
             "the numbers of the forward",
             "other numbers",
             _BY_SUMS,
-            facts=(Draws("unlike"),),
+            facts=(Sampling("unlike"),),
         )
-    if evidence.recomputed.draws is None or not evidence.case.seeded:
+    if evidence.recomputed.samples is None or not evidence.case.seeded:
         message = _of(steps, "gradients are those of the numbers that the forward drew")
-        return CHECK.verdict(Status.PASS, message, method=_BY_SUMS, facts=(Draws("like"),))
+        return CHECK.verdict(Status.PASS, message, method=_BY_SUMS, facts=(Sampling("like"),))
     return None
 
 
@@ -171,10 +171,10 @@ def _disturbed(evidence: Evidence) -> tuple[Place, ...]:
     after a step, parameters that compiled code has updated differ from the plain run's in their last
     bit.
     """
-    if evidence.plain.draws is None or evidence.recomputed.draws is None:
+    if evidence.plain.samples is None or evidence.recomputed.samples is None:
         return ()
-    ours = [draw for draw in evidence.recomputed.draws if draw.phase == "forward"]
-    plain = [draw for draw in evidence.plain.draws if draw.phase == "forward"]
+    ours = [draw for draw in evidence.recomputed.samples if draw.phase == "forward"]
+    plain = [draw for draw in evidence.plain.samples if draw.phase == "forward"]
     pairs = list(zip(ours, plain, strict=False))
     if len(ours) != len(plain) or any(
         (a.region, a.statement) != (b.region, b.statement) for a, b in pairs
@@ -191,13 +191,13 @@ def _by_label(places: Iterable[Place]) -> tuple[Place, ...]:
     return tuple(sorted(places, key=lambda place: (place[1], place[0])))
 
 
-def _seen(draws: list[Draw]) -> Draws:
+def _seen(samples: list[RandomSample]) -> Sampling:
     """What the reruns drew: fresh is what no forward run of the same statement had drawn."""
-    forward: dict[Place, list[Draw]] = {}
-    for draw in draws:
+    forward: dict[Place, list[RandomSample]] = {}
+    for draw in samples:
         if draw.phase == "forward":
             forward.setdefault((draw.region, draw.statement), []).append(draw)
-    reruns = [draw for draw in draws if draw.phase == "rerun"]
+    reruns = [draw for draw in samples if draw.phase == "rerun"]
     fresh = {
         (draw.region, draw.statement)
         for draw in reruns
@@ -207,25 +207,25 @@ def _seen(draws: list[Draw]) -> Draws:
         )
     }
     if fresh:
-        return Draws("fresh", _by_label(fresh))
-    return Draws("same" if reruns else "nothing")
+        return Sampling("fresh", _by_label(fresh))
+    return Sampling("same" if reruns else "nothing")
 
 
-def _by_gradients(evidence: Evidence) -> Draws:
+def _by_gradients(evidence: Evidence) -> Sampling:
     """What gradients tell of draws that cannot be seen."""
     tolerance = evidence.case.tolerance
     plain = dict(quantities(evidence.plain))
     if evidence.case.procedure.kind != "train":
         for name, array in quantities(evidence.recomputed):
             if name not in plain or differs(array, plain[name], tolerance):
-                return Draws("unknown")  # other outputs: the value check says so
+                return Sampling("unknown")  # other outputs: the value check says so
     for name, gradient in evidence.recomputed.gradients.items():
         control = evidence.plain.gradients.get(name)
         if gradient is None or control is None:
             continue
         if differs(gradient, control, tolerance):
-            return Draws("fresh")
-    return Draws("like")
+            return Sampling("fresh")
+    return Sampling("like")
 
 
 CHECK = Check(

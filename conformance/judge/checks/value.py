@@ -37,7 +37,7 @@ def drew_alike(evidence: Evidence) -> bool:
     where the plain program raised, as it may."""
     if evidence.refused_plain:
         return False
-    ours, theirs = evidence.recomputed.draws, evidence.plain.draws
+    ours, theirs = evidence.recomputed.samples, evidence.plain.samples
     if ours is None or theirs is None:
         return True
     a = [d.array for d in ours if d.phase == "forward"]

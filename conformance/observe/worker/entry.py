@@ -81,7 +81,8 @@ def observe_apart(adapter: str, program: Program) -> Observation | Spoilt:
 
 
 def parameters(function: str) -> list[str]:
-    """The names of the keywords that `package.module:function` takes; none where it does not say.
+    """The names of the keywords that `package.module:function` takes, and `**` where it takes any; none
+    where it does not say.
 
     Raises whatever the import raises.
     """
@@ -94,7 +95,9 @@ def parameters(function: str) -> list[str]:
     except (TypeError, ValueError):  # a function of C's
         return []
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return [p.name for p in signature.parameters.values() if p.kind in named]
+    given = signature.parameters.values()
+    others = ["**" for p in given if p.kind is inspect.Parameter.VAR_KEYWORD]
+    return [p.name for p in given if p.kind in named] + others
 
 
 def describe(adapter: str, variants: list[str], packages: list[str]) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 An adapter's `observe.py` has a class `Observer(conformance.observe.worker.observer.Observer)`. Each
 run of a program is made of separate passes, so that what watches one thing cannot disturb another:
-values first, with nothing attached; then executions and draws; then memory.
+values first, with nothing attached; then executions and random samples; then memory.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from conformance.language.operations import RANDOM
 from conformance.model.observation import (
     RESOLUTION,
     Array,
-    Draw,
     ErrorSeen,
     Leaf,
     Observation,
     Phase,
+    RandomSample,
     RandomState,
     Run,
     Tree,
@@ -200,7 +200,7 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
         """`run` with what the passes after the first see of the program, run again for each."""
         counted = "executions" not in unobserved
         kept = "retained memory" not in unobserved and program.procedure in BACKWARD_PROCEDURES
-        # What tells the draws copies them, and would be seen among the program's own tensors.
+        # What tells the samples copies them, and would be seen among the program's own tensors.
         if counted and kept and self.together and not program.random:
             meter = Meter(self)
             with self.states.followed():
@@ -286,16 +286,16 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
         run: Run,
         meter: Meter | None = None,
     ) -> Run:
-        """`run` with executions and draws, by following the program's lines.
+        """`run` with executions and random samples, by following the program's lines.
 
         A `meter` reads memory in the same run; it is given only where `together` says so.
         """
-        draws: list[Draw] = []
+        samples: list[RandomSample] = []
 
         def drawn(site: Site, phase: Phase, names: Mapping[str, Any]) -> None:
             leaf = self.leaf(names.get(site.label)) if site.op in RANDOM else None
             if leaf is not None:
-                draws.append(Draw(site.region, site.label, phase, np.array(leaf.array)))
+                samples.append(RandomSample(site.region, site.label, phase, np.array(leaf.array)))
 
         follow = drawn if program.random else None
         read = None if meter is None else meter.on_phase
@@ -306,7 +306,7 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
                 meter.finish()
             self.settle()
         found = executions(trace.entered, statements())
-        return replace(run, executions=found, draws=tuple(draws) if program.random else None)
+        return replace(run, executions=found, samples=tuple(samples) if program.random else None)
 
     @contextmanager
     def counting(self, trace: Trace) -> Iterator[Callable[[], Counts]]:

@@ -27,6 +27,7 @@
       part.loading = read(part.id, part.dataset.file).then(
         (text) => {
           body.innerHTML = text;
+          beside(body);
           reachable();
           if (part.id === "matrix") filter();
         },
@@ -38,6 +39,96 @@
     }
     return part.loading;
   };
+
+  // Two programs beside each other. Lines that both have stand in one row (the longest common
+  // sequence of lines); all others are marked.
+  const rows = (left, right) => {
+    const found = [];
+    let start = 0;
+    while (start < left.length && start < right.length && left[start] === right[start]) start += 1;
+    let [a, b] = [left.length, right.length];
+    while (a > start && b > start && left[a - 1] === right[b - 1]) [a, b] = [a - 1, b - 1];
+    const [n, m] = [a - start, b - start];
+    const common = Array.from({ length: n + 1 }, () => new Uint16Array(m + 1));
+    for (let i = n - 1; i >= 0; i -= 1) {
+      for (let j = m - 1; j >= 0; j -= 1) {
+        common[i][j] =
+          left[start + i] === right[start + j]
+            ? common[i + 1][j + 1] + 1
+            : Math.max(common[i + 1][j], common[i][j + 1]);
+      }
+    }
+    for (let i = 0; i < start; i += 1) found.push([left[i], right[i]]);
+    let [i, j] = [0, 0];
+    let [ours, theirs] = [[], []];
+    const flush = () => {
+      for (let k = 0; k < Math.max(ours.length, theirs.length); k += 1) {
+        found.push([ours[k] ?? null, theirs[k] ?? null, true]);
+      }
+      [ours, theirs] = [[], []];
+    };
+    while (i < n || j < m) {
+      if (i < n && j < m && left[start + i] === right[start + j]) {
+        flush();
+        found.push([left[start + i], right[start + j]]);
+        [i, j] = [i + 1, j + 1];
+      } else if (j >= m || (i < n && common[i + 1][j] >= common[i][j + 1])) {
+        ours.push(left[start + i]);
+        i += 1;
+      } else {
+        theirs.push(right[start + j]);
+        j += 1;
+      }
+    }
+    flush();
+    for (let k = a; k < left.length; k += 1) found.push([left[k], right[b + k - a]]);
+    return found;
+  };
+  const beside = (body) => {
+    const sides = [...body.querySelectorAll(".program")];
+    if (sides.length !== 2) return;
+    const selects = sides.map((side) => side.querySelector("select"));
+    const texts = selects.map((select) => {
+      const all = [...body.querySelectorAll(".sources > div")];
+      const source = all.find((part) => part.dataset.variant === select.value);
+      return (source?.firstElementChild?.innerHTML ?? "").split("\n");
+    });
+    const found = rows(...texts);
+    sides.forEach((side, number) => {
+      const lines = found.map((row) => {
+        const made = document.createElement("span");
+        made.className = row[2] && row[number] !== null ? "line changed" : "line";
+        if (row[2]) made.dataset.sign = number ? "+" : "\u2212";
+        if (row[number] !== null) made.innerHTML = `${row[number]}\n`;
+        return made;
+      });
+      side.querySelector("pre").replaceChildren(...lines);
+      side.querySelector(".file").href = selects[number].selectedOptions[0]?.dataset.link ?? "";
+    });
+  };
+  // The two variants that are compared above, where a case has programs of both.
+  const choose = (body) => {
+    for (const side of ["left", "right"]) {
+      const select = body.querySelector(`select[data-side="${side}"]`);
+      const wanted = $(side).value;
+      if (select && [...select.options].some((option) => option.value === wanted)) select.value = wanted;
+    }
+    beside(body);
+  };
+  document.addEventListener("change", ({ target }) => {
+    if (target.dataset.side) beside(target.closest(".body"));
+  });
+  document.addEventListener("click", async ({ target }) => {
+    if (!target.matches(".copy")) return;
+    const text = target.dataset.text ?? target.closest(".program").querySelector("pre").textContent;
+    try {
+      await navigator.clipboard.writeText(text);
+      target.textContent = "Copied";
+    } catch {
+      target.textContent = "Select it, and copy";
+    }
+    setTimeout(() => (target.textContent = "Copy"), 1500);
+  });
   const address = (rest) => {
     try {
       history.replaceState(null, "", `${location.pathname}${rest}`);
@@ -109,6 +200,12 @@
     found.append(badge, message ? ` ${message}` : "");
     return found;
   };
+  const link = (id, text) => {
+    const made = document.createElement("a");
+    made.href = `#${encodeURIComponent(id)}`;
+    made.textContent = text;
+    return made;
+  };
   const differ = async () => {
     const sides = [$("left"), $("right")];
     if (sides.some((side) => !side.value)) return;
@@ -123,12 +220,12 @@
     if (sides.some((side, i) => side.value !== names[i])) return; // another choice was made meanwhile
     const [left, right] = both;
     const shared = Object.keys(left).filter((id) => id in right);
-    const rows = shared.filter((id) => left[id][1] !== right[id][1]);
+    const apart = shared.filter((id) => left[id][1] !== right[id][1]);
     const rank = (id) => Math.min(left[id][0], right[id][0]);
-    rows.sort((a, b) => rank(a) - rank(b));
-    $("differ").textContent = `${rows.length} of ${shared.length} cases come out differently`;
+    apart.sort((a, b) => rank(a) - rank(b));
+    $("differ").textContent = `${apart.length} of ${shared.length} cases come out differently`;
     const table = document.createElement("table");
-    table.className = "grid wide";
+    table.className = "grid wide stacked";
     const head = table.createTHead().insertRow();
     for (const name of ["case", ...names]) {
       const th = document.createElement("th");
@@ -137,13 +234,17 @@
       head.append(th);
     }
     const body = table.createTBody();
-    for (const id of rows) {
+    // Cases that come out in the same two ways, for what was observed is the same, share a row.
+    const alike = Map.groupBy(apart, (id) => JSON.stringify([left[id], right[id]]));
+    for (const ids of alike.values()) {
       const row = body.insertRow();
-      const link = document.createElement("a");
-      link.href = `#${encodeURIComponent(id)}`;
-      link.textContent = id;
-      row.insertCell().append(link);
-      row.append(cell(left[id]), cell(right[id]));
+      const first = row.insertCell();
+      first.className = "words";
+      first.append($(ids[0])?.querySelector(".title")?.textContent ?? "");
+      for (const id of ids.slice(0, 4)) first.append(first.childNodes.length ? "\n" : "", link(id, id));
+      if (ids.length > 4) first.append(`\nand ${ids.length - 4} more`);
+      first.append("\n", link(`${ids[0]}:programs`, "both programs"));
+      row.append(cell(left[ids[0]]), cell(right[ids[0]]));
     }
     $("differences").replaceChildren(table);
     reachable();
@@ -159,9 +260,10 @@
     } catch {
       return;
     }
-    const around = id && ($(id) ?? $(id.split("@")[0]));
+    const around = id && ($(id) ?? $(id.split("@")[0]) ?? $(id.replace(/:programs$/, "")));
     if (!around) return;
     if (around.dataset.file) await load(around);
+    if (id.endsWith(":programs")) choose($(id.replace(/:programs$/, "")));
     const target = $(id) ?? around;
     for (let part = target; part; part = part.parentElement) {
       part.hidden = false;

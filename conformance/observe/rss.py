@@ -21,7 +21,7 @@ from pathlib import Path
 from conformance.errors import BrokenAdapterError
 from conformance.model.case import Array, Case
 from conformance.model.program import Program
-from conformance.observe.worker.residency import ENVIRONMENT, Asked, Measured
+from conformance.observe.worker.rss import ENVIRONMENT, Asked, Measured
 
 #: Seconds for one process: an import, two warm-up runs and one that counts.
 LIMIT = 300.0
@@ -99,14 +99,14 @@ def measure_retained(
 
 def _ask(asked: Sequence[Asked], environment: Mapping[str, str]) -> tuple[Measured, ...]:
     given = {k: v for k, v in os.environ.items() if k not in _UNWANTED}
-    with tempfile.TemporaryDirectory(prefix="conformance-residency-") as folder:
+    with tempfile.TemporaryDirectory(prefix="conformance-rss-") as folder:
         request, answer = Path(folder) / "asked", Path(folder) / "answer"
         request.write_bytes(pickle.dumps(asked))
         done = subprocess.run(
             [
                 sys.executable,
                 "-m",
-                "conformance.observe.worker.residency",
+                "conformance.observe.worker.rss",
                 str(request),
                 str(answer),
             ],

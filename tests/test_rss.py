@@ -18,14 +18,14 @@ from conformance.errors import BrokenAdapterError
 from conformance.language.load import load_text
 from conformance.model.case import Array, Case
 from conformance.model.program import Program
-from conformance.observe.residency import measure, scaled, unavailable
-from conformance.observe.worker.residency import Measured
+from conformance.observe.rss import measure, scaled, unavailable
+from conformance.observe.worker.rss import Measured
 from tests import suite_cases
 
 from .test_trace import program
 
 ROOT = Path(__file__).resolve().parents[1]
-BENCHMARK: Any = load_file(ROOT / "benchmarks" / "residency.py", "conformance_benchmark_residency")
+BENCHMARK: Any = load_file(ROOT / "benchmarks" / "rss.py", "conformance_benchmark_rss")
 COMMAND = typer.Typer()
 COMMAND.command()(BENCHMARK.main)
 #: Bytes of one array, as in the comparison with frameworks.

@@ -1,10 +1,10 @@
 """Whether adapters read memory right: what they read, beside the pages that the kernel says are there.
 
-    python benchmarks/residency.py torch [--variant non-reentrant] [--case memory/chain-each]
+    python benchmarks/rss.py torch [--variant non-reentrant] [--case memory/chain-each]
 
 Run it in an environment that has the framework, on Linux with glibc. The cases are those of `memory`
 with activations of 4 MiB, and everything is in activations. Ends with 1 where a difference is more
-than what pages can tell. See `conformance/observe/residency.py` for the second way of measuring.
+than what pages can tell. See `conformance/observe/rss.py` for the second way of measuring.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from conformance.model.case import Case
 from conformance.model.observation import Observation, Run
 from conformance.model.program import Program
 from conformance.observe.pool import Finished, Pool
-from conformance.observe.residency import measure, measure_retained, scaled, unavailable
-from conformance.observe.worker.residency import Measured
-from conformance.paths import find_places
+from conformance.observe.rss import measure, measure_retained, scaled, unavailable
+from conformance.observe.worker.rss import Measured
+from conformance.paths import find_paths
 
 DEFAULT = ("memory/chain-each", "memory/chain-segments", "memory/chain-whole")
 PATHS = ("plain", "recomputed")
@@ -186,10 +186,10 @@ def main(
     reason = unavailable()
     if reason is not None:
         raise typer.BadParameter(f"nothing can be measured here: {reason}")
-    places = find_places()
-    found = find_adapter(adapter, places.adapters)
+    paths = find_paths()
+    found = find_adapter(adapter, paths.adapters)
     variants = [found.variant(name) for name in variant] or found.variants
-    cases = [c for c in load_folder(places.cases) if c.id in case]
+    cases = [c for c in load_folder(paths.cases) if c.id in case]
     pairs = [(c, v) for v in variants for c in cases if not required_by(c) & set(v.model.lacks)]
     table = Table(title=f"{found.model.title}: memory in activations of 4 MiB")
     for column in ("variant", "case", "run"):

@@ -26,7 +26,7 @@ class Step:
     regions: tuple[tuple[str, int], ...]
 
 
-class Flow(Trace):
+class Dataflow(Trace):
     """Follows a program and keeps its steps, in order. Tensors are numbered as they appear."""
 
     def __init__(self, program: Program) -> None:
@@ -128,22 +128,22 @@ def _targets(node: ast.Assign) -> tuple[str, ...]:
     return tuple(part.id for part in parts if isinstance(part, ast.Name))
 
 
-def follow(program: Program, module: ModuleType) -> tuple[Flow, list[str]]:
-    """The flow of the plain network of a loaded program, and the names of its inputs in order."""
+def follow(program: Program, module: ModuleType) -> tuple[Dataflow, list[str]]:
+    """The dataflow of the plain network of a loaded program, and the names of its inputs in order."""
     ms.set_context(mode=ms.PYNATIVE_MODE)
     values = module.inputs()
     held = {k: v for k, v in values.items() if isinstance(v, ms.Parameter)}
     given = {k: v for k, v in values.items() if k not in held}
     network = module.plain(**held)
-    flow = Flow(program)
+    dataflow = Dataflow(program)
     for name, value in values.items():
         if isinstance(value, Tensor):
-            flow.start(value, value.name if name in held else name)
+            dataflow.start(value, value.name if name in held else name)
     mapping = ms.vmap
-    ms.vmap = flow.mapped
+    ms.vmap = dataflow.mapped
     try:
-        with flow.active():
+        with dataflow.active():
             network(*given.values())
     finally:
         ms.vmap = mapping
-    return flow, list(given)
+    return dataflow, list(given)

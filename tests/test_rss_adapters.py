@@ -1,6 +1,6 @@
 """What adapters read as retained memory is what the kernel says is there.
 
-The second way of measuring asks no framework (`conformance/observe/residency.py`), so an observer that
+The second way of measuring asks no framework (`conformance/observe/rss.py`), so an observer that
 misses what a framework keeps, or sees what is gone, does not agree with it. Both are blind to what lies
 below a page, and so everything is in activations of 4 MiB.
 """
@@ -17,13 +17,13 @@ import pytest
 from conformance.drivers.adapter import read_adapter
 from conformance.drivers.modules import load_file
 from conformance.model.case import Case, Region
-from conformance.observe.residency import unavailable
+from conformance.observe.rss import unavailable
 from conformance.observe.worker import entry
 from tests import suite_cases
 from tests.frameworks import framework
 
 ROOT = Path(__file__).resolve().parents[1]
-BENCHMARK: Any = load_file(ROOT / "benchmarks" / "residency.py", "conformance_benchmark_residency")
+BENCHMARK: Any = load_file(ROOT / "benchmarks" / "rss.py", "conformance_benchmark_rss")
 #: For each adapter, the module that it needs and the variants with memory between two passes.
 VARIANTS = {
     "torch": ("torch", ("non-reentrant",)),
@@ -34,7 +34,7 @@ VARIANTS = {
 }
 #: Activations that the plain program and the recomputed one keep, derived by hand. Plain keeps what
 #: each sine and each matmul reads, recomputed what each region takes. Each figure needs a process that
-#: imports the framework, so that one case is enough here; `benchmarks/residency.py` has the others.
+#: imports the framework, so that one case is enough here; `benchmarks/rss.py` has the others.
 KEPT = {"memory/chain-segments": (32, 4)}
 #: The same where a framework does otherwise outside regions.
 OWN_WAY = {

@@ -2,7 +2,7 @@
 
 A second way to see what an adapter's observer sees, that asks the kernel and no framework. One process
 measures one run of one program, or several of them one after the other, `python -m
-conformance.observe.worker.residency ASKED ANSWER`: it reads a list of `Asked` and writes a list of
+conformance.observe.worker.rss ASKED ANSWER`: it reads a list of `Asked` and writes a list of
 `Measured`.
 Tensors are then mapped one by one and unmapped when they are freed, if glibc is told so before it
 starts, by `ENVIRONMENT`.
@@ -236,6 +236,6 @@ def main(asked: Path, answer: Path) -> None:
 
 if __name__ == "__main__":
     # Under its own name, so that what is unpickled is of the classes that are asked for.
-    from conformance.observe.worker import residency
+    from conformance.observe.worker import rss
 
-    residency.main(Path(sys.argv[1]), Path(sys.argv[2]))
+    rss.main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from conformance.language.operations import RANDOM
-from conformance.model.observation import Draw, Phase
+from conformance.model.observation import Phase, RandomSample
 from conformance.model.program import Program, Site
 from conformance.observe.worker.trace import Trace
 
@@ -24,13 +24,13 @@ Follow = Callable[[Callable[[Site, Phase, Mapping[str, Any]], None]], Trace]
 
 
 @contextmanager
-def passing(follow: Follow) -> Iterator[list[Draw]]:
+def passing(follow: Follow) -> Iterator[list[RandomSample]]:
     """Draws of graphs that run on kernels: each random statement's result passes through Python.
 
     The gradient waits for it, so that a rerun whose value no gradient reads tells its draw as well.
     Seeds go by the number of random operations in a graph, so that the draws stay the same.
     """
-    draws: list[Draw] = []
+    samples: list[RandomSample] = []
 
     def drawn(site: Site, phase: Phase, names: Mapping[str, Any]) -> None:
         tensor = names.get(site.label)
@@ -38,7 +38,7 @@ def passing(follow: Follow) -> Iterator[list[Draw]]:
             return
 
         def tell(array: Any) -> Any:
-            draws.append(Draw(site.region, site.label, phase, np.array(array)))
+            samples.append(RandomSample(site.region, site.label, phase, np.array(array)))
             return array
 
         @tf.custom_gradient
@@ -56,13 +56,13 @@ def passing(follow: Follow) -> Iterator[list[Draw]]:
         cast("MutableMapping[str, Any]", names)[site.label] = told(tensor)
 
     with follow(drawn).active():
-        yield draws
+        yield samples
 
 
 @contextmanager
-def returning(program: Program) -> Iterator[list[Draw]]:
+def returning(program: Program) -> Iterator[list[RandomSample]]:
     """Draws of compiled functions, which become outputs beside those that the program takes."""
-    draws: list[Draw] = []
+    samples: list[RandomSample] = []
     traced: list[tuple[Site, Phase, Any]] = []
     original = tf.function
 
@@ -90,10 +90,10 @@ def returning(program: Program) -> Iterator[list[Draw]]:
         def call(*arguments: Any) -> Any:
             result, arrays = compiled(*arguments)
             for (site, phase), array in zip(places, arrays, strict=True):
-                draws.append(Draw(site.region, site.label, phase, np.array(array)))
+                samples.append(RandomSample(site.region, site.label, phase, np.array(array)))
             return result
 
         return call
 
     with mock.patch.object(tf, "function", function), Trace(program, on_statement=drawn).active():
-        yield draws
+        yield samples

@@ -1,0 +1,120 @@
+"""Everything in the repository that is made from results of all adapters, made anew in one go.
+
+    pip install playwright; apt-get install chromium      # for the picture alone
+    python docs/results.py reports
+
+`reports` holds the results of a whole run of every adapter, and the programs that ran. Written are
+docs/behaviours.md, docs/frameworks/, docs/documents.md, README's table, reports/sample (the report on
+six cases, with their programs), and docs/images/report.png. Issues (reports/bugs) and seconds
+(adapters/*/seconds.json) are written where the frameworks are, one environment after the other:
+
+    .tox/torch/bin/conformance bug --all --adapter torch --output reports/bugs
+    .tox/torch/bin/python benchmarks/seconds.py measure torch
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from conformance.cli.compare import read_all
+from conformance.cli.options import in_place, seconds_of_variants, titles_of_variants
+from conformance.compare import compare
+from conformance.language.load import load_folder
+from conformance.paths import find_paths
+from conformance.report import write_report
+from conformance.results import Results
+
+ROOT = Path(__file__).resolve().parent.parent
+#: The cases of the published sample.
+SAMPLE = (
+    "basics/conv-relu-block",
+    "captures/frozen-input",
+    "hooks/nested",
+    "memory/chain-segments",
+    "randomness/dropout-preserved",
+    "structure/nested-tuple-output",
+)
+#: Pixels of the picture.
+WIDTH, HEIGHT = 1440, 1200
+
+
+def main() -> None:
+    """Make all of it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("reports", type=Path, help="folder with the results of all adapters")
+    reports = parser.parse_args().reports.resolve()
+    _command("report", "--reports", str(reports))
+    _command("behaviours", "--reports", str(reports), "--output", "docs/behaviours.md")
+    _command("behaviours", "--reports", str(reports), "--into", "README.md")
+    _command("frameworks", "--reports", str(reports), "--output", "docs/frameworks")
+    _command("documents", "--reports", str(reports), "--output", "docs/documents.md")
+    _sample(reports)
+    _picture(reports / "index.html", ROOT / "docs" / "images" / "report.png")
+
+
+def _command(*words: str) -> None:
+    subprocess.run([sys.executable, "-m", "conformance", *words], cwd=ROOT, check=True)
+
+
+def _sample(reports: Path) -> None:
+    """The report on a few cases, as a folder of its own."""
+    paths = find_paths(reports=reports)
+    folder = ROOT / "reports" / "sample"
+    shutil.rmtree(folder, ignore_errors=True)
+    results = [_few(run) for run in in_place(read_all([], reports), paths.adapters)]
+    for run in results:
+        for result in run.results:
+            if result.program:
+                _copy(reports, folder, result.program)
+    cases = [case for case in load_folder(paths.cases) if case.id in SAMPLE]
+    found = write_report(
+        *(results, cases, compare(results, cases), folder, folder),
+        *(titles_of_variants(paths.adapters), seconds_of_variants(paths.adapters)),
+    )
+    (folder / "report.json.gz").unlink()
+    sys.stdout.write(f"sample: {found}\n")
+
+
+def _few(run: Results) -> Results:
+    chosen = tuple(result for result in run.results if result.case in SAMPLE)
+    header = replace(run.header, selection="six cases")
+    return replace(run, header=header, results=chosen)
+
+
+def _copy(reports: Path, folder: Path, program: str) -> None:
+    """A program, and the modules that lie beside it."""
+    source = reports / program
+    target = folder / program
+    target.parent.mkdir(parents=True, exist_ok=True)
+    ours: Sequence[Path] = [source, *source.parent.glob("tape.py")]
+    for file in ours:
+        shutil.copy(file, target.parent)
+
+
+def _picture(page: Path, target: Path) -> None:
+    """The first screen, by the system's Chromium."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        chromium = None
+    if chromium is None:
+        sys.stdout.write("picture: left as it is, for there is no Chromium here or no Playwright\n")
+        return
+    with sync_playwright() as found:
+        browser = found.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        shown = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
+        shown.goto(page.as_uri())
+        shown.screenshot(path=target)
+        browser.close()
+    sys.stdout.write(f"picture: {target}\n")
+
+
+if __name__ == "__main__":
+    main()
