@@ -18,7 +18,7 @@ from conformance.language.load import load_folder
 from conformance.model.case import Case
 from conformance.model.program import Program
 from conformance.observe.worker.surroundings import Surroundings
-from conformance.paths import find_places
+from conformance.paths import find_paths
 from conformance.run.runner import Runner
 
 #: What any Python can change.
@@ -136,9 +136,9 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def runner(name: str, tmp_path: Path):
-    places = replace(find_places(None, None, None), reports=tmp_path)
-    adapter = find_adapter(name, places.adapters)
-    made = Runner(adapter, places, tmp_path / "log")
+    paths = replace(find_paths(None, None, None), reports=tmp_path)
+    adapter = find_adapter(name, paths.adapters)
+    made = Runner(adapter, paths, tmp_path / "log")
     yield made
     made.close()
 
@@ -169,7 +169,7 @@ def outcome(runner: Runner, case: Case, variant: Variant) -> list[tuple[str, str
 
 
 def test_what_a_program_changes_reaches_no_other(runner: Runner, name: str) -> None:
-    cases = {case.id: case for case in load_folder(runner.places.cases)}
+    cases = {case.id: case for case in load_folder(runner.paths.cases)}
     variant = runner.adapter.variant(CHANGES[name][1])
     before = [outcome(runner, cases[case], variant) for case in NEXT]
     assert any(found[:2] == ("gradient", "pass") for verdicts in before for found in verdicts)
