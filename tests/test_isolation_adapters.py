@@ -7,6 +7,7 @@ cases after it, in the same worker or in the one that replaces it, come out as t
 from __future__ import annotations
 
 import importlib.util
+import signal
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +32,7 @@ EVERYWHERE = """
     warnings.simplefilter("error")
     for number in (signal.SIGALRM, signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1):
         signal.signal(number, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, 2)
+    signal.setitimer(signal.ITIMER_REAL, 60)  # it must not ring while this program still runs
     random.seed(0)
     np.random.seed(0)
     np.seterr(all="raise")
@@ -92,7 +93,6 @@ CHANGES: Mapping[str, tuple[str, str, str]] = {
     paddle.set_default_dtype("float64")
     paddle.set_flags({"FLAGS_check_nan_inf": True})
     paddle.base.framework._dygraph_tracer()._has_grad = False
-    paddle.enable_static()
 """,
     ),
     "mindspore": (
@@ -179,6 +179,13 @@ def test_what_a_program_changes_reaches_no_other(runner: Runner, name: str) -> N
         # With a thread of its own left in it, a process is not to be trusted.
         assert (runner.pool._worker(variant.name)._process is None) == bool(more)
         assert [outcome(runner, cases[case], variant) for case in NEXT] == before
+
+
+def test_an_alarm_does_not_ring_in_another_program() -> None:
+    surroundings = Surroundings({})
+    signal.setitimer(signal.ITIMER_REAL, 60)
+    assert surroundings.put_back() == ()
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
 
 
 def test_what_cannot_be_put_back_is_named() -> None:
