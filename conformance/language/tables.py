@@ -91,9 +91,8 @@ def written_out(marked: Marked, path: Path, raw: Any, table: Table) -> tuple[Mar
             if name in tensors:
                 raise CaseError(f"the name {name!r} is taken already", where=marked.key(place))
             tensors[name] = tensor
-            moved[(*here, name)] = (
-                table.places[name] if tensor is table.tensors.get(name) else place
-            )
+            named = name in table.tensors and tensor is table.tensors[name]
+            moved[(*here, name)] = table.places[name] if named else place
         found[section] = tensors
     return replace(marked, moved=moved), found
 
