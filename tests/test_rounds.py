@@ -77,6 +77,13 @@ def test_each_value_is_told_apart(change, expected) -> None:
     assert found(result(RUN), other, result(RUN)) == [(check, False, f"recomputed {words}")]
 
 
+def test_of_many_values_the_first_are_listed() -> None:
+    rounds = (result(replace(RUN, retained=64 + number)) for number in range(20))
+    ((_, _, words),) = found(*rounds)
+    assert words.startswith("recomputed retained: 64 in round 1; 65 in round 2; ")
+    assert words.endswith("67 in round 4; and 16 more values")
+
+
 def test_verdicts_come_first() -> None:
     other = result(replace(RUN, retained=65), Status.FAIL)
     listed = found(result(RUN), other)

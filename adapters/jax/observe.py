@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -32,6 +32,7 @@ from conformance.observe.worker.observer import Meter, told_apart
 from conformance.observe.worker.observer import Observer as Base
 from conformance.observe.worker.phases import announced
 from conformance.observe.worker.random_state import RandomStates
+from conformance.observe.worker.surroundings import Setting
 from conformance.observe.worker.threads import entering
 
 from . import executables, hlo, hosts, jaxprs
@@ -44,6 +45,14 @@ class _EnoughSeen(BaseException):  # which no program catches
     """Ends a run of which nothing more is to be seen."""
 
 
+#: Options of the whole process that change what programs compute.
+_OPTIONS = (
+    *("enable_x64", "default_device", "disable_jit", "default_matmul_precision", "debug_nans"),
+    *("debug_infs", "numpy_dtype_promotion", "numpy_rank_promotion", "default_prng_impl"),
+    *("threefry_partitionable", "check_tracer_leaks", "enable_checks", "transfer_guard"),
+)
+
+
 class Observer(Base):
     """Observes JAX on the CPU.
 
@@ -52,6 +61,13 @@ class Observer(Base):
     optimised modules.
     """
 
+    settings: Mapping[str, Setting] = {
+        f"jax_{name}": (
+            partial(getattr, jax.config, f"jax_{name}"),
+            partial(jax.config.update, f"jax_{name}"),
+        )
+        for name in _OPTIONS
+    }
     resolution = 0
     holds_states = True
 

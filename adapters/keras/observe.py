@@ -16,6 +16,7 @@ from keras.src import backend
 
 from conformance.model.observation import Array, Leaf
 from conformance.model.program import Program
+from conformance.observe.worker.surroundings import Setting
 from conformance.observe.worker.trace import Trace
 
 if TYPE_CHECKING:
@@ -65,9 +66,25 @@ class Lines(Trace):
             yield self
 
 
+#: What Keras has set for the whole process.
+SETTINGS: Mapping[str, Setting] = {
+    "Keras's default dtype": (keras.config.floatx, keras.config.set_floatx),
+    "Keras's epsilon": (keras.config.epsilon, keras.config.set_epsilon),
+    "the order of an image's axes": (
+        keras.config.image_data_format,
+        keras.config.set_image_data_format,
+    ),
+    "Keras's dtype policy": (
+        lambda: keras.config.dtype_policy().name,
+        keras.config.set_dtype_policy,
+    ),
+}
+
+
 class Observer(OnBackend):
     """Observes Keras on the backend that `KERAS_BACKEND` names."""
 
+    settings: Mapping[str, Setting] = {**OnBackend.settings, **SETTINGS}
     tracing = Lines
 
     def warm_up(self) -> None:

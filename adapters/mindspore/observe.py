@@ -23,11 +23,13 @@ from unittest import mock
 import mindspore as ms
 import numpy as np
 from mindspore import Tensor
+from mindspore.graph.api import _pynative_executor
 
 from conformance.model.observation import Leaf, Observation, Phase, Run
 from conformance.model.program import MAPPED, Program, Site
 from conformance.observe.worker.observer import Counts, Meter, load_program
 from conformance.observe.worker.observer import Observer as Base
+from conformance.observe.worker.surroundings import Setting
 from conformance.observe.worker.trace import Trace
 
 from . import dataflow, graphs, pool, profiler
@@ -125,9 +127,23 @@ class Lines(Trace):
         return found
 
 
+#: What MindSpore has set for the whole process. Each program sets its mode itself.
+SETTINGS: Mapping[str, Setting] = {
+    "whether gradients are recorded": (
+        _pynative_executor.enable_grad,
+        _pynative_executor.set_enable_grad,
+    ),
+    "determinism": (
+        lambda: ms.get_context("deterministic"),
+        lambda before: ms.set_context(deterministic=before),
+    ),
+}
+
+
 class Observer(Base):
     """Observes MindSpore on the CPU, in the mode of the variant."""
 
+    settings = SETTINGS
     tracing = Lines
     state_readers = (("mindspore.common.recompute", "get_rng_state"),)
     rehearsals = 0  # those that looked at values and executions have filled the caches

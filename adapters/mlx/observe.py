@@ -16,6 +16,7 @@ from conformance.model.observation import Array, Execution, Leaf, Phase, RandomS
 from conformance.model.program import MAPPED, Program
 from conformance.observe.worker.observer import Meter
 from conformance.observe.worker.observer import Observer as Base
+from conformance.observe.worker.surroundings import Setting
 from conformance.observe.worker.trace import Trace
 
 from . import graphs
@@ -40,6 +41,9 @@ class Building(Trace):
 class Observer(Base):
     """Observes MLX on the CPU."""
 
+    settings: Mapping[str, Setting] = {
+        "the default device": (mx.default_device, mx.set_default_device)
+    }
     resolution = 1024  # numbers between the operations are arrays, too
 
     methods: Mapping[str, str] = {

@@ -22,6 +22,7 @@ from conformance.model.observation import Array, Leaf, Observation, Run
 from conformance.model.program import Program, Site
 from conformance.observe.worker.observer import Meter
 from conformance.observe.worker.observer import Observer as Base
+from conformance.observe.worker.surroundings import Setting
 from conformance.observe.worker.trace import Trace, executions
 
 from . import graphs, sot
@@ -70,6 +71,22 @@ class Layers(Trace):
             yield self
 
 
+#: What Paddle has set for the whole process.
+SETTINGS: Mapping[str, Setting] = {
+    "whether programs run at once": (
+        paddle.in_dynamic_mode,
+        lambda on: paddle.disable_static() if on else paddle.enable_static(),
+    ),
+    "the default dtype": (paddle.get_default_dtype, paddle.set_default_dtype),
+    "the default device": (paddle.get_device, paddle.set_device),
+    "whether gradients are recorded": (
+        lambda: framework._dygraph_tracer()._has_grad,
+        lambda on: setattr(framework._dygraph_tracer(), "_has_grad", on),
+    ),
+    "the check for NaN": (lambda: paddle.get_flags("FLAGS_check_nan_inf"), paddle.set_flags),
+}
+
+
 class Observer(Base):
     """Observes PaddlePaddle on the CPU.
 
@@ -77,6 +94,7 @@ class Observer(Base):
     where it makes no graph of the lines: it cannot compile what `recompute` does.
     """
 
+    settings = SETTINGS
     resolution = 0
     state_readers = (("paddle", "get_rng_state"),)
 

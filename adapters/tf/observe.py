@@ -19,11 +19,14 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.eager import context
+from tensorflow.python.framework import config
 
 from conformance.model.observation import Array, Leaf, Observation, Phase, RandomSample, Run
 from conformance.model.program import Program, Site
 from conformance.observe.worker.observer import Meter, told_apart
 from conformance.observe.worker.observer import Observer as Base
+from conformance.observe.worker.surroundings import Setting
 from conformance.observe.worker.trace import Trace, executions
 
 from . import buffers, compiled, following, hlo, lines, profiler, sampling
@@ -39,9 +42,31 @@ _EXECUTIONS = {
 }
 
 
+#: What TensorFlow, and Keras in it, have set for the whole process.
+SETTINGS: Mapping[str, Setting] = {
+    "whether functions run eagerly": (
+        tf.config.functions_run_eagerly,
+        tf.config.run_functions_eagerly,
+    ),
+    "soft placement": (tf.config.get_soft_device_placement, tf.config.set_soft_device_placement),
+    "determinism": (
+        config.is_op_determinism_enabled,
+        lambda on: config.enable_op_determinism() if on else config.disable_op_determinism(),
+    ),
+    "Keras's default dtype": (tf.keras.backend.floatx, tf.keras.backend.set_floatx),
+    "Keras's dtype policy": (
+        lambda: tf.keras.mixed_precision.global_policy().name,
+        tf.keras.mixed_precision.set_global_policy,
+    ),
+    # A scope that was entered cannot be left from outside: the worker is replaced.
+    "the default device": (lambda: context.context().device_name, lambda _: None),
+}
+
+
 class Observer(Base):
     """Observes TensorFlow on the CPU and on one thread."""
 
+    settings = SETTINGS
     resolution = 0
 
     def __init__(self, variant: str) -> None:

@@ -21,6 +21,7 @@ from conformance.observe.worker.threads import entering
 from conformance.observe.worker.trace import Trace
 
 from . import storages
+from .settings import SETTINGS
 
 #: The variants whose programs `torch.compile` compiles.
 COMPILED = ("compiled-aot-eager", "compiled-inductor", "memory-budget")
@@ -108,6 +109,7 @@ class Observer(Base):
 
     #: The mode in which operations are noted.
     dispatched: type[Dispatched] = Dispatched
+    settings = SETTINGS
     together = True
     resolution = 0
     state_readers = (("torch", "get_rng_state"),)

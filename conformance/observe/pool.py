@@ -27,6 +27,7 @@ from conformance.observe.output import Output
 from conformance.observe.process import Answered, Died, Late, Process
 from conformance.observe.worker import entry
 from conformance.observe.worker.serve import Broken as Broken  # one of the outcomes
+from conformance.observe.worker.surroundings import Spoilt
 from conformance.writing import check_full
 
 #: Seconds that importing a framework and warming it up may take.
@@ -226,16 +227,18 @@ class _Worker:
             return unready
         self._ran += 1
         limit = self.adapter.model.time_limit
-        outcome = self._call(entry.observe, (str(self.adapter.folder), program), limit)
+        outcome = self._call(entry.observe_apart, (str(self.adapter.folder), program), limit)
         self._last = f"{program.case} on {program.adapter}/{program.variant}"
         if isinstance(outcome, _NO_ANSWER):
             return outcome
+        spoilt = isinstance(outcome, Spoilt)
+        outcome = outcome.answer if isinstance(outcome, Spoilt) else outcome
         if not isinstance(outcome, Observation):
             kind = type(outcome).__name__
             return Broken(f"the observer returned a {kind}, not an Observation", "")
         raised = outcome.plain.error is not None or outcome.recomputed.error is not None
         left_in_disorder = outcome.recomputed.good_run_after_error is False
-        if left_in_disorder or (raised and model is not None and model.renew_after_error):
+        if spoilt or left_in_disorder or (raised and model is not None and model.renew_after_error):
             self.close()
         return Finished(outcome)
 

@@ -28,6 +28,8 @@ _CHECKS: Mapping[str, str] = {
     "peak": "peak memory",
 }
 _LONGEST = 160
+#: Different values of one thing that are listed; of a thing that differs each time, more say nothing.
+_LISTED = 4
 
 
 @dataclass
@@ -135,7 +137,10 @@ def _words(name: str, seen: _Seen, missing: list[int]) -> str:
         said = f"{len(arrays)} different arrays, up to {apart:.3g} from the first"
         said += f" ({_in(rest)})"
     else:
-        said = "; ".join(f"{_short(value)} {_in(rounds)}" for value, rounds in seen.values)
+        listed = seen.values[:_LISTED]
+        said = "; ".join(f"{_short(value)} {_in(rounds)}" for value, rounds in listed)
+        if len(seen.values) > len(listed):
+            said += f"; and {len(seen.values) - len(listed)} more values"
     return f"{name}: {said}" + (f"; not there {_in(missing)}" if missing else "")
 
 

@@ -19,6 +19,7 @@ from typing import Any
 from conformance.drivers.modules import load_module
 from conformance.model.observation import Observation
 from conformance.model.program import Program
+from conformance.observe.worker.surroundings import Spoilt, Surroundings
 
 _observers: dict[str, Any] = {}
 
@@ -65,6 +66,18 @@ def observe(adapter: str, program: Program) -> Observation:
     gc.freeze()
     found: Observation = made.observe(program)
     return found
+
+
+def observe_apart(adapter: str, program: Program) -> Observation | Spoilt:
+    """Observe one program, and have the process afterwards as it was before: `Spoilt` where it cannot
+    be."""
+    made = observer(adapter, program.variant)
+    surroundings = Surroundings(getattr(made, "settings", {}))
+    try:
+        found = observe(adapter, program)
+    finally:
+        left = surroundings.put_back()
+    return Spoilt(found, left) if left else found
 
 
 def parameters(function: str) -> list[str]:

@@ -37,6 +37,7 @@ from conformance.model.observation import (
 )
 from conformance.model.program import Program, Site
 from conformance.observe.worker.random_state import SHARED, RandomStates, Reader
+from conformance.observe.worker.surroundings import Setting
 from conformance.observe.worker.trace import Trace, executions
 from conformance.words import printable
 
@@ -76,6 +77,10 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
     #: Bytes below which `held` does not tell what is kept: 0 where it counts the bytes of every tensor
     #: and nothing else.
     resolution = RESOLUTION
+
+    #: The framework's settings that a program may change for those after it: how each is read, and set
+    #: to what was read. What cannot be set raises.
+    settings: Mapping[str, Setting] = {}
 
     #: The framework's own functions that hand out its random state, as regions look them up.
     state_readers: tuple[Reader, ...] = ()

@@ -1,0 +1,122 @@
+"""What a program may change of the process that it runs in, put back after each.
+
+One worker runs many programs, and what one of them sets must change no verdict on the next: the working
+folder, the environment, warnings, signals, and the framework's own settings, which an observer names
+(`Observer.settings`). What cannot be put back, threads above all, costs the worker: it is replaced.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import sysconfig
+import threading
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+#: How a setting is read, and set to what was read.
+Setting = tuple[Callable[[], Any], Callable[[Any], object]]
+#: Where code lies that is no program's, and no implementation's that somebody tries.
+_INSTALLED = tuple(
+    {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+)
+
+
+def _folder() -> str:
+    try:
+        return str(Path.cwd())
+    except OSError:  # it is gone
+        return ""
+
+
+def _set_environment(before: Mapping[str, str]) -> None:
+    for name in set(os.environ) - set(before):
+        del os.environ[name]
+    for name, value in before.items():
+        if os.environ.get(name) != value:
+            os.environ[name] = value
+
+
+def _set_filters(before: list[Any]) -> None:
+    warnings.filters[:] = before  # type: ignore[index]
+    warnings._filters_mutated()  # type: ignore[attr-defined]
+
+
+def _handlers() -> Mapping[int, Any]:
+    return {number: signal.getsignal(number) for number in _SIGNALS}
+
+
+def _set_handlers(before: Mapping[int, Any]) -> None:
+    for number, handler in before.items():
+        if signal.getsignal(number) != handler:
+            signal.signal(number, handler)
+
+
+_SIGNALS = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
+_OWN: Mapping[str, Setting] = {
+    "the working folder": (_folder, os.chdir),
+    "the environment": (lambda: dict(os.environ), _set_environment),
+    "the filters of warnings": (lambda: list(warnings.filters), _set_filters),
+    # Before handlers: what is about to ring would meet the one of before.
+    "the alarm": (
+        lambda: signal.getitimer(signal.ITIMER_REAL)[0] > 0,
+        lambda before: before or signal.setitimer(signal.ITIMER_REAL, 0),
+    ),
+    "signal handlers": (_handlers, _set_handlers),
+    "the recursion limit": (sys.getrecursionlimit, sys.setrecursionlimit),
+    "garbage collection": (gc.isenabled, lambda on: gc.enable() if on else gc.disable()),
+    "NumPy's handling of errors": (np.geterr, lambda before: np.seterr(**before)),
+}
+
+
+@dataclass(frozen=True)
+class Spoilt:
+    """An answer of a worker that can be given no more programs, and why."""
+
+    answer: Any
+    why: tuple[str, ...]
+
+
+class Surroundings:
+    """The process as it is now; `settings` are the framework's."""
+
+    def __init__(self, settings: Mapping[str, Setting]) -> None:
+        self._settings = {**_OWN, **settings}
+        self._before = {name: read() for name, (read, _) in self._settings.items()}
+        self._threads = set(threading.enumerate())
+
+    def put_back(self) -> tuple[str, ...]:
+        """Set again what has changed. Returns what that was not possible for."""
+        left = [name for name in self._settings if not self._as_before(name)]
+        # One that a library has started, it will use again.
+        new = [thread for thread in threading.enumerate() if thread not in self._threads]
+        left += [f"the thread {thread.name}" for thread in new if not _is_installed(_code(thread))]
+        return tuple(left)
+
+    def _as_before(self, name: str) -> bool:
+        read, write = self._settings[name]
+        before = self._before[name]
+        try:
+            if read() != before:
+                write(before)
+            return bool(read() == before)
+        except Exception:
+            return False
+
+
+def _code(thread: threading.Thread) -> CodeType | None:
+    """What a thread runs, as far as Python tells."""
+    run = getattr(thread, "function", None) or getattr(thread, "_target", None) or type(thread).run
+    return getattr(getattr(run, "__func__", run), "__code__", None)
+
+
+def _is_installed(code: CodeType | None) -> bool:
+    return code is None or code.co_filename.startswith((*_INSTALLED, "<frozen"))
