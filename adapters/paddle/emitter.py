@@ -108,8 +108,6 @@ SLOPE_OF_SIN = """
         (slope,) = paddle.grad(paddle.sin(x).sum(), x, create_graph=True)
         return slope
     """
-#: Written for dynamic mode alone: in a graph there is no tensor yet that could be asked.
-DYNAMIC_ONLY = frozenset({"asking_sin"})
 ACCUMULATE_SIN = """
     def accumulate_sin(x, total):
         with paddle.no_grad():
@@ -193,9 +191,6 @@ class Emitter(Base):
         super().__init__(case, variant)
         self.shares = variant.name in EAGER
         self.static = variant.name == "pir-pass"
-        if self.static or variant.name == "to-static-ast":
-            written = Emitter.operations.items()
-            self.operations = {op: form for op, form in written if op not in DYNAMIC_ONLY}
         if self.static:
             self.imports = static.IMPORTS
             self.rolls = "nothing"  # a graph tells operations apart by the lines that led to them
