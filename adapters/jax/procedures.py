@@ -40,6 +40,9 @@ class Procedures(Base, ABC):
         self._references = tuple(a.name for a in case.state if a.name in changed)
         self._state = tuple(a.name for a in case.state if a.name not in changed)
 
+    def value_names(self) -> list[str]:
+        return [*super().value_names(), *([self._key] if self._random else [])]
+
     def write_own_seeding(self, seed: int) -> None:
         """JAX has no implicit generator: a key is among the values."""
 

@@ -808,7 +808,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         names = list(names)
         if len(names) <= FEW and "|" not in source:
             return "{" + ", ".join(f'"{name}": {source}["{name}"]{part}' for name in names) + "}"
-        if source == "values" and names == list(self.case.names()):
+        if source == "values" and names == self.value_names():
             each = f"name: value{part} for name, value in values.items()" if part else "**values"
             return f"{{{each}}}"
         series = _series(names)
@@ -823,10 +823,14 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         text = ", ".join(words)
         return text.removeprefix("**") if len(words) == 1 else f"{{{text}}}"
 
+    def value_names(self) -> list[str]:
+        """What is in the dict `values` of `run`, in order."""
+        return list(self.case.names())
+
     def items(self, names: Iterable[str]) -> str:
         """A list of some of the program's tensors, out of `values`."""
         names = list(names)
-        if len(names) > FEW and names == list(self.case.names()):
+        if len(names) > FEW and names == self.value_names():
             return "list(values.values())"
         series = _series(names)
         if len(names) > FEW and len(series) == 1:
