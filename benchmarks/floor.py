@@ -157,12 +157,12 @@ def _bare(asked: Path, answers: Path, gibibytes: float) -> None:
 
 
 def _used() -> float:
-    """CPU seconds so far, of the compilers too that were started."""
+    """CPU seconds of this process so far, those of compilers that it has started included."""
     return time.process_time() + _children()
 
 
 def _load(file: Path, name: str) -> ModuleType:
-    """The program as a module; it finds the files beside it."""
+    """Import the program as a module; it can import the files beside it."""
     sys.path.insert(0, str(file.parent))
     try:
         spec = importlib.util.spec_from_file_location(name, file)

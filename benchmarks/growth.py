@@ -8,8 +8,8 @@
 numbers each), runs them, and prints CPU seconds per case beyond what a run of one case costs, and the
 most memory that the process that judges had. `statements` generates one case of that many statements,
 in regions of a hundred, observes its program as the worker does, and prints CPU seconds per statement,
-beside those of the program run bare. A column holds each row against the first: 1 is a run that
-grows in proportion.
+beside those of the program run bare. A column divides each row by the first: 1 means that the run grows
+in proportion.
 """
 
 from __future__ import annotations

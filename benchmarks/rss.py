@@ -1,10 +1,10 @@
-"""Whether adapters read memory right: what they read, beside the pages that the kernel says are there.
+"""Checks the adapters' memory readings against the resident pages that the kernel reports.
 
     python benchmarks/rss.py torch [--variant non-reentrant] [--case memory/chain-each]
 
 Run it in an environment that has the framework, on Linux with glibc. The cases are those of `memory`
-with activations of 4 MiB, and everything is in activations. Ends with 1 where a difference is more
-than what pages can tell. See `conformance/observe/rss.py` for the second way of measuring.
+with activations of 4 MiB, and all figures are in units of one activation. The exit status is 1 where a
+difference exceeds the tolerance. See `conformance/observe/rss.py` for how pages are measured.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ from conformance.observe.worker.trace import Trace
 
 
 class Lines(Trace):
-    """Follows the lines. `checkpoint` calls the function again in forward already, to differentiate it:
-    that counts where it happens, but what is drawn then is a rerun's. It is told by the traces that
-    autograd has open, of which a rerun opens one more."""
+    """Follows the lines. `checkpoint` calls its function a second time in forward, to differentiate it.
+    Those executions count as forward, but the random samples drawn in them as a rerun's. A rerun is
+    recognised by the depth of autograd's open traces, which it raises by one."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Observer(Base):
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Allocations are counted inside: what was there before does not matter to a difference."""
+        """Count allocations inside the `with`. Earlier ones do not matter: only differences are used."""
         tracemalloc.start()
         try:
             yield
@@ -89,7 +89,7 @@ class Observer(Base):
             tracemalloc.stop()
 
     def held(self) -> int | None:
-        """Bytes of arrays alone: what Python has of its own grows with the graph."""
+        """Bytes of NumPy arrays only: those of Python objects grow with the graph."""
         traces = tracemalloc.take_snapshot().traces
         return sum(trace.size for trace in traces if trace.domain == tracemalloc_domain)
 

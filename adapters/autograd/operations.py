@@ -23,7 +23,7 @@ HELPERS: Mapping[str, str] = {
             keep = rng.uniform(size=x.shape) >= p
             return x * keep / (1 - p)
         """,
-    # What is convolved is turned round, unless it was before.
+    # A convolution flips its kernel, so the kernel is flipped before.
     "conv2d": """
         def conv2d(x, w, stride=1, same=False):
             if same:

@@ -29,7 +29,8 @@ from conformance.model.program import Site
 from . import operations, policies, procedures, scans
 
 WIDE = ("float64", "int64", "uint64", "complex128")
-#: Variants whose regions do without the barrier that keeps a rerun apart from its forward.
+#: Variants with `prevent_cse=False`: no optimisation barrier keeps a rerun from being merged with the
+#: forward by common-subexpression elimination.
 UNGUARDED = ("jit-prevent-cse-false", "scan")
 
 
@@ -200,7 +201,7 @@ class Emitter(procedures.Procedures):
         return f"jax.checkpoint({', '.join(words)})"
 
     def _static(self, region: Region) -> tuple[int, ...]:
-        """The positions of a region's arguments that are no arrays."""
+        """The positions of a region's arguments that are not arrays."""
         kinds = {v.name: v.value for v in self.case.inputs if isinstance(v, Value)}
         first = len(self._extra(region)) if region.signature == "variadic" else 0
         return tuple(

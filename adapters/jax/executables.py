@@ -1,8 +1,8 @@
-"""The executables of a program's jitted functions: compiled once, run and looked at as they are.
+"""The executables of a program's jitted functions: each compiled once, then run and inspected.
 
-A program makes its jitted functions anew whenever it runs. Here each is compiled when it is first
-called, by `jax.jit`'s own way through `lower` and `compile`, and that executable serves the runs that
-follow: what is counted and measured is what gave the values.
+A program creates its jitted functions anew whenever it runs. Here each is compiled with `lower` and
+`compile` when it is first called, and later runs use that executable: executions and memory are read
+from the very executable that computed the values.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from conformance.model.program import Program
 
 @contextmanager
 def compiled_once() -> Iterator[None]:
-    """Inside the `with`, XLA compiles a module once, however often the program makes a function of it.
+    """Inside the `with`, XLA compiles equal modules only once.
 
-    For passes that run a whole program many times. JAX traces and lowers each time, so that what it
-    keeps of doing so is kept as ever.
+    For passes that run a whole program many times. JAX still traces and lowers each time, so its own
+    caches behave as usual.
     """
     known: dict[tuple[bytes, bytes], Any] = {}
     original = compiler.backend_compile_and_load
@@ -46,7 +46,7 @@ def compiled_once() -> Iterator[None]:
 
 @dataclass
 class Executable:
-    """A function, compiled for arguments of one kind. `jaxpr` is what it was compiled from."""
+    """A function, compiled for arguments of one `kind`; `jaxpr` is what it was compiled from."""
 
     name: str
     kind: tuple[Any, ...]
@@ -57,16 +57,16 @@ class Executable:
 
     @property
     def temporary(self) -> int:
-        """Bytes that it takes for itself while it runs."""
+        """Bytes of temporary buffers while it runs, by XLA's memory analysis."""
         return int(self.compiled.memory_analysis().temp_size_in_bytes)
 
     @property
     def output(self) -> int:
-        """Bytes of what it puts out."""
+        """Bytes of its outputs, by XLA's memory analysis."""
         return int(self.compiled.memory_analysis().output_size_in_bytes)
 
     def once(self, make: Callable[[str], Any]) -> Any:
-        """What `make` makes of the optimised module's text, made once."""
+        """The result of `make` on the text of the optimised HLO module, computed once and kept."""
         if "made" not in self.read:
             self.read["made"] = make(self.compiled.as_text())
         return self.read["made"]
@@ -74,9 +74,12 @@ class Executable:
 
 @dataclass(frozen=True)
 class Called:
-    """One call of an executable. `copies` are the buffers in what its second result holds, by address,
-    that repeat an argument or another result: (address, bytes). `given` and `gave` are the leaves of its
-    arguments and of its results, where they are kept."""
+    """One call of an executable.
+
+    `copies` maps address to bytes, for the buffers of its second result (the residuals) that hold the
+    same array as an argument or another result. `given` and `gave` are the leaves of its arguments and
+    of its results, or empty where they are not kept.
+    """
 
     executable: Executable
     copies: Mapping[int, int]
@@ -96,7 +99,7 @@ class Executables:
 
     @contextmanager
     def active(self, *, keep: bool = False) -> Iterator[None]:
-        """Inside the `with`, the program's jitted functions run as the executables known here. `keep`
+        """Inside the `with`, `jax.jit` in the program gives the executables that are known here. `keep`
         says whether their arguments and results are kept, for `taken`."""
         self.calls, self._keep = [], keep
         original = jax.jit
@@ -127,7 +130,7 @@ class Executables:
         return result
 
     def taken(self) -> list[Called]:
-        """The calls with what they were given and gave, which is kept no longer."""
+        """The calls with their arguments and results, which are then dropped here."""
         found = self.calls
         self.calls = [replace(called, given=(), gave=()) for called in found]
         return found
@@ -139,8 +142,8 @@ def _kind(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _copies(closed: Any, arguments: Any, result: Any) -> dict[int, int]:
-    """Buffers of the residuals (the second of the results) that hold what is held elsewhere too: an
-    argument, another result, or a residual before them."""
+    """Bytes by address of the residual buffers (second result) whose array is also an argument, another
+    result, or an earlier residual."""
     if not isinstance(result, tuple) or len(result) < 3:
         return {}
     first, held = (len(jax.tree.leaves(part)) for part in result[:2])

@@ -1,8 +1,8 @@
-"""Reading an optimised HLO module: which instructions compute what of a program's line.
+"""Reads an optimised HLO module: which instructions compute the statements of a program.
 
-Instructions are numbered by value, across fusions and calls, so that what a fusion repeats for itself
-counts once. An optimisation barrier's results are values of their own: what is computed behind one
-is computed again. The body of a loop counts as often as the loop is known to go round.
+Instructions are value-numbered across fusions and calls, so that an instruction that several fusions
+duplicate counts once. The results of an optimisation barrier are new values: what is computed from
+them is computed again. The body of a loop counts as often as the loop's known trip count.
 """
 
 from __future__ import annotations
@@ -158,10 +158,11 @@ def _until_closed(text: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Computed:
-    """What a module computes for each statement with each primitive: how many instructions do it, how
-    many distinct values they have, and how many of these are of a rerun and computed from what a
-    barrier gives. What a fusion repeats for itself is an instruction more, and a value that is computed
-    behind a barrier is a value more.
+    """Counts by statement and primitive of a module.
+
+    `instructions` are all instructions, duplicates in fusions included. `values` are the distinct values
+    that they compute; a value computed from a barrier's results is another one. `behind` are those
+    values that belong to a rerun and are computed from a barrier's results.
     """
 
     instructions: Counter[tuple[Site, str]]
@@ -170,7 +171,7 @@ class Computed:
 
 
 def _trips(attributes: str) -> int:
-    """How often a loop goes round, as far as XLA knows: 1 where it does not."""
+    """A loop's trip count, or 1 where XLA does not know it."""
     found = _TRIPS.search(attributes)
     return 1 if found is None else int(found["trips"])
 
@@ -194,11 +195,11 @@ def _counted(
 
 
 def computed(text: str, program: Program, *, apart: bool = False) -> Computed:
-    """What the module computes for the program's statements. Where it is `apart`, a backward pass by
-    itself, all that it is given lies behind a barrier.
+    """What a module computes for the program's statements. `apart` means that the module is a backward
+    pass of its own: all its arguments then count as a barrier's results.
 
-    Work for gradients is left out, and so is what only goes on into the same primitive: one primitive
-    may become many instructions. Raises `ValueError` where the text is not a module's.
+    Instructions for gradients are left out. One primitive may become many instructions: those that only
+    the same primitive reads are left out too. Raises `ValueError` where the text is no HLO module.
     """
     module = parse(text)
     numbers: dict[object, int] = {}
@@ -237,7 +238,7 @@ def computed(text: str, program: Program, *, apart: bool = False) -> Computed:
                 last = operands[0]
             else:
                 body = ""
-                if one.called in module.computations:  # of a reduction, say: not run line by line
+                if one.called in module.computations:  # of a reduction, say: not counted by line
                     size = _arity(module, one.called)
                     holes = [number(("hole", place)) for place in range(size)]
                     body = str(evaluate(one.called, holes, True, times))
@@ -247,7 +248,7 @@ def computed(text: str, program: Program, *, apart: bool = False) -> Computed:
             known[one.name] = last
             if one.opcode == "opt-barrier" or barred.intersection(operands):
                 barred.add(last)
-            if quiet or last in operands:  # what gives its operand on makes no value
+            if quiet or last in operands:  # an instruction that returns its operand makes no value
                 continue
             found = _site(module, program, one)
             if found is not None:

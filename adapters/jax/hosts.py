@@ -1,7 +1,7 @@
-"""Random numbers that do not come from a key: NumPy's and Python's own.
+"""Random numbers that do not come from a key, but from NumPy's or Python's generators.
 
-A traced region runs its Python once, so that such numbers are drawn once, and are constants of what
-is traced. No equation draws them: they are seen where the program makes an array of them.
+Tracing runs a region's Python code once, so such numbers are drawn once and become constants of the
+jaxpr. No equation draws them: they are noted where the program calls `jnp.asarray` on them.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ SOURCES = frozenset({"uniform_from", "numpy_uniform", "python_uniform"})
 
 
 def samples_on_host(program: Program) -> bool:
-    """Whether a program draws so."""
+    """Whether a program draws from NumPy's or Python's generators."""
     return any(site.op in SOURCES for site in program.lines.values())
 
 
 @contextmanager
 def drawing(program: Program) -> Iterator[list[RandomSample]]:
-    """The draws made inside the `with`, in order; under `rerun` those after backward has started.
+    """Yield a list of the draws inside the `with`, in order; those after backward has started have the
+    phase `rerun`.
 
-    Lines are followed, which slows all Python down, only where the program draws so.
+    Lines are traced, which slows down all Python code, only where `samples_on_host` says so.
     """
     found: list[RandomSample] = []
     if not samples_on_host(program):

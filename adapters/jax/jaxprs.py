@@ -1,9 +1,9 @@
-"""Reading a jaxpr: which line of a program computes what, and which values are computed again.
+"""Reads a jaxpr: which program line computes which value, and which values are computed again.
 
-Equations are numbered by value: two have the same number when they apply the same primitive with the
-same parameters to operands of the same numbers. `jit`, `checkpoint` and custom derivatives are
-looked into. So a value that backward computes once more is known as the value that it is, whatever
-other work for gradients the same line of the program gives rise to.
+Equations are value-numbered: two have the same number when they apply the same primitive with the same
+parameters to operands of the same numbers. The bodies of `jit`, `checkpoint` and custom derivatives are
+walked too. A value that backward computes again thus has the number it had in forward, and is told
+apart from the work for gradients of the same program line.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from conformance.model.program import Program, Site
 from . import statements
 
 RERUN = "rematted_computation"
-#: Primitives that give their operand back.
+#: Primitives that return their operand.
 IDENTITIES = frozenset({"copy", "copy_p", "reduce_precision", "optimization_barrier", "name"})
 #: Parameters that hold the function that a primitive calls.
 CALLED = ("jaxpr", "call_jaxpr", "fun_jaxpr")
@@ -42,9 +42,9 @@ CALLS = (
         "custom_vjp_call_jaxpr",
     }
 )
-#: What of an operation with a `mask` of its own (`conformance.language.operations`) makes that mask.
+#: The primitives that make the mask of an operation that has one (`conformance.language.operations`).
 MASKS = frozenset({"random_bits", "reduce_sum"})
-#: What a mask is made of last, where a rerun may need it alone.
+#: By operation, the last primitive that makes its mask, which a rerun may compute without the result.
 LAST = {"dropout": "lt", "rrelu": "max"}
 
 _PLAIN = (bool, int, str)
@@ -52,7 +52,7 @@ _ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 
 class _Computed:
-    """What a loop does itself, as a primitive: `bind` computes it."""
+    """Stands for a primitive where a loop slices or stacks values; `bind` computes it."""
 
     multiple_results = False
 
@@ -66,8 +66,8 @@ STACK = _Computed(lambda *values: jnp.stack(values))
 
 @dataclass(frozen=True)
 class Place:
-    """Where an equation comes from: the statement, the program's lines that led to it and its own, and
-    which evaluation of a function it is part of."""
+    """Where an equation comes from: its statement, the program's lines on its stack (the outermost
+    first, its own included), and the number of the function evaluation that it is part of."""
 
     site: Site
     lines: tuple[int, ...]
@@ -76,7 +76,8 @@ class Place:
 
 @dataclass(frozen=True)
 class Value:
-    """A value: its number, the place that made it, and its form in terms of what that place read."""
+    """A value: its number, the place that made it, and its `form`: the number of its expression in
+    terms of what the statement reads, equal for equal expressions on other values."""
 
     number: int
     place: Place | None
@@ -85,9 +86,9 @@ class Value:
 
 @dataclass(frozen=True)
 class Event:
-    """An equation, as the walk met it. `rerun` numbers the recomputed function that it is part of, 0
-    outside any; `transposed` says whether it is part of a backward pass; `times` is how often the loops
-    around it go round."""
+    """An equation that the walk has met. `rerun` is the number of the recomputed function that it is
+    part of, 0 outside any; `transposed` says whether it is part of a backward pass; `times` is the
+    product of the trip counts of the loops around it."""
 
     place: Place
     primitive: str
@@ -100,8 +101,8 @@ class Event:
 
 @dataclass(frozen=True)
 class Signature:
-    """How a statement's work is known: the forms of its results, those of its mask, and the names of
-    the primitives that make them."""
+    """What identifies a statement's work: the forms of its results and of its mask, and the names of the
+    primitives that make them."""
 
     results: frozenset[int]
     masks: frozenset[int]
@@ -110,7 +111,8 @@ class Signature:
 
 @dataclass
 class Walk:
-    """Numbers the values of jaxprs; one walk may go through several, and knows equal values."""
+    """Numbers the values of jaxprs. One walk may go through several, and gives equal values in them the
+    same number."""
 
     program: Program
     events: list[Event] = field(default_factory=list)
@@ -132,10 +134,10 @@ class Walk:
         return tuple(self.events[start:])
 
     def calls(self, calls: Sequence[Any]) -> tuple[Event, ...]:
-        """Walk what a program has called, in order, and return the equations that have a statement.
+        """Walk the jaxprs of a program's calls, in order; returns the equations that have a statement.
 
-        Each call has the `executable.jaxpr` that was traced, and the arrays that it was `given` and
-        that it `gave`. An array that a call before it gave is the value that it was there.
+        Each call is a `Called`: its `executable.jaxpr`, and the arrays that it was `given` and `gave`.
+        An array that an earlier call returned keeps the number that it had there.
         """
         start = len(self.events)
         known: dict[int, Value] = {}
@@ -150,9 +152,9 @@ class Walk:
         return tuple(self.events[start:])
 
     def _given(self, array: Any) -> Value:
-        """An array that a program has made outside what it calls. Known as a constant are the inputs,
-        which are equal to those of a walk before, and numbers such as a cotangent of one; a reference
-        is known by itself."""
+        """The value of an array that was made outside the jitted functions: an input, or a cotangent of
+        one. It is numbered as a constant, so that equal inputs of another run get the same number; a
+        mutable reference is numbered by identity."""
         if not isinstance(array, jax.Array):
             number = self._number(("reference", id(array)))
             self._made.setdefault(number, (_Computed(lambda: array), {}, (), 0))
@@ -230,8 +232,8 @@ class Walk:
         block: int,
         times: int,
     ) -> list[Value]:
-        """The results of a `scan`, whose body is walked once and counts for every round; once where the
-        loop is one statement of the program."""
+        """The results of a `scan`. Its body is walked once, and its equations count once per iteration,
+        or once in all where the whole loop is one statement of the program."""
         params = equation.params
         body, fixed = params["jaxpr"], operands[: params["num_consts"]]
         if place is None and _draws(body.jaxpr):
@@ -252,7 +254,8 @@ class Walk:
         block: int,
         times: int,
     ) -> list[Value]:
-        """The results of a `scan` whose body draws, walked round by round: each draws its own."""
+        """The results of a `scan` whose body draws random numbers: it is walked for each iteration, as
+        each draws its own."""
         body, fixed = params["jaxpr"], operands[: params["num_consts"]]
         last = params["num_consts"] + params["num_carry"]
         carried, given = operands[params["num_consts"] : last], operands[last:]
@@ -271,7 +274,7 @@ class Walk:
         return [*carried, *(self._stack(values) for values in stacked)]
 
     def _slice(self, value: Value, index: int) -> Value:
-        """What a round is given of a value that a loop goes over."""
+        """The slice of a scanned value that iteration `index` reads."""
         primitive, _, numbers, _ = self._made[value.number]
         number = self._number(("slice", value.number, index))
         if primitive is STACK:
@@ -280,7 +283,7 @@ class Walk:
         return Value(number, None, number)
 
     def _stack(self, values: Sequence[Value]) -> Value:
-        """What all rounds gave."""
+        """The stacked results of all iterations."""
         numbers = tuple(value.number for value in values)
         number = self._number(("stack", numbers))
         self._made.setdefault(number, (STACK, {}, numbers, 0))
@@ -295,8 +298,8 @@ class Walk:
         block: int,
         times: int,
     ) -> list[Value]:
-        """The results of a `cond`, whose branches are all walked. What several of them compute counts
-        once: one of them runs."""
+        """The results of a `cond`. All branches are walked; what several compute counts once, since only
+        one of them runs."""
         chosen, *given = operands
         start = len(self.events)
         made: list[list[Value]] = []
@@ -315,7 +318,7 @@ class Walk:
         return results
 
     def _unknown(self) -> Value:
-        """A value that changes from round to round."""
+        """A new value that changes from iteration to iteration."""
         number = self._number(("round", len(self._numbers)))
         self._made[number] = ("round", None, (), 0)
         return Value(number, None, number)
@@ -347,8 +350,8 @@ class Walk:
     def _make_by(
         self, equation: Any, operands: Sequence[Value], results: Sequence[Value], before: int
     ) -> None:
-        """Have the results of a jitted function that are new since number `before` computed by a call
-        of it: it is compiled already, and its single primitives are not."""
+        """Note that the results of a jitted function with numbers from `before` on are computed by
+        calling it: it is compiled already, its primitives one by one are not."""
         given = tuple(operand.number for operand in operands)
         for index, result in enumerate(results):
             made = self._made[result.number][0]
@@ -356,7 +359,8 @@ class Walk:
                 self._made[result.number] = (equation.primitive, equation.params, given, index)
 
     def _operand_form(self, operand: Value, place: Place | None) -> object:
-        """An operand as a form knows it: a scalar constant, the same place's work, or just there."""
+        """An operand's part in a form: the number of a scalar constant, the form of a value that the
+        same statement computed, or `"given"` for any other value."""
         if self._is_number(operand):
             return operand.number
         if place is None or not self._together(operand.place, place):
@@ -365,8 +369,8 @@ class Walk:
         return "given" if signature and operand.form in signature.results else operand.form
 
     def _together(self, one: Place | None, other: Place) -> bool:
-        """Whether two places are one execution of a statement. Where signatures are known, it changes
-        nothing that a part of it was moved out of a function, or of a loop."""
+        """Whether two places are one execution of a statement. Once signatures are known they may lie in
+        different function evaluations, as JAX may move a part out of a function or a loop."""
         if one is None or not self.known:
             return one == other
         return (one.site, one.lines) == (other.site, other.lines)
@@ -431,8 +435,8 @@ class Walk:
 
 
 def _as_words(parameter: Any) -> object:
-    """A parameter of an equation, so that equal ones are equal: as text without addresses, where it is
-    none of the types that most are of."""
+    """A hashable stand-in for an equation's parameter, equal for equal parameters. Uncommon types are
+    turned into text without addresses."""
     kind = type(parameter)
     if kind is tuple:
         return tuple(map(_as_words, parameter))
@@ -457,7 +461,7 @@ def _is_key(value: Any) -> bool:
 
 
 def signatures(walk: Walk, events: Sequence[Event]) -> Mapping[Site, Signature]:
-    """The signature of each statement, from a forward pass of which no gradient is taken."""
+    """The signature of each statement, from the events of a forward pass without gradients."""
     results: dict[Site, set[int]] = {}
     masks: dict[Site, set[int]] = {}
     primitives: dict[Site, set[str]] = {}
@@ -485,8 +489,8 @@ def signatures(walk: Walk, events: Sequence[Event]) -> Mapping[Site, Signature]:
 class Counts:
     """Executions of each statement in forward and in reruns, and what random statements drew.
 
-    `entered` is how often each region ran forward: as its busiest line did. `drawn` are
-    (statement, whether in a rerun, number of the value).
+    `entered` is how often each region ran in forward: as often as its line that ran most. `drawn` has
+    (statement, whether in a rerun, number of the drawn value).
     """
 
     forward: Counter[Site]
@@ -500,11 +504,10 @@ def count(
 ) -> Counts:
     """Executions of statements: how often a result of theirs is computed.
 
-    A statement ran again where one of its results, or its mask, is computed in a rerun. Work for
-    gradients that the same line gives rise to has other forms, and the gradient of a recomputed
-    statement may compute its value as well: in one recomputed function a value counts once. So it does
-    in one forward evaluation where gradients are of a `higher` order: the second derivative of a sine
-    is that sine again.
+    A statement was rerun where one of its results, or its mask, is computed in a rerun. Equations for
+    gradients of the same line have other forms. The gradient of a recomputed statement may compute its
+    value too, so a value counts once per recomputed function. With gradients of a `higher` order it
+    also counts once per forward evaluation: the second derivative of a sine contains that sine.
     """
     forward: Counter[tuple[Site, int]] = Counter()
     again: Counter[tuple[Site, int]] = Counter()

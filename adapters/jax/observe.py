@@ -42,7 +42,7 @@ Held = Counter[tuple[str, str, str]]
 
 
 class _EnoughSeen(BaseException):  # which no program catches
-    """Ends a run of which nothing more is to be seen."""
+    """Raised to end a run once all that is read from it has been read."""
 
 
 #: Options of the whole process that change what programs compute.
@@ -56,9 +56,9 @@ _OPTIONS = (
 class Observer(Base):
     """Observes JAX on the CPU.
 
-    An eager program dispatches its operations one after the other, and what it dispatches is what
-    tracing all of `run` gives. A jitted one is compiled, and what counts is what is left in the
-    optimised modules.
+    An eager program dispatches one operation after the other; executions are counted in the jaxpr of
+    all of `run`, which has the same operations. For a jitted program those count that are left in the
+    optimised HLO modules.
     """
 
     settings: Mapping[str, Setting] = {
@@ -174,11 +174,11 @@ class Observer(Base):
     def retained(
         self, program: Program, module: ModuleType, forward: Callable[..., Any]
     ) -> int | None:
-        """As the base class says, but in one run: the values' pass has filled all caches. Eagerly it
-        ends where backward would start: no peak is read.
+        """Retained bytes as in the base class, but from one run: the values pass has filled all caches.
+        An eager run ends where backward would start, since no peak is read from it.
 
-        Where forward and backward are jitted apart, all that backward reads comes out of the first:
-        inputs and outputs once more, in buffers of their own, which recompute has no part in.
+        Where forward and backward are two jitted functions, the first returns copies of the inputs and
+        outputs that backward reads. These have no part in recompute, and are subtracted.
         """
         meter = Meter(self)
         calls: list[int] = []
@@ -206,8 +206,8 @@ class Observer(Base):
             return super().leftovers(program, module, forward)
 
     def _peak(self) -> int:
-        """Bytes at most beyond the arguments: while an executable runs it holds its temporaries and
-        its results, and those of one that ran before are there too."""
+        """The peak in bytes, beyond the arguments: a running executable holds its temporaries and
+        outputs, beside the outputs of those that ran before."""
         before = most = 0
         for called in self._executables.calls:
             one = called.executable
@@ -263,7 +263,8 @@ class Observer(Base):
 
 
 def _same_trace() -> AbstractContextManager[object]:
-    """What makes another thread a part of what this one traces: by itself it evaluates."""
+    """A context for another thread that makes it trace into this thread's trace; without it, the other
+    thread would evaluate eagerly."""
     with take_current_trace() as trace:
         same: AbstractContextManager[object] = set_current_trace(trace)
         return same
@@ -277,8 +278,8 @@ def _forward(module: ModuleType, forward: Callable[..., Any]) -> Any:
 
 
 def _in_others_name(behind: Held, key: tuple[str, str, str], known: Mapping[Site, Any]) -> int:
-    """How many values of a rerun have another statement's name, although they are none of its own work:
-    the derivative of a cosine is a sine, and the compiler takes both for one."""
+    """How many rerun values are attributed to other statements that have no such primitive themselves:
+    the derivative of a cosine is a sine, and the compiler may merge it with another statement's sine."""
     region, label, primitive = key
     others = [
         behind[site.region, site.label, primitive]
@@ -289,12 +290,11 @@ def _in_others_name(behind: Held, key: tuple[str, str, str], known: Mapping[Site
 
 
 def _held(program: Program, calls: Sequence[Any]) -> tuple[Held, ...]:
-    """Instructions, their distinct values, and values of reruns that are computed behind a barrier, in
-    the optimised modules that a run executes.
+    """The sums of the counts in `hlo.Computed` over the optimised modules that a run executes.
 
-    Where any are more than in those of the plain run, values are computed again. Where the compiler
-    has taken a rerun and its forward for one, they are not, and all are as in the plain run. Where it
-    has simplified the forward's value away, the rerun's is known by the barrier before it.
+    Where one exceeds that of the plain run, values are computed again. Where the compiler has merged a
+    rerun with its forward, all are equal to those of the plain run. Where it has simplified the
+    forward's value away, the barrier shows the rerun's value.
     """
     instructions: Held = Counter()
     values: Held = Counter()
@@ -318,8 +318,8 @@ def _executions(
 ) -> tuple[Execution, ...]:
     """Counts as observation values, of the statements that are shown and of all regions.
 
-    A region counts as its busiest statement does; one of nothing but regions is entered as often as
-    they are, and has nothing of its own to rerun.
+    A region counts as often as the statement in it that ran most; one that holds only other regions is
+    entered as often as they are, with no rerun.
     """
     found: list[Execution] = []
     phases: tuple[tuple[Phase, Mapping[Site, int]], ...] = (
@@ -359,5 +359,5 @@ def _is_key(value: Any) -> bool:
 
 
 def _arrays(result: Any) -> list[Any]:
-    """The arrays in a result: tracing puts out nothing else."""
+    """The arrays in a result: a traced function can return nothing else."""
     return [leaf for leaf in jax.tree.leaves(result) if isinstance(leaf, jax.Array)]

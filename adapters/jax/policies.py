@@ -1,8 +1,8 @@
 """Policies: how a region says which of its results `jax.checkpoint` keeps.
 
-Labels are names given by `checkpoint_name`. Operations are primitives where each operation of the
-body is one primitive, so that a policy on primitives keeps no other's, and products are where no
-other operation of the body has one inside; elsewhere they are names too.
+Saved labels become names (`checkpoint_name`). Saved operations become a policy on primitives where each
+operation of the body is one primitive, so that the policy saves no other's result; `matmul` also where
+no other operation of the body contains a product. Elsewhere they become names too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How JAX writes `run`: dispatched one by one, in one `jax.jit`, or in one for each direction."""
+"""How JAX writes `run`: eager, in one `jax.jit`, or with one for forward and one for backward."""
 
 from __future__ import annotations
 
@@ -335,7 +335,8 @@ class Procedures(Base, ABC):
         return [value for value in self.case.inputs if isinstance(value, Generator)]
 
     def _write_values(self) -> list[str]:
-        """Divide `values`; returns the parts of what `forward` is given inside a jitted function."""
+        """Write the split of `values` into dicts; returns the expressions that make up the arguments of
+        `forward` inside a jitted function."""
         code = self.code
         code(f"wanted = {self.entries(self._wanted())}")
         fixed = self._fixed()

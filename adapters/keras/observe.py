@@ -34,11 +34,11 @@ HIDDEN = {
 
 
 class Lines(Trace):
-    """Follows a program, but not where Keras calls a layer for the shape of its output alone.
+    """Follows a program's lines, except where Keras calls a layer only to infer its output's shape.
 
     `RematScope(mode="larger_than")` does so at every call: in a graph of its own on TensorFlow, on the
-    device `meta` on PyTorch, under `jax.make_jaxpr` on JAX. What is computed there all the same, on
-    PyTorch, is seen by `on_torch.Dispatched`.
+    device `meta` on PyTorch, under `jax.make_jaxpr` on JAX. Operations that PyTorch really computes
+    during such a call are noted by `on_torch.Dispatched`.
     """
 
     #: Whether a shape is being inferred now, and how often one was.

@@ -62,7 +62,7 @@ class Equation:
 
 
 def number(array: Array) -> object:
-    """What two equal arrays have in common."""
+    """A hashable key of an array: its dtype, shape and bytes."""
     return str(array.dtype), array.shape, array.tobytes()
 
 
@@ -114,7 +114,7 @@ def statement(program: Program, traceback: Any) -> Site | None:
 
 @dataclass
 class Known:
-    """What a statement of the program came to in the plain run, where Python runs each execution."""
+    """The results of a statement in the plain run, where Python runs each execution."""
 
     executions: int = 0
     #: Numbers of its results, and how many equations came to one.
@@ -125,12 +125,12 @@ class Known:
     _parts: list[object] = field(default_factory=list)
 
     def times(self, arrays: int) -> int:
-        """Executions in which so many equations came to a result."""
+        """The executions that `arrays` equations with the statement's result stand for, rounded up."""
         each = max(1, self.equations / max(1, self.executions))
         return ceil(arrays / each)
 
     def meet(self, result: Array) -> None:
-        """Take in a result."""
+        """Note an execution and its result."""
         self.executions += 1
         self.results.add(number(result))
 
@@ -139,7 +139,7 @@ class Known:
         return site.op in RANDOM and self.executions > 0 and not self.masks
 
     def learn(self, equation: Equation) -> None:
-        """Take in an equation of the plain run."""
+        """Note an equation of the plain run."""
         needs = OPERATIONS[equation.site.op].needs.values()
         own = any("mask" in words for sets in needs for words in sets)
         if equation.name in MASKS and (own or equation.site.op in RANDOM):
@@ -152,7 +152,7 @@ class Known:
 
 
 class _EnoughSeen(BaseException):  # which no program catches
-    """Ends a run of which nothing more is to be seen."""
+    """Raised to end a run once all that is read from it has been read."""
 
 
 class Observer(Base):
@@ -340,8 +340,8 @@ def _observed(
 ) -> tuple[Execution, ...]:
     """Counts as observation values.
 
-    In forward a region ran as often as its busiest line; Python enters it at least once, to trace it.
-    It ran again as often as its busiest statement, which may stand on several lines.
+    In forward a region ran as often as the line in it that ran most; Python enters it at least once, to
+    trace it. It was rerun as often as the statement that was rerun most, over all of its lines.
     """
     labels: Counter[tuple[str, str, Phase]] = Counter()
     regions: Counter[tuple[str, Phase]] = Counter()

@@ -1,4 +1,4 @@
-"""Which values the statements of a program hand to each other, told by a run in PyNative mode."""
+"""The dataflow between a program's statements, recorded in a run in PyNative mode."""
 
 from __future__ import annotations
 
@@ -57,17 +57,18 @@ class Dataflow(Trace):
         return self._numbers[id(tensor)]
 
     def start(self, tensor: Tensor, name: str) -> None:
-        """Name a tensor that the program starts from."""
+        """Note that a tensor is an input or parameter of the program, and its name."""
         self.starts[self.number(tensor)] = name, 0
 
     def alike(self, tensor: Tensor, other: Tensor) -> Tensor:
-        """The first tensor, which from now on has the number of the other."""
+        """Give the first tensor the number of the other, and return it."""
         self._tensors.append(tensor)
         self._numbers[id(tensor)] = self.number(other)
         return tensor
 
     def mapped(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """What stands for `vmap` of a function, which would compile it: one call, on what is first."""
+        """A replacement for `vmap(function)`, which would compile the function: calls it once, on the
+        first element of each argument."""
 
         def once(*arguments: Tensor) -> Any:
             given = function(*(self.alike(argument[0], argument) for argument in arguments))

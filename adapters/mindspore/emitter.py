@@ -109,7 +109,7 @@ CONFIGURED = (
     *("graph-cell", "graph-cell-communication", "graph-layers", "graph-primitive"),
     "model-train",
 )
-#: For variants in graph mode that hand `use_reentrant` over, which has no meaning there: its value.
+#: The value of `use_reentrant` in graph-mode variants that pass it; graph mode ignores it.
 WITHOUT_MEANING = {"graph-function-reentrant": True, "graph-function-non-reentrant": False}
 #: A rule written by hand, as a cell's `bprop` or, where it reads what it has saved, as a function's.
 CUSTOM_SIN = """
@@ -302,7 +302,7 @@ class Emitter(procedures.Procedures):
         return "RecomputedNet" if self.path == "recomputed" and at_the_call else "Net"
 
     def _options(self, region: Region) -> str:
-        """Keywords of `recompute`: those about reentrance count in PyNative mode alone."""
+        """The keywords of a region's `recompute`; `use_reentrant` matters in PyNative mode only."""
         options: list[str] = []
         if not self.primitive and not self.is_primitive(region):
             options += self.option(region, "merge_adjacent", "output_recompute")
@@ -430,7 +430,7 @@ class Emitter(procedures.Procedures):
         self._attributes = outer
 
     def _write_block(self, region: Region) -> None:
-        """What is recomputed, at the level of the module: a cell, unless a primitive will do."""
+        """Write a region's cell at module level; nothing where a primitive is configured instead."""
         if self.primitive:
             return
         name = self._class(region)
@@ -448,7 +448,7 @@ class Emitter(procedures.Procedures):
         self._write_cell(name, self._given(region), region.body, region.gives, region)
 
     def _given(self, region: Region) -> list[str]:
-        """What a region's cell is given when it is made: tensors, and cells that it calls."""
+        """The arguments of the constructor of a region's cell: tensors, and cells that it calls."""
         return [*region.captured(), *self._cells(region)]
 
     def _cells(self, region: Region) -> list[str]:
@@ -469,7 +469,7 @@ class Emitter(procedures.Procedures):
         return f"Recomputed{name}" if self.path == "recomputed" and inside else name
 
     def _made_at_call(self, region: Region) -> bool:
-        """Whether a region's cell holds a tensor that is computed, and so is made for each call."""
+        """Whether a region's cell captures a computed tensor, so that it is constructed at each call."""
         return any(name not in self._held for name in region.captured())
 
     def _write_attribute(self, region: Region, siblings: Set[str]) -> None:

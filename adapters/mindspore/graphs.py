@@ -1,4 +1,4 @@
-"""What MindSpore's compiler says of a graph, and which of its nodes a statement has become.
+"""Reads the graphs that MindSpore's compiler writes, and finds the node of each statement.
 
 The compiler writes the graph after each of its passes; the last one of the frontend (`validate`)
 has every operation with what it reads. An operation that is recomputed has an attribute
@@ -30,7 +30,7 @@ os.environ["MS_DEV_DUMP_IR_PASSES"] = "validate"
 Key = tuple[str, str, Phase]
 
 _ARGUMENT = re.compile(r"(%para\d+_)args(\d+)")
-#: What an operation of a case becomes: the nodes of each possible form, the longest first.
+#: The nodes that an operation of a case is compiled to, in each possible form, the longest first.
 FORMS: Mapping[str, tuple[Counter[str], ...]] = {
     op: tuple(Counter(form.split()) for form in forms)
     for op, forms in {
@@ -85,7 +85,7 @@ FORMS: Mapping[str, tuple[Counter[str], ...]] = {
 }
 #: Operations whose result depends on their first argument alone.
 READING_FIRST = frozenset({"accumulate_sin"})
-#: Operations that write their result over their first argument: what reads that later may read either.
+#: Operations that write their result into their first argument: later readers may read either tensor.
 WRITING = frozenset({"add_in_place"})
 #: Operations that hand their argument on, and those that do where they change nothing.
 HANDING_ON = frozenset({"stop_gradient", "raise_if"})
@@ -96,13 +96,13 @@ HANDED_ON = "handed on"
 def executions(
     graphs: Iterable[str], dataflow: Any, inputs: Sequence[str], calls: int
 ) -> tuple[Execution, ...]:
-    """How often regions and statements run in graphs that are called so often in all.
+    """Executions of regions and statements in `graphs`, which were called `calls` times together.
 
-    `dataflow` (see dataflow.py) says what each statement reads, `inputs` are the names of the program's
-    inputs in order. A statement runs as often as the node that gives its value, a region as often
-    as the one of its statements that runs most. A statement that hands its argument on has nothing to
-    run: of `stop_gradient` and `raise_if` nothing is said, and of others (a reshape to the same shape)
-    that they run once for each call, and never again.
+    `dataflow` (see dataflow.py) says what each statement reads; `inputs` are the names of the program's
+    inputs in order. A statement runs as often as the node that computes its value, a region as often as
+    the statement in it that runs most. A statement that only passes its argument on has no node:
+    `stop_gradient` and `raise_if` get no count, others (a reshape to the same shape) count once per
+    call in forward and are not rerun.
     """
     found: Counter[Key] = Counter()
     texts = list(graphs)
@@ -144,10 +144,10 @@ def _counted(nodes: dict[int, Node], dataflow: Any) -> Counter[Key]:
 
 
 def matched(nodes: dict[int, Node], dataflow: Any) -> list[tuple[Any, int | str | None]]:
-    """Each step with the number of the node that gives its value, `HANDED_ON` where it has none of
-    its own, `None` where it is not in the graph.
+    """Each step with the number of the node that computes its value, `HANDED_ON` where it only passes
+    its argument on, or `None` where it is not in the graph.
 
-    Raises `RuntimeError` where a step is missing and a node that might be it is left over.
+    Raises `RuntimeError` where a step is missing although an unmatched node may be its node.
     """
     forward = {n: node for n, node in nodes.items() if not node.copy and not node.gradient}
     readers: dict[int | str, list[int]] = defaultdict(list)
@@ -200,7 +200,8 @@ def _find(
     known: set[Ref],
     cones: dict[int, frozenset[int]],
 ) -> int | None:
-    """The node that computes an operation from its sources, with its helpers; noted in `cones`."""
+    """The number of the node that computes an operation from its sources. The nodes that it needs in
+    between are noted in `cones`."""
     longest = max(form.total() for form in FORMS[op])
     # What reads all sources is found from the one that is read least.
     start = min(sources, key=lambda ref: len(readers.get(ref[0], ())), default=None)
@@ -227,7 +228,7 @@ def _find(
 
 
 def _near(readers: Mapping[int | str, list[int]], source: Ref, steps: int) -> list[int]:
-    """The nodes that are reached from a value in so many steps, in order."""
+    """The numbers of the nodes that a value reaches in at most `steps` steps, sorted."""
     found: set[int] = set()
     edge: Set[int | str] = {source[0]}
     for _ in range(steps):
@@ -240,8 +241,8 @@ def _near(readers: Mapping[int | str, list[int]], source: Ref, steps: int) -> li
 def _cone(
     nodes: Mapping[int, Node], number: int, known: Set[Ref], most: int
 ) -> tuple[set[int], set[Ref]] | None:
-    """The nodes from which a node is computed back to known values, and those values; `None` where
-    these are more than `most` nodes."""
+    """The nodes between a node and the known values that it is computed from, and those values; `None`
+    where that takes more than `most` nodes."""
     cone: set[int] = {number}
     read: set[Ref] = set()
     todo = list(nodes[number].reads)

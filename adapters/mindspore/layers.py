@@ -1,7 +1,7 @@
 """How `…-layers` and `model-train` write a case: cells of MindSpore's own layers.
 
-A statement that a layer of `mindspore.nn` does is a call of one, where its parameters are parameters of
-the case. A region of nothing but such a call is the layer itself.
+A statement becomes a call of a layer of `mindspore.nn` where there is one and its weights are
+parameters of the case. A region that holds nothing else is that layer itself.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Layers(Base):
         self._layers = attributes(s for _, s in case.statements() if self.is_layer(s))
 
     def is_layer(self, statement: Statement) -> bool:
-        """Whether a layer does a statement, with the parameters that it reads."""
+        """Whether a statement can be written as a layer that owns the parameters it reads."""
         call = self.call_of(statement)
         if statement.op in WEIGHTLESS:
             return call.options.get("seed") is None and isinstance(statement.arguments[0], Ref)
@@ -67,7 +67,7 @@ class Layers(Base):
         return {w: given[a].removeprefix("self.") for a, w in layer.weights.items()}
 
     def alone(self, region: Region) -> Statement | None:
-        """The statement that a region is, where it is the call of a layer and nothing else."""
+        """A region's only statement, if a layer does it; else `None`."""
         (first, *rest) = region.body
         if rest or not isinstance(first, Statement) or id(first) not in self._layers:
             return None
@@ -126,7 +126,7 @@ class Layers(Base):
         return f"self.{own}({given})"
 
     def _reads(self, nodes: Iterable[Node], gives: Tree, region: Region | None) -> set[str]:
-        """What a cell's own lines read: layers have their weights themselves."""
+        """The names that a cell's own lines read, without weights, which the layers own."""
         listed = tuple(nodes)
         found: set[str] = super()._reads(listed, gives, region)  # type: ignore[misc]
         own = [n for n in listed if isinstance(n, Statement)]

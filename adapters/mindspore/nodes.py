@@ -1,8 +1,8 @@
 """The nodes of a graph as MindSpore's compiler writes it: what each does, and which values it reads.
 
-A function that is called again and again and has a loop or a conditional stays a graph of its own,
-which the program's graph calls. It is read as if it stood at each of its calls. What cannot be put
-there, the steps of a loop and the branches of a conditional, stays the node of a call.
+A function that is called several times and has a loop or a conditional stays a graph of its own, which
+the program's graph calls. It is read as if it were inlined at each call. Steps of a loop and branches
+of a conditional cannot be inlined: they are read as one node, the call.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 
 #: A value: the node's number and which of its results, or a parameter's name and 0.
 Ref = tuple[int | str, int]
-#: What a node hands on: a value, or a tuple of what is handed on.
+#: The result of a node: a value, or a (nested) tuple of values.
 Value = Ref | list["Value"]
 
 CALL = "call"
-WHOLE = -1  # in the place of a result's number: all of them
+WHOLE = -1  # in the place of a result's number: all results
 COPIED = "duplicated: Bool(1)"
 _ENTRY = re.compile(r"^# IR entry: @(\S+)", re.MULTILINE)
 _GRAPH = re.compile(r"^subgraph @([^\s(]+)\(([^\n]*)\) \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
@@ -31,7 +31,7 @@ _INDEX = re.compile(r"I64\((\d+)\)")
 _ID = re.compile(r"recompute_id: I64\((\d+)\)")
 _NAMED = re.compile(r"@([^\s(),\[\]]+)")
 _SCOPE = "# Fullname with scope: (Gradients/"
-#: Nodes that hand their first operand on, and those that hand on all; none of them runs a kernel.
+#: Nodes that run no kernel: those that return their first operand, and those that return all.
 _FIRST = frozenset({"Load", "Depend", "TensorMove"})
 _ALL = frozenset({"MakeTuple", "MakeList"})
 #: A node that adds to a parameter. What reads its result reads the parameter, as it is then.
@@ -61,7 +61,8 @@ class _Graph:
 def read_nodes(text: str) -> dict[int, Node]:
     """The nodes of the program's graph, by number, in order.
 
-    Raises `RuntimeError` where operations are copied in a graph that is none of the program's.
+    Raises `RuntimeError` where the text names no entry graph, or where a graph that the program's does
+    not call has recomputed copies.
     """
     graphs = {
         found[1]: _Graph(
@@ -84,14 +85,14 @@ def read_nodes(text: str) -> dict[int, Node]:
 
 @dataclass
 class _Reader:
-    """Reads graphs from the program's on, and numbers their nodes."""
+    """Reads the program's graph and those that it calls, and numbers their nodes."""
 
     graphs: Mapping[str, _Graph]
     nodes: dict[int, Node] = field(default_factory=dict)
     opened: set[str] = field(default_factory=set)
 
     def read(self, name: str, given: Sequence[Value]) -> Value:
-        """Note the nodes of a graph that is called on values; what it gives."""
+        """Add the nodes of a graph that is called on `given`, and return its result."""
         graph = self.graphs[name]
         self.opened.add(name)
         known: dict[str, Value] = {
@@ -118,7 +119,7 @@ class _Reader:
         return []
 
     def _called(self, callee: str, rest: str, known: Mapping[str, Value]) -> Value:
-        """A call: the nodes of the graph that is called, or one node."""
+        """The result of a call, inlined where that is possible, else one new node."""
         name = callee.removeprefix("call @")
         operands = list(_operands(rest, known))
         if name != callee and name in self.graphs and not self._returns_to(name):
@@ -127,7 +128,7 @@ class _Reader:
         return number, WHOLE
 
     def _added(self, operation: str, operands: Sequence[Value], line: str) -> tuple[int, int]:
-        """A new node, which runs."""
+        """Add a node that runs a kernel, and return its value."""
         number, identity = len(self.nodes), _ID.search(line)
         flat = (ref for operand in operands for ref in _flat(operand))
         reads = tuple((name, max(part, 0)) for name, part in flat)
@@ -135,7 +136,7 @@ class _Reader:
         return number, 0
 
     def _handed(self, operation: str, operands: Sequence[Value], rest: str) -> Value | None:
-        """What a node hands on that runs nothing; `None` for one that runs."""
+        """The result of a node that runs no kernel; `None` for a node that runs one."""
         if operation == "UpdateState":
             return []  # an order of effects, and no value
         if operation in _FIRST:
@@ -150,7 +151,7 @@ class _Reader:
         number, part = whole
         if isinstance(number, str) or index is None:
             return whole
-        # Of what a call gives, its value and its gradient are told apart, and no parts of these.
+        # Of a call's results, value and gradient are told apart, but not the parts of either.
         inside = self.nodes[number].operation == CALL and part != WHOLE
         return whole if inside else (number, int(index[1]))
 
@@ -166,7 +167,7 @@ class _Reader:
 
 
 def _operands(rest: str, known: Mapping[str, Value]) -> Iterator[Value]:
-    """What is handed to a node, one by one; a constant is an empty tuple."""
+    """The operands of a node, in order; a constant is an empty list."""
     for part in _parts(_ATTRIBUTES.split(rest)[0]):
         found = [
             known.get(f"para{parameter}", (name, 0)) if parameter else known.get(number, [])

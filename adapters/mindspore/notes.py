@@ -1,4 +1,4 @@
 """What the emitter tells the observer of a program (`Program.notes`)."""
 
-#: What the gradient function hands out is made of tensors and tuples, whatever the case puts out.
+#: The gradient function returns tensors and tuples only, whatever containers the case's outputs have.
 STOPPED = "outputs are tensors and tuples alone"

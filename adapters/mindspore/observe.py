@@ -1,8 +1,8 @@
 """How MindSpore is observed: its CPU profiler in PyNative mode, its compiler's graphs in graph mode.
 
-In PyNative mode each kernel's start lies between two events of the program's lines. In graph mode
-Python does not run the program: what the compiler makes of it, it writes down while it does so, and the
-run that gives the values is the one whose graph is read and whose peak is taken.
+In PyNative mode the time at which a kernel started says which line of the program it belongs to. In
+graph mode Python does not run the program's lines: the compiler writes its graph to a file, and values,
+executions and peak all come from the same run.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ from conformance.observe.worker.trace import Trace
 from . import dataflow, graphs, pool, profiler
 from .notes import STOPPED
 
-#: Statements that a plain run executes; a program with more is a deep one.
+#: A program is deep if its plain run executes more statements than this.
 DEEP = 50
 
 
 class Lines(Trace):
-    """Follows a program and notes when which statement runs; kernels are awaited in between."""
+    """Follows a program and notes the time (ns) at which each statement starts. It waits for all
+    kernels between statements."""
 
     def __init__(self, program: Program, **callbacks: Any) -> None:
         super().__init__(program, **callbacks)
@@ -62,7 +63,7 @@ class Lines(Trace):
         return found
 
     def _note(self, frame: FrameType | None) -> None:
-        """From now on, what runs belongs to the innermost statement of these frames."""
+        """Note that kernels from now on belong to the innermost statement of these frames."""
         site = None
         while frame is not None and site is None:
             if frame.f_code.co_filename == self.program.file:
@@ -94,7 +95,7 @@ class Lines(Trace):
     def _constructing(
         self, site: Site, construct: Callable[..., Any], *args: Any, **options: Any
     ) -> Any:
-        """A call of a layer that was made at a site: its kernels are those of a statement."""
+        """Call a layer that was constructed at a site: its kernels belong to that site's statement."""
         profiler.synchronize()
         with self.calling(site) as done:
             if site.label:
@@ -107,9 +108,9 @@ class Lines(Trace):
         return result
 
     def statements(self, kernels: list[Any]) -> Counter[tuple[Site, Phase]]:
-        """Executions of each statement: those that ran all kernels that its first one did.
+        """Executions of each statement: those that ran all kernels that its first execution did.
 
-        A statement that early stop leaves may have run them or not.
+        A statement in which early stop raises may have run its kernels or not, so kernels decide.
         """
         seen: dict[tuple[Site, Phase, int], Counter[str]] = defaultdict(Counter)
         for kernel in kernels:
@@ -180,8 +181,8 @@ class Observer(Base):
         self.together = isinstance(self._meter, pool.Pool)
 
     def _find_meter(self) -> Any:
-        """What tells the bytes of the memory pool exactly: the pool itself or, slower from run to
-        run, the profiler; `None` where neither does."""
+        """The meter that reads the memory pool's bytes exactly: the pool itself or the profiler, which
+        gets slower with each run; `None` where neither is exact."""
         meters = (*pool.Pool.candidates(profiler.touch), profiler.Memory())
         return next((meter for meter in meters if pool.exact(meter)), None)
 
@@ -193,7 +194,7 @@ class Observer(Base):
         return Leaf(np.array(array), dtype)
 
     def nbytes(self, value: object) -> int:
-        """Bytes in the memory pool; what came from NumPy lies outside of it."""
+        """Bytes of a tensor; 0 for a NumPy array, which is not in the memory pool."""
         return value.nbytes if isinstance(value, Tensor) else 0
 
     def unseed(self) -> None:
@@ -267,11 +268,10 @@ class Observer(Base):
         return run
 
     def values(self, program: Program, module: ModuleType, forward: Callable[..., Any]) -> Run:
-        """As a user runs it: PyNative mode goes on while operations are still to be done.
+        """`run` with values, under PyNative mode's default asynchronous dispatch.
 
-        Not so the plain run, which is the control, nor the recomputed run of a deep program: where
-        Python waits for what it has begun, at each region or layer, it waits busily, which takes
-        three times as long as to do one operation after the other.
+        The plain run and the recomputed run of a deep program are synchronous instead: an asynchronous
+        run busy-waits at each region or layer, which took three times as long.
         """
         alone = forward.__name__ == "plain" or self._deep
         profiler.synchronous(alone and not self.graph)
@@ -283,8 +283,8 @@ class Observer(Base):
             profiler.synchronous(True)
 
     def _compiled(self, program: Program, module: ModuleType, forward: Callable[..., Any]) -> Run:
-        """The values of a run, with the peak and the graphs of that run: to compile it once more for
-        each would cost as much as the run."""
+        """The values of a run, and the peak and graphs of the same run: separate runs would have to
+        compile it again."""
         peaks: list[int] = []
 
         def run(*arguments: Any, **options: Any) -> Any:

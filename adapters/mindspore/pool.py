@@ -1,8 +1,8 @@
-"""MindSpore's memory pool on the CPU, asked directly.
+"""Reads the byte counts of MindSpore's CPU memory pool directly.
 
-The pool counts its bytes, but Python is not told. Its object is found in memory by its class's table
-of functions, which has the exported function that we call. What is found is trusted when it has shown
-a tensor of known size (`exact`).
+The pool counts its bytes, but no Python function returns them. The C++ object is found in memory by its
+class's virtual table, which contains the address of an exported function. An object is trusted only
+after it has reported a tensor of known size correctly (`exact`).
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _RESET = "_ZN9mindspore6device21DynamicMemPoolBestFit20ResetMaxMemAllocatedEv"
 _MAP = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ \S+ \S+ *(.*)$")
 #: Bytes: what a tensor takes is a multiple of this.
 BLOCK = 512
-#: A table of functions is no longer than this.
+#: A virtual table has at most this size.
 _TABLE = 1024
 
 
 class Pool:
     """The bytes that tensors of the memory pool occupy, in blocks of 512.
 
-    `before` is run before each reading: a small operation, after which the pool has taken back what
-    the operations before have let go.
+    `before` is called before each reading. It runs a small operation, after which the pool has taken
+    back the blocks that earlier operations freed.
     """
 
     def __init__(self, address: int, before: Callable[[], None]) -> None:
@@ -46,7 +46,7 @@ class Pool:
 
     @classmethod
     def candidates(cls, before: Callable[[], None]) -> list[Pool]:
-        """What looks like the pool of this process, which must have run an operation."""
+        """Objects that may be the pool of this process, which must have run an operation before."""
         try:
             function = ctypes.CDLL(str(_LIBRARY), mode=os.RTLD_NOLOAD | os.RTLD_LAZY)[_USED]
         except (OSError, AttributeError):
@@ -61,12 +61,12 @@ class Pool:
         pass
 
     def allocated(self) -> int:
-        """Bytes now."""
+        """Bytes that are allocated now."""
         self._before()
         return int(self._used(self._address))
 
     def reset_peak(self) -> None:
-        """Forget the peak: it is what is allocated now."""
+        """Set the peak to the bytes that are allocated now."""
         self._before()
         self._reset(self._address)
 
@@ -76,7 +76,8 @@ class Pool:
 
 
 def exact(memory: Any) -> bool:
-    """Whether a tensor of 1 MiB is seen as that, in what is allocated and at the peak, and its end."""
+    """Whether a meter shows a tensor of 1 MiB as 1 MiB, in `allocated` and in `peak`, and shows when it
+    is freed."""
     source = Tensor(np.ones(2**18), ms.float32)
     ops.exp(source).asnumpy()
     with memory:
@@ -92,7 +93,7 @@ def exact(memory: Any) -> bool:
 
 
 def _objects(function: int) -> list[int]:
-    """Addresses of objects in static memory whose table of functions has this one."""
+    """Addresses of objects in static memory whose virtual table contains a function's address."""
     tables = [
         start + 8 * int(i)
         for start, words in _words(writable=False)

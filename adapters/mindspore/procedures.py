@@ -50,7 +50,8 @@ class Procedures(Base, ABC):
         self._inputs = [value for value in case.inputs if value.name not in self._held]
 
     def write_seeding(self, seed: int) -> None:
-        """An operation's own seed tells two operations apart; where it starts, the global one says."""
+        """Write the seeding. It sets the global seed for operations with a seed of their own too: their
+        own seed tells operations apart, the global one sets where they start."""
         super().write_seeding(seed)
         seeded = any(s.options.get("seed") is not None for _, s in self.case.statements())
         if seeded and "implicit" not in self.case.sources():

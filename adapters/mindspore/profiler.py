@@ -1,7 +1,7 @@
-"""MindSpore's own CPU profiler, without the parser that its public interface starts afterwards.
+"""MindSpore's CPU profiler, used below its public interface.
 
-The recorder behind `mindspore.profiler` writes what ran, and what was allocated, as text the moment
-it is stopped. That takes milliseconds, where a public trace takes more than a second.
+The recorder behind `mindspore.profiler` writes kernels and allocations as text when it is stopped.
+That takes milliseconds; the public interface then also runs a parser, which takes over a second.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ class Kernel:
 
 
 def synchronize() -> None:
-    """Wait until every operation that PyNative mode has begun has run."""
+    """Wait until every operation that PyNative mode has dispatched has finished."""
     _pynative_executor.sync()
 
 
 def forget_unfinished() -> None:
-    """Drop what an error has left of a gradient: the next one would count as one inside it, and
-    keep all that it has computed until its end."""
+    """Drop the gradient computation that an error has left unfinished. Otherwise MindSpore would treat
+    the next one as nested in it, and keep all of its tensors until the end."""
     gc.collect()
     _pynative_executor.clear_res()
 
 
 def touch() -> None:
-    """Run a small operation: the profiler then has something to write, and the memory pool has
-    taken back what the operations before have let go."""
+    """Run a small operation, so that the profiler has something to write and the memory pool takes back
+    the blocks that earlier operations freed."""
     ops.exp(Tensor(np.ones(1), ms.float32)).asnumpy()
 
 
 @contextmanager
 def recorded_kernels() -> Iterator[list[Kernel]]:
-    """A list that holds, when the `with` has ended, every kernel that ran inside, by its start."""
+    """Yield a list that is filled when the `with` ends: the kernels that ran inside, by start."""
     found: list[Kernel] = []
     with tempfile.TemporaryDirectory() as folder:
         with _recorder(folder, memory=False):
@@ -71,8 +71,8 @@ def recorded_kernels() -> Iterator[list[Kernel]]:
 class Memory:
     """The bytes that tensors of the memory pool occupy, in blocks of 512, while recorded.
 
-    The recorder notes the sum after each block that is taken or given back. It forgets nothing, and
-    each time writes all of its notes: only the new ones are read. Use as a context manager.
+    The recorder notes the total after each allocation and each free. Whenever it is stopped it writes
+    all notes since the process began; only the new ones are read. Use as a context manager.
     """
 
     def __init__(self) -> None:
@@ -128,10 +128,10 @@ class Memory:
 
 
 def synchronous(on: bool) -> None:
-    """Whether PyNative mode has finished an operation when its line ends. Otherwise threads wait
-    busily for the next one, and what is alive at a time depends on which of them was faster.
+    """Switch PyNative mode to synchronous (`on`) or asynchronous execution. Asynchronous threads
+    busy-wait, and which tensors are alive at a time depends on their timing.
 
-    It can be switched only where it was on when the process ran its first operation.
+    It can be switched only if it was on when the process ran its first operation.
     """
     synchronize()
     ms.set_context(pynative_synchronize=on)

@@ -1,8 +1,8 @@
-"""What `mx.eval` computes: the graph behind the arrays that it is given, as MLX writes it down.
+"""Reads what `mx.eval` computes, from the graph of its arguments as MLX exports it.
 
-MLX is lazy. A line of a program makes a node of a graph, and a node is computed when something that is
-evaluated needs it, once. So each value that a statement made is kept, and before each evaluation it is
-asked whether the primitive that makes the value is in the graph that is to be evaluated.
+MLX is lazy: a program line adds a node to a graph, and the node is computed once, when an evaluated
+array needs it. Each value that a statement made is kept. Before each evaluation it is checked whether
+the primitive that makes the value is in the graph to be evaluated.
 """
 
 from __future__ import annotations
@@ -171,5 +171,5 @@ def arrays(tree: Any) -> Iterator[Any]:
 
 
 def is_computed(array: Any) -> bool:
-    """Whether an array is there, and not only asked for."""
+    """Whether an array has been evaluated."""
     return not Graph.of([array]).names

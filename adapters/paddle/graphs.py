@@ -1,7 +1,7 @@
-"""Reading Paddle's programs (PIR): which line of a case each operation comes from, and which run.
+"""Reads Paddle's programs (PIR): which line of the case's program each operation comes from.
 
-An operation carries the Python stack that made it, and what the recompute pass clones keeps it. The
-kernels that the profiler saw launched have to be those of the operations, or the counts are refused.
+An operation carries the Python stack that made it, and a clone made by the recompute pass keeps it.
+Counts are accepted only if the kernels that the profiler saw launched are those of the operations.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from conformance.observe.worker.trace import Trace
 
 #: Operations that make constants or only regroup values: no statement does its work with them.
 AROUND = frozenset({"full", "full_int_array", "assign_value", "full_like", "data", "parameter"})
-#: Operations of no kernel: they regroup values, or run what is in them.
+#: Operations that launch no kernel: they regroup values, or run the operations in their own blocks.
 REGROUPING = frozenset({"combine", "split", "slice"})
 CONTROL = frozenset({"if", "while", "pylayer"})
 #: Copies, which the executor may do without.
@@ -42,10 +42,10 @@ Place = tuple[int, str]
 class Operation:
     """One operation of a program.
 
-    `stack` are the places in the case's program that made it, the innermost last: the statement,
-    where one has called a function that the program defines. `again` says whether the recompute
-    pass has put it into backward; `inner` are the kernels of the operations that it runs itself,
-    more than once or not at all.
+    `stack` has the places in the case's program that made it, the innermost last; it ends at the
+    statement, even where that calls a function which the program defines. `again` says whether the
+    recompute pass has put it into backward. `inner` are the kernels of the operations in its own
+    blocks, which may run more than once or not at all.
     """
 
     name: str
@@ -101,9 +101,9 @@ def executions(
 ) -> tuple[Counter[tuple[Site, Phase]], Counter[tuple[Site, Phase]]]:
     """Executions of regions and of statements in one run of `path`.
 
-    A statement ran as often as the operation that ends it is there; `backward` may hold anything,
-    and what comes from a statement's line is a rerun of it. A region ran in each of its calls as
-    often as the statement in it that ran most.
+    A statement ran as often as its last operation is in the graph. `backward` may hold any operations:
+    those that come from a statement's line are reruns of it. In each of its calls a region ran as often
+    as the statement in it that ran most.
     """
     made: dict[tuple[Place, ...], list[str]] = defaultdict(list)
     again: dict[tuple[Place, ...], Counter[str]] = defaultdict(Counter)
@@ -140,7 +140,7 @@ def _site(program: Program, op: Operation) -> Site | None:
 
 
 class MissedError(RuntimeError):
-    """What the profiler recorded is not what the graph says."""
+    """The kernels that the profiler recorded are not those of the graph."""
 
 
 class Marking(Trace):
@@ -191,7 +191,7 @@ def launches(work: Callable[[], object]) -> Mapping[str, Counter[str]]:
 
 
 def times(program: Program, ops: Iterable[Operation], launched: Mapping[str, int]) -> int:
-    """How often a program ran, where it launched every kernel that a statement needs equally often.
+    """How often a program ran, if it launched each kernel of its statements equally often.
 
     Raises `MissedError` where the kernels are not those of the operations.
     """

@@ -56,12 +56,12 @@ KINDS: Mapping[str, Kind] = {
     "layer_norm": Kind("LayerNorm", "x", {"gamma": "weight", "beta": "bias"}, {}),
     "embedding": Kind("Embedding", "indices", {"table": "weight"}, {}),
 }
-#: A gradient that has not come is `None`.
+#: A missing gradient is `None`.
 TURNED = """
     def turned(array):
         return None if array is None else array.T
     """
-#: `fit` hands out no gradients: an optimizer keeps those of the last step.
+#: `fit` returns no gradients: this optimizer keeps those of the last step.
 KEEPING = """
     class SGD(paddle.optimizer.SGD):
         def minimize(self, loss, **options):
@@ -100,7 +100,7 @@ class Networks(Base):
                 yield array.name
 
     def _is_layer_weight(self, name: str) -> bool:
-        """Whether no region takes it as an argument: a layer has its weights from the start."""
+        """Whether a layer can own the parameter: no region takes it as an argument."""
         return name not in taken(walk(self.case.program))
 
     # -- inputs --------------------------------------------------------------------------------
@@ -183,7 +183,8 @@ class Networks(Base):
         return f"Recomputed{name}" if self.path == "recomputed" and inside else name
 
     def _captured(self, region: Region) -> list[str]:
-        """What a region's layer is given when it is made."""
+        """The arguments of the constructor of a region's layer. Raises `AdapterError` where the region
+        captures a computed tensor, which a layer cannot hold."""
         found = list(region.captured())
         others = set(found) - set(self._held)
         if others:
@@ -240,7 +241,7 @@ class Networks(Base):
     # -- layers --------------------------------------------------------------------------------
 
     def _is_layer(self, statement: Statement, region: Region | None) -> bool:
-        """Whether a layer of Paddle's does a statement, with the parameters that it reads."""
+        """Whether a statement can be written as a layer of Paddle that owns the parameters it reads."""
         call = self.call_of(statement)
         if statement.op in WEIGHTLESS:
             return call.options.get("seed") is None and isinstance(statement.arguments[0], Ref)

@@ -38,12 +38,12 @@ ATTEMPTS = 3
 #: Variants in which graphs run, whose tensors a thread of their own frees.
 GRAPHS = (COMPILED, STATIC, MIXED)
 
-#: Bytes of what a generator draws with: 312 words of 64 bits, and its place in them.
+#: Bytes of the state of a generator's engine (std::mt19937_64): 312 words of 64 bits, and an index.
 _ENGINE = 2504
 
 
 class Layers(Trace):
-    """Follows a program, and the layers of Paddle that it makes on lines that say what they compute."""
+    """Follows a program's lines, and the calls of the Paddle layers that were constructed on them."""
 
     @contextmanager
     def active(self) -> Iterator[Trace]:
@@ -90,8 +90,8 @@ SETTINGS: Mapping[str, Setting] = {
 class Observer(Base):
     """Observes PaddlePaddle on the CPU.
 
-    In dynamic mode every line runs its kernels when it is reached. That holds under `to_static` too
-    where it makes no graph of the lines: it cannot compile what `recompute` does.
+    In dynamic mode every line runs its kernels when it is reached. So it does under `to_static` where a
+    line does not become part of a graph: `to_static` cannot compile `recompute`.
     """
 
     settings = SETTINGS
@@ -153,7 +153,7 @@ class Observer(Base):
         return value.size * value.element_size() if isinstance(value, paddle.Tensor) else 0
 
     def state_bytes(self, state: object) -> int:
-        """The engine of each generator, which Python cannot ask for its size."""
+        """Bytes of the generators' engines in a saved state; Paddle offers no way to read their size."""
         if not isinstance(state, list):
             return 0
         return sum(_ENGINE for one in state if isinstance(one, core.GeneratorState))
@@ -172,7 +172,7 @@ class Observer(Base):
         return int(core.host_memory_stat_peak_value("Allocated", 0))
 
     def wait(self) -> None:
-        """Until nothing more is freed: a graph's tensors are freed by a thread of their own."""
+        """Wait until no more memory is freed: a separate thread frees the tensors of a graph."""
         if self.variant not in GRAPHS:
             return
         before, same = self.held(), 0
@@ -236,7 +236,7 @@ class Observer(Base):
         return replace(run, error=replace(run.error, message=essence(run.error.message)))
 
     def raised(self, error: BaseException) -> None:
-        # A program that the pass has broken ends the process when it is freed, whoever runs then.
+        # A program that the pass has broken crashes the process when it is freed, whatever runs then.
         if self.variant == STATIC:
             self._broken.append(error)
 
@@ -265,8 +265,8 @@ class Observer(Base):
     ) -> tuple[list[Any], list[Any], int]:
         """The operations of the forward and of the backward graph, and how often they ran.
 
-        What was launched is gathered from several threads. A record that misses a kernel is refused
-        and taken anew, a few times at most.
+        The profiler gathers launches from several threads, and may miss one. A record that misses a
+        kernel is discarded and taken again, at most `ATTEMPTS` times in all.
         """
         for _ in range(ATTEMPTS - 1):
             try:

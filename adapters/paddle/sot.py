@@ -1,16 +1,16 @@
-"""What SOT, the compiler of `to_static(full_graph=False)`, carries from one program to the next.
+"""Resets what SOT, the compiler of `to_static(full_graph=False)`, keeps from one program to the next.
 
 SOT rewrites the bytecode of Python functions: ten operations or more become a graph, whose lines Python
-never reaches, and what follows a call that it cannot translate becomes a function of its own. Whether
-it does depends on what the process ran before, in three ways (Paddle 3.3.1), each of which would make a
-verdict one of the programs that came earlier:
+never reaches, and the code after a call that it cannot translate becomes a function of its own. Whether
+it does so depends on what the process ran before, in three ways (Paddle 3.3.1). Each would make a
+verdict depend on earlier programs:
 
-- What it has made of a function is found again by its code, and Python takes two codes for the same
-  whose files differ. After twenty of them it translates no more, and what it has made for one program
-  reads names of that program.
-- It leaves a function alone that ran ten times without a graph inside, and all that it calls. Once that
-  is Paddle's own `recompute`, no region is translated any more.
-- Which functions have a graph inside is looked up in the first twenty calls of a code.
+- Translations are cached by code object, and Python treats equal code objects from different files as
+  equal. After twenty translations of one code SOT stops, and a cached one reads the globals of the
+  program that it was made for.
+- A function that ran ten times without a graph inside is skipped from then on, with all that it calls.
+  Once that is Paddle's own `recompute`, no region is translated any more.
+- Whether a function has a graph inside is looked up only in the first twenty calls of a code.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from paddle.jit.sot.utils import StepInfoManager
 
 import conformance
 
-#: Operations from which on SOT makes a graph of them, and some more.
+#: Operations in `warm_up`'s region: more than the ten from which SOT makes a graph.
 ENOUGH = 16
 #: What SOT has made for earlier programs. It knows functions by address: none may be freed.
 _earlier: list[Any] = []
 
 
 def warm_up() -> None:
-    """Compile a region, so that SOT never counts `recompute` among what has no graph inside.
+    """Compile a region, so that SOT does not take `recompute` for a function without a graph inside.
 
-    From then on the suite's own functions, which follow a program's lines, are none to translate.
+    Also excludes the suite's own trace functions from translation.
     Raises `RuntimeError` where SOT makes no graph of the region.
     """
 
@@ -68,9 +68,9 @@ def forget() -> None:
 
 
 def rewritten(file: str) -> tuple[str, ...]:
-    """The functions of a file that have been called since `forget` and that SOT has rewritten.
+    """The names of the file's functions that were called since `forget` and that SOT has rewritten.
 
-    What it has made of the rest of one, `$resume_…`, is none of the file's.
+    Functions that SOT has made itself from the rest of one (`$resume_…`) are left out.
     """
     return tuple(
         code.co_name

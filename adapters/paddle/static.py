@@ -1,7 +1,7 @@
 """How PaddlePaddle writes a case as a static graph that an `Executor` runs.
 
-The pass that makes `recompute` do something in a static graph is one that Paddle's distributed engine
-applies; the program says which operations are forward and which backward, and applies it by hand.
+In a static graph `recompute` has an effect only through a pass that Paddle's distributed engine applies.
+The program applies that pass itself, after marking operations as forward or backward.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CUSTOM_SIN = """
 
         return paddle.static.nn.static_pylayer(forward, [x], backward)
     """
-#: A loop frees what it starts from, whoever else reads it: it is given a copy.
+#: A loop frees its initial value even if others read it, so it is given a copy.
 LOOP_SIN = """
     def loop_sin(x, times):
         def goes_on(number, x):
@@ -46,7 +46,7 @@ LOOP_SIN = """
         start = paddle.full([], 0, "int64")
         return paddle.static.nn.while_loop(goes_on, step, [start, paddle.assign(x)])[1]
     """
-#: In a graph `add_` gives another tensor, and changes none.
+#: In a graph `add_` returns a new tensor and does not change its argument.
 ACCUMULATE_SIN = """
     def accumulate_sin(x, total):
         with paddle.no_grad():

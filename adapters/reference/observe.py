@@ -45,7 +45,7 @@ class Observer(Base):
         return tape.uniform((4,)).data
 
     def held(self) -> int | None:
-        """What the process holds says nothing: NumPy's small arrays come and go."""
+        """Not read: in the process, small NumPy arrays are allocated and freed all the time."""
         return None
 
     def alive(self) -> int | None:

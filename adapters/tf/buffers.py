@@ -16,13 +16,13 @@ from . import following
 #: Address and bytes.
 Place = tuple[int, int]
 EagerTensor = type(tf.constant(0))
-#: Numbers of dtypes whose tensors have no elements in memory that NumPy could show.
+#: Enum values of dtypes whose tensors have no elements that NumPy could view.
 _WITHOUT_ELEMENTS = (types_pb2.DT_RESOURCE, types_pb2.DT_STRING)
 _WITHOUT_SIZE = (*_WITHOUT_ELEMENTS, types_pb2.DT_VARIANT)
 
 
 class LiveBuffers(following.Follower):
-    """Knows every buffer that an eager operation has put out and that a tensor still holds."""
+    """Tracks the buffers of eager operations' outputs that some tensor still holds."""
 
     def __init__(self) -> None:
         #: The tensors that hold a buffer, by `id`, with the whole buffers that they hold.
@@ -48,7 +48,7 @@ class LiveBuffers(following.Follower):
                 self._live[key] = weakref.ref(value, self._forgetting(key)), held
 
     def _forgetting(self, key: int) -> Callable[[object], None]:
-        """What is called when a tensor is gone."""
+        """The callback for when a tensor is freed."""
         return lambda _: self._forget(key)
 
     def _forget(self, key: int) -> None:
@@ -68,7 +68,7 @@ class LiveBuffers(following.Follower):
 
 
 def _whole(place: Place, around: Sequence[Place]) -> Place:
-    """The buffer that a slice or an alias keeps whole."""
+    """The whole buffer that a slice or an alias at `place` keeps alive, out of those `around`."""
     start, size = place
     for begin, length in around:
         if begin <= start and start + size <= begin + length:
@@ -102,7 +102,7 @@ def _elements(value: Any) -> Place | None:
 
 
 def _listed(value: Any) -> Iterator[Any]:
-    """The tensors of a list of tensors, each with the list's own memory; of others none."""
+    """The tensors of a TensorList, without copying; nothing for other values."""
     data = value._handle_data
     if data is None or not data.is_set or not data.shape_and_type:
         return
@@ -140,7 +140,8 @@ def held() -> int:
 
 
 class Sizes(following.Follower):
-    """Notes the bytes of what operations put out, in a graph or eagerly: how many in small ones."""
+    """Sums the bytes of operations' outputs, in a graph or eagerly: `small` for outputs below the limit,
+    `large` for the others."""
 
     def __init__(self, small: int) -> None:
         self.limit = small

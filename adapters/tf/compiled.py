@@ -1,7 +1,7 @@
-"""The functions that a program compiles: traced once, and called again as they are.
+"""The `tf.function`s of a program, each traced once and used by all runs.
 
 A program makes its `tf.function`s anew whenever it runs. Here each is kept when it is first made, and
-the runs that follow call what was traced then: what is counted and measured is what gave the values.
+later runs call it: executions and memory are read from the very graph that computed the values.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Function:
     calls: int = 0
 
     def graphs(self) -> list[Any]:
-        """What it was traced to: one graph for each kind of arguments."""
+        """Its concrete functions: one for each signature of arguments."""
         found: list[Any] = self.compiled._list_all_concrete_functions()
         return found
 
@@ -38,8 +38,8 @@ class Functions:
 
     @contextmanager
     def active(self, on_call: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Inside the `with`, the functions that the program makes are those known here. `on_call` is
-        called before each call of one."""
+        """Inside the `with`, `tf.function` in the program gives the functions that are kept here.
+        `on_call` is called before each call of one."""
         made = 0
         original = tf.function
         if self._captured():

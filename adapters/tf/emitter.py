@@ -30,8 +30,8 @@ AGAIN = ("second_backward", "per_output", "second_order", "third_order")
 class Emitter(Base):
     """Writes one case.
 
-    `function`, `loop` and `xla` are one graph of forward and backward, `forward-function` is a graph of
-    the forward pass with the tape around it, and `eager` is no graph.
+    `function`, `loop` and `xla` put forward and backward into one graph; `forward-function` makes a
+    graph of the forward pass, with the tape outside; `eager` uses no graph.
     """
 
     procedures_written = (
@@ -217,8 +217,8 @@ class Emitter(Base):
             with code.indent(f"for _ in range({case.procedure.steps}):"):
                 code(call)
                 # Not inside the function: there TensorFlow 2.21's dependency optimizer drops the
-                # order between a rerun's reads of a variable and its update, and every fourth run
-                # of some programs computes with parameters that are new already.
+                # control dependency between a rerun's read of a variable and the variable's update,
+                # and in every fourth run of some programs the rerun reads updated parameters.
                 self._write_update()
                 code("losses.append(loss)")
         else:

@@ -1,4 +1,4 @@
-"""Being told of every operation that TensorFlow runs, or adds to a graph."""
+"""Callbacks for every operation that TensorFlow runs eagerly or adds to a graph."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from conformance.observe.worker.threads import entering
 
 
 class Follower(ABC):
-    """Is told of operations inside `following`."""
+    """Base of classes that are called for each operation inside `following`."""
 
     @abstractmethod
     def put_out(
@@ -24,18 +24,18 @@ class Follower(ABC):
         op_name: Any,
         graph: Any,
     ) -> None:
-        """An operation has made `outputs` of `inputs`; in a graph, it has the name `op_name`.
+        """Called after an operation has made `outputs` from `inputs`; in a graph it is named `op_name`.
 
-        The frame that the operation was made in is the third on the stack.
+        The frame that made the operation is the third on the stack.
         """
 
 
 @contextmanager
 def following(*followers: Follower) -> Iterator[None]:
-    """Tell followers of every operation, eager or added to a graph, until the `with` ends.
+    """Call `put_out` of the followers for every operation inside the `with`.
 
-    All of them share one callback: in a graph, TensorFlow 2.21 gives the second one what the first
-    returns in place of the outputs.
+    All followers share one op callback: in a graph, TensorFlow 2.21 passes a second callback what the
+    first has returned, instead of the outputs.
     """
     telling = False
 
@@ -48,7 +48,7 @@ def following(*followers: Follower) -> Iterator[None]:
         graph: Any = None,
     ) -> None:
         nonlocal telling
-        if telling:  # of an operation that a follower makes itself
+        if telling:  # the operation is one that a follower makes itself
             return
         telling = True
         try:
@@ -59,7 +59,7 @@ def following(*followers: Follower) -> Iterator[None]:
 
     @contextmanager
     def listening() -> Iterator[None]:
-        """A callback is on in one thread alone."""
+        """Register the callback in the current thread; TensorFlow keeps callbacks per thread."""
         op_callbacks.add_op_callback(told)
         try:
             yield

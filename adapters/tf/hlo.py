@@ -1,4 +1,4 @@
-"""What is left in the optimised HLO of a compiled `tf.function`, by the graph node it comes from."""
+"""Reads the optimised HLO of a compiled `tf.function`: its instructions, by graph node."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 from . import profiler
 
-#: For an operation of a case, the types of graph nodes of which one does its work, and the
-#: instructions of such a node that do it; what else a node becomes (constants, changes of layout) is
-#: there without it. Operations that are not here have no dependable count: the compiler rewrites
-#: arithmetic (a square of a sum, the logarithm of an exponential), takes out or merges changes of
-#: shape and type, and the instructions of random numbers come from no node.
+#: For an operation of a case, the types of the graph nodes that may do its work, and the opcodes of the
+#: instructions of such a node that do it; other instructions of the node (constants, changes of layout)
+#: may be there without them. Operations that are missing here have no reliable count: the compiler
+#: rewrites arithmetic (the square of a sum, the logarithm of an exponential), removes or merges changes
+#: of shape and type, and the instructions of random numbers name no node.
 WORK: Mapping[str, tuple[str, str]] = {
     "matmul": ("MatMul BatchMatMulV2", "dot"),
     "linear": ("MatMul BatchMatMulV2", "dot"),
@@ -52,11 +52,11 @@ def instructions(module: Any) -> set[tuple[str, str]]:
 
 
 def ran(functions: Any) -> Counter[tuple[str, str]]:
-    """How often an instruction of a node and an opcode ran in the last run of a program's compiled
-    functions; what a fusion repeats counts once.
+    """How often instructions ran in the last run of a program's compiled functions, by node name and
+    opcode; an instruction that several fusions duplicate counts once.
 
-    The executables are those that ran: the profiler tells of their modules. Raises `RuntimeError`
-    where it does not.
+    The HLO modules are those of the executables that ran, from the profiler. Raises `RuntimeError`
+    where the profiler has none for a function.
     """
     planes = profiler.Session().stop()
     found: Counter[tuple[str, str]] = Counter()
@@ -73,8 +73,8 @@ def ran(functions: Any) -> Counter[tuple[str, str]]:
 def runs(
     op: str, nodes: Sequence[tuple[str, str]], ran: Mapping[tuple[str, str], int]
 ) -> int | None:
-    """How often a statement of an operation ran, which was traced to nodes (name and type); `None`
-    where its instructions do not tell."""
+    """How often a statement of the operation `op` ran that was traced to `nodes` (name, type); `None`
+    where its instructions do not show it."""
     types, opcodes = (words.split() for words in WORK.get(op, ("", "")))
     names = [name for name, kind in nodes if kind in types]
     if not names:
@@ -83,6 +83,7 @@ def runs(
 
 
 def traces(nodes: Sequence[tuple[str, str]], ran: Mapping[tuple[str, str], int]) -> int:
-    """How often anything of a statement ran, which was traced to nodes."""
+    """The count of the instruction that ran most of those that come from a statement's `nodes`; 0 where
+    there is none."""
     names = {name for name, _ in nodes}
     return max((count for (name, _), count in ran.items() if name in names), default=0)

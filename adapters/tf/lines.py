@@ -23,8 +23,8 @@ from conformance.observe.worker.trace import Trace
 
 from . import following
 
-#: For each operation of a case the node types of which one does its work in a graph; what else a
-#: statement adds (reads of variables, layout) may run without it.
+#: For each operation of a case, the types of the graph nodes that may do its work; other nodes of the
+#: statement (reads of variables, changes of layout) may run without it.
 WORK: Mapping[str, tuple[str, ...]] = {
     "add": ("AddV2",),
     "subtract": ("Sub",),
@@ -76,18 +76,19 @@ WORK: Mapping[str, tuple[str, ...]] = {
     "raise_in_rerun": ("Sin",),
     "accumulate_sin": ("Sin",),
 }
-#: Nodes that hand their input on, where its value is used: the optimizer takes them out, or their
-#: kernel does so little that the profiler leaves it out.
+#: Nodes that may only pass their input on: the graph optimizer removes them, or their kernel is so short
+#: that the profiler leaves it out.
 HANDED_ON = frozenset(
     {"StopGradient", "Identity", "IdentityN", "Reshape", "Split", "Cast", "Transpose"}
 )
-#: Nodes that hold a conditional or a loop. The optimizer puts what is in them in their place, under
-#: their name: a conditional's operations as `cond/then/_0/…`, a loop's as `while/body/_1/…`.
+#: Nodes that hold a conditional or a loop. The optimizer inlines their bodies under their name: a
+#: conditional's operations as `cond/then/_0/…`, a loop's as `while/body/_1/…`.
 CONDITIONALS = frozenset({"If", "StatelessIf"})
 LOOPS = frozenset({"While", "StatelessWhile"})
 #: The operations that become such a node.
 CONTROL = frozenset({"branch_sin", "loop_sin"})
-#: Operations that read a variable: an argument in its place is a tensor in the rerun.
+#: Operations that read a variable. A rerun may lack them: an argument that was a variable is a tensor
+#: there.
 READS = frozenset({"ReadVariableOp"})
 
 
@@ -122,9 +123,9 @@ class Traced:
 
 
 class Operations(following.Follower):
-    """Notes every operation that the program's lines make, with its line and the regions around.
+    """Notes every operation that the program's lines make, with its line and the regions around it.
 
-    Nothing follows the lines themselves: which one runs, the stack tells when an operation is made.
+    There is no line trace: the line is read from the stack when an operation is made.
     """
 
     def __init__(self, program: Program, forward: Callable[..., Any]) -> None:
@@ -133,9 +134,9 @@ class Operations(following.Follower):
         #: Calls of regions that made an operation.
         self.calls: dict[Call, tuple[Site, Phase]] = {}
         self._forward = forward.__code__
-        #: Whether backward is a graph, made together with that of forward.
+        #: Whether forward and backward are two graphs, traced together.
         self._two_graphs = program.variant == "forward-function"
-        #: Eagerly, what holds a graph would hold tensors.
+        #: Whether to keep the graphs of operations; in eager mode that would keep tensors alive.
         self._keeps_graphs = program.variant != "eager"
         self._sites: dict[CodeType, list[Site | None]] = {}
         #: Calls whose frame is followed by something else; until `close`.
@@ -168,8 +169,8 @@ class Operations(following.Follower):
             run.nodes.append((graph, _text(op_name)))
 
     def _site(self, frame: FrameType) -> Site | None:
-        """The site of the line that a frame is at. Finding a line takes as long as its function is
-        long, and so all are found at once."""
+        """The site of the line that a frame is at. Finding one line takes time in proportion to its
+        function's length, so the lines of a function are all found at once and kept."""
         code = frame.f_code
         sites = self._sites.get(code)
         if sites is None:
@@ -181,10 +182,10 @@ class Operations(following.Follower):
         return sites[frame.f_lasti // 2]
 
     def _call(self, frame: FrameType, graph: Any) -> Call:
-        """What is known of a frame of the program.
+        """The `Call` of a frame of the program.
 
-        The frame itself carries it, in the place of a trace function where it has none: so it is not
-        kept alive, with all that its variables hold, and none is taken for another.
+        It is stored in the frame's own `f_trace` where that is free. A dict of frames would keep them
+        alive, with all tensors in their variables; one of their ids could confuse two frames.
         """
         known: object = frame.f_trace
         if known is not None and not isinstance(known, Call):
@@ -217,7 +218,7 @@ class Operations(following.Follower):
         return "forward" if call.forward else "rerun"
 
     def close(self) -> None:
-        """No more operations come: let go of frames."""
+        """Drop references to frames; call it when no more operations come."""
         self._followed.clear()
 
     @property
@@ -226,7 +227,7 @@ class Operations(following.Follower):
         return any(run.nodes for run in self.runs)
 
     def without(self, path: str) -> set[Site]:
-        """The statements and regions of a forward pass whose forward no operation came from."""
+        """The statements and regions of a forward pass that made no operation in forward."""
         ran = {run.site for run in self.runs if run.phase == "forward"}
         ran |= {site for site, phase in self.calls.values() if phase == "forward"}
         sites = {site for site in self.program.lines.values() if site.path == path}
@@ -237,7 +238,7 @@ class Operations(following.Follower):
         return Counter(self.calls.values())
 
     def eager_statements(self) -> Counter[tuple[Site, Phase]]:
-        """Executions of each statement: those that ran all operations that its first one did."""
+        """Executions of each statement: those that ran all operations that its first execution did."""
         first: dict[Site, list[str]] = {}
         found: Counter[tuple[Site, Phase]] = Counter()
         for run in self.runs:
@@ -252,12 +253,11 @@ class Operations(following.Follower):
         times: Callable[[Traced], int | None],
         traces: Callable[[Traced], int] = lambda _: 0,
     ) -> tuple[Counter[tuple[Site, Phase]], Counter[tuple[Site, Phase]]]:
-        """Executions of regions and of statements, from how often each trace of a statement ran.
+        """Executions of regions and of statements, from how often each traced statement ran.
 
-        Where `times` cannot tell (`None`), the statement has no count in either phase, nor have
-        others of its name, and its region is asked for what `traces` there are of it. In forward a
-        region ran as often as anything in it; again it ran as often as the statement of its own
-        that ran most.
+        Where `times` gives `None`, the statement and others of its name have no count in either phase,
+        and its region counts it with `traces`. In forward a region ran as often as whatever ran most in
+        it; it was rerun as often as the statement directly in it that was rerun most.
         """
         untold: set[tuple[str, str]] = set()
         statements: Counter[tuple[Site, Phase]] = Counter()
@@ -295,8 +295,8 @@ def _work(run: Traced) -> list[str]:
 class Graphs(Trace):
     """Follows a program whose forward pass is a graph and whose backward pass is another one.
 
-    Both are traced when the forward pass starts; which one is being made, the graph's name tells, or
-    that of a graph around it.
+    Both are traced when the forward pass starts; the name of the graph being built, or of one around it,
+    says which of the two it is.
     """
 
     def _enter(self, frame: FrameType, event: str, argument: object) -> Any:
@@ -331,7 +331,8 @@ def backward(
 
 
 def _asking(frame: FrameType, program: Program, run: Callable[..., Any]) -> FrameType | None:
-    """The frame of `run` where it is what asks, by itself or by another thread."""
+    """The frame of `run`, if it is what asks for gradients, in this thread or through another; else
+    `None`: TensorFlow itself asks."""
     if frame.f_code.co_filename == program.file:
         site = program.lines.get(frame.f_lineno)
         return (
@@ -356,8 +357,8 @@ MERGED = {"sin": "Sin", "cos": "Cos"}
 
 
 def merged(op: str, names: Iterable[str]) -> bool:
-    """Whether the work of an operation may have been merged with that of a gradient, which then
-    stands for both: some node of a gradient has the operation's type."""
+    """Whether a node of an operation may have been merged with an equal node of a gradient: some node of
+    a gradient has the operation's type."""
     kind = MERGED.get(op)
     return kind is not None and any(
         name.startswith("gradient_tape/") and name.rpartition("/")[2].startswith(kind)
@@ -376,8 +377,8 @@ class Kernels:
     def times(self, run: Traced) -> int | None:
         """How often the node that does a statement's work ran.
 
-        `None` where it is a constant, made while tracing, or where that cannot be told. Raises
-        `RuntimeError` where no node of the statement can do its work.
+        `None` where the statement became a constant while tracing, or where the count is not known.
+        Raises `RuntimeError` where no node of the statement can do its work.
         """
         nodes = zip(run.nodes, run.types, strict=True)
         found = [node for node, kind in nodes if kind in WORK.get(run.site.op, ())]

@@ -82,7 +82,7 @@ class Observer(Base):
         }
 
     def _forget(self) -> None:
-        """Drop what the passes of a run leave to each other."""
+        """Drop what earlier passes of a run have kept for later ones."""
         #: The functions that the program has compiled.
         self._functions: Any = None
         #: The operations that made values or their graphs, and the bytes that they put out.
@@ -161,10 +161,10 @@ class Observer(Base):
     def _noting(
         self, program: Program, forward: Callable[..., Any], *others: Any
     ) -> Iterator[None]:
-        """Note the operations that are run, or become nodes of graphs, inside the `with`.
+        """Note the operations that are run, or added to graphs, inside the `with`.
 
-        Nothing is noted of a function that was traced before, and what was noted then stands. `others`
-        are told of the operations as well.
+        A function that was traced before makes no new operations; what was noted at its tracing stays.
+        `others` are further followers that are called for each operation.
         """
         operations, sizes = lines.Operations(program, forward), buffers.Sizes(profiler.SEEN)
         with following.following(operations, sizes, *others):
@@ -234,7 +234,7 @@ class Observer(Base):
         return replace(run, executions=found)
 
     def _trace(self, program: Program, **follow: Any) -> Trace:
-        """What follows a program in which graphs are traced."""
+        """The trace that follows a program's lines while graphs are traced."""
         kind = lines.Graphs if self.variant == "forward-function" else Trace
         trace: Trace = kind(program, **follow)
         return trace
@@ -242,7 +242,7 @@ class Observer(Base):
     def _while_tracing(
         self, program: Program, module: ModuleType, forward: Callable[..., Any]
     ) -> Counted:
-        """Executions of statements that make no operation: they are done while tracing."""
+        """Executions of statements that make no operation, as Python runs them while tracing."""
         ran = {run.site for run in self._operations.runs}
         silent = {
             site

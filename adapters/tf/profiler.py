@@ -1,4 +1,4 @@
-"""What TensorFlow's profiler tells: the graph nodes that ran, and what was allocated."""
+"""Reads TensorFlow's profiler: the graph nodes that ran, and the bytes that were allocated."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ def nodes_run(function: Callable[[], object]) -> Counter[str]:
 
 
 def sizes(planes: list[Any]) -> list[int]:
-    """Bytes allocated (freed: negative), in order of time, of what the profiler sees.
+    """Bytes of each allocation (negative: freed) that the profiler sees, in order of time.
 
-    That is every block of `SEEN` bytes or more: with oneDNN, as TensorFlow comes, smaller ones go to
-    an allocator that tells nothing.
+    It sees blocks of `SEEN` bytes or more: with oneDNN, which is on by default, smaller ones come from
+    an allocator that reports nothing.
     """
     found: list[tuple[int, int]] = []  # picoseconds, and bytes
     for plane in planes:

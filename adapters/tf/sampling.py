@@ -1,7 +1,7 @@
-"""Reading what random statements put out in a graph.
+"""Reads the random numbers that statements draw in a graph.
 
-A tensor of a graph has no value. Either the value passes through a Python function that tells it, or,
-where a compiled function can call none, it becomes an output of the function.
+A symbolic tensor has no value. Its value is read by a Python function that it passes through or, in an
+XLA-compiled function, which cannot call Python, as an additional output.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ Follow = Callable[[Callable[[Site, Phase, Mapping[str, Any]], None]], Trace]
 def passing(follow: Follow) -> Iterator[list[RandomSample]]:
     """Draws of graphs that run on kernels: each random statement's result passes through Python.
 
-    The gradient waits for it, so that a rerun whose value no gradient reads tells its draw as well.
-    Seeds go by the number of random operations in a graph, so that the draws stay the same.
+    The gradient depends on it, so that a rerun's draw is read even if no gradient reads its value. The
+    draws do not change: seeds depend on the number of random operations in a graph.
     """
     samples: list[RandomSample] = []
 

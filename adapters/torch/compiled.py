@@ -1,4 +1,4 @@
-"""The observer of compiled variants, over the eager one: what graphs were compiled, and which ran."""
+"""The observer of variants under `torch.compile`: notes which graphs were compiled and which ran."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ GRAPHS = graphs.Graphs()
 class Compiled(Eager):
     """Observes programs that `torch.compile` compiles.
 
-    A function is compiled once, in the pass that looks at values, and later passes run the same
-    code. A dispatch mode would make Dynamo run everything eagerly, so that none is used. Where Dynamo
-    breaks the graph, and leaves regions to Python, nothing is told of them.
+    A function is compiled once, in the pass that reads values; later passes run the same code. No
+    dispatch mode is used, because under one Dynamo runs everything eagerly. Where a graph break
+    leaves regions to Python, no executions are reported for them.
     """
 
     methods: Mapping[str, str] = {
@@ -77,7 +77,7 @@ class Compiled(Eager):
         run: Run,
         meter: Meter | None = None,
     ) -> Run:
-        """Runs of the graphs that the values pass has compiled."""
+        """`run` with its executions, counted in the graphs that the values pass compiled."""
         GRAPHS.restart()
         module.run(forward)
         path = forward.__name__
@@ -107,7 +107,7 @@ class Compiled(Eager):
 
 
 class _InGraphs(RandomStates):
-    """A compiled region reads no state: the graph hands it out, as a tensor."""
+    """Counts no reads of the generator's state: a compiled graph returns the state as a tensor."""
 
     def __init__(self) -> None:
         super().__init__((), lambda _: 0)

@@ -16,15 +16,15 @@ INSIDE = '@torch.compile(backend="aot_eager")'
 
 
 def again(procedure: str) -> list[str]:
-    """What stands in `run` where backward goes more than once through what is compiled."""
+    """The lines of `run` that are needed where backward runs more than once through a compiled graph."""
     if procedure in ("per_output", "second_backward", "second_order", "third_order"):
-        # backward graphs give back what they are given, unless told that they run again
+        # By default a backward graph reuses the buffers of its inputs, so that it can run only once.
         return ["functorch_config.donated_buffer = False"]
     return []
 
 
 def lines(variant: str, procedure: str) -> list[str]:
-    """What stands in `run` before the forward pass."""
+    """The lines of `run` before the forward pass."""
     found = []
     if BACKENDS[variant] != "eager":
         found += again(procedure)

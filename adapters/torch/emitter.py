@@ -84,7 +84,7 @@ ACCUMULATE_SIN = """
 
 
 class Emitter(Base):
-    """Writes one case for a variant; those that go about it in another way have a class below."""
+    """Writes one case for a variant; variants that need other code have a subclass below."""
 
     procedures_written = (
         *("backward", "part", "functional", "per_output", "second_backward"),
@@ -373,8 +373,8 @@ class Compiled(selective.Policies, Emitter):
 
 
 class Inside(Compiled):
-    """Writes one case for `compiled-inside`: the functions of regions are compiled, in both paths.
-    What stands in a region is compiled with it."""
+    """Writes one case for `compiled-inside`: the functions of outermost regions are compiled, in
+    `plain` and in `recomputed`. Regions inside them are compiled with them."""
 
     def write_compiling(self) -> None:
         for line in compiled.again(self.case.procedure.kind):

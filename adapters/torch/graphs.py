@@ -1,9 +1,10 @@
 """How `torch.compile` is observed: by the graphs that AOTAutograd hands to the backend.
 
-Whatever the backend, AOTAutograd cuts the traced program into a forward and a backward graph, which
-the backend compiles as they are. A node knows the lines of the program that it comes from, and
-whether it belongs to the forward pass; one that does and stands in the backward graph is run again.
-Graphs are noted while they are compiled, and counted each time they run.
+For every backend, AOTAutograd partitions the traced program into a forward and a backward graph,
+which the backend compiles. A node's metadata has the program lines that it comes from
+(`stack_trace`), and whether it belongs to the forward pass (`partitioner_tag`). A node of the forward
+pass that is in the backward graph is recomputed. Graphs are noted when they are compiled, and counted
+each time they run.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ COMPILERS: Mapping[str, Kind] = {
     "bw_compiler": "backward",
     "inference_compiler": "inference",
 }
-#: What autograd puts beside an operation to keep its result: no work of the statement.
+#: Nodes that autograd adds to save a result; they do none of the statement's work.
 _BESIDE = frozenset({"detach", "alias"})
-#: What gives a part of a result, or the same elements in another form.
+#: Nodes that take one of several results, or give a view of a result.
 _FORMS = frozenset({"getitem", "view", "_unsafe_view"})
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
-#: Operations whose gradient keeps something besides arguments and result: making any part of them
-#: again makes that.
+#: Operations whose gradient reads more than arguments and result, such as a mask: they count as run
+#: again where any of their nodes is.
 _MASKED = RANDOM | {
     name
     for name, operation in OPERATIONS.items()
@@ -50,8 +51,8 @@ _MASKED = RANDOM | {
 
 @dataclass(frozen=True)
 class Noted:
-    """A node of a graph: its name, the operation's, and the lines of files that led to it, the
-    outermost first. `again` says whether it is run again in backward."""
+    """A node of a graph: its name, its operation's name, and the stack (file, line) that made it, the
+    outermost first. `again` says whether the node is recomputed in backward."""
 
     name: str
     target: str
@@ -61,25 +62,25 @@ class Noted:
 
 @dataclass(eq=False)
 class Graph:
-    """A graph that was compiled, and how often it has run since counting began."""
+    """A compiled graph, and how often it has run since `Graphs.restart`."""
 
     kind: Kind
     nodes: tuple[Noted, ...]
-    #: The forward graph of a backward one.
+    #: Of a backward graph, the forward graph that belongs to it.
     forward: Graph | None = None
     runs: int = 0
 
 
 @dataclass(eq=False)
 class Graphs:
-    """All graphs that AOTAutograd hands to compilers, and the storages that they put out."""
+    """All graphs that AOTAutograd hands to compilers, and the storages of their outputs."""
 
     compiled: list[Graph] = field(default_factory=list)
     live: Any = field(default_factory=storages.Storages)
 
     @contextmanager
     def watched(self) -> Iterator[Graphs]:
-        """Note what is compiled inside the `with`; what was, is counted wherever it runs."""
+        """Note the graphs that are compiled inside the `with`; their runs are counted outside it too."""
         original = common.aot_module_simplified
 
         def simplified(module: Any, inputs: Any, **options: Any) -> Any:
@@ -105,7 +106,7 @@ class Graphs:
                 given = {_storage(t): weakref.ref(t.untyped_storage()) for t in tensors}
                 del tensors
                 results = call(arguments)
-                # What was given may be freed in there, and its address be that of a result.
+                # An input may be freed inside the graph, and a result may then have its address.
                 self.live.know(results, {k for k, r in given.items() if r() is not None})
                 return results
 
@@ -121,7 +122,7 @@ class Graphs:
         self.live.forget()
 
     def restart(self) -> None:
-        """Begin to count from nothing."""
+        """Set the count of runs of each graph to 0."""
         for graph in self.compiled:
             graph.runs = 0
 
@@ -146,12 +147,12 @@ def _noted(graph: torch.fx.Graph, kind: Kind) -> tuple[Noted, ...]:
 
 # -- executions --------------------------------------------------------------------------------
 
-#: One execution of a statement: the lines of the program that led to it, the outermost first.
+#: What tells executions of a statement apart: the program's lines on the stack, the outermost first.
 Place = tuple[int, ...]
 
 
 def statements_in(graph: Graph, program: Program) -> Mapping[tuple[Site, Place], tuple[str, ...]]:
-    """For each execution of a statement in a graph the names of the nodes that do its work."""
+    """The names of the nodes that do a statement's work, for each of its executions in a graph."""
     found: dict[tuple[Site, Place], list[Noted]] = defaultdict(list)
     for node in graph.nodes:
         lines = [number for file, number in node.lines if file == program.file]
@@ -165,7 +166,8 @@ def statements_in(graph: Graph, program: Program) -> Mapping[tuple[Site, Place],
 
 
 def _work(nodes: Iterable[Noted]) -> tuple[str, ...]:
-    """The nodes that do work; other forms of a result, and its parts, where there is nothing else."""
+    """The names of the nodes that compute something; views and parts of results only where there are
+    no others."""
     nodes = [node for node in nodes if node.target not in _BESIDE]
     own = [node.name for node in nodes if node.target not in _FORMS]
     return tuple(own or [node.name for node in nodes])
@@ -178,8 +180,8 @@ def counts(graphs: Iterable[Graph], program: Program, path: str) -> tuple[Counte
     """Executions of the statements of a forward pass in the graphs that have run, and how often each
     region was called.
 
-    A statement has run when what makes its result has; run again, it has also when any part of it
-    has and its gradient needs more of it than its result.
+    A statement ran where the node that makes its result ran. In backward it also counts where any of
+    its nodes ran, if its gradient reads more than its result (`_MASKED`).
     """
     found: Counter[tuple[Site, Phase]] = Counter()
     calls: Counter[str] = Counter()
@@ -209,8 +211,8 @@ def counts(graphs: Iterable[Graph], program: Program, path: str) -> tuple[Counte
 def executions(
     program: Program, path: str, seen: Counted, calls: Mapping[str, int]
 ) -> tuple[Execution, ...]:
-    """Counts as observation values. A region is rerun as often as its busiest statement is; one of
-    nothing but regions is entered as often as they are, and has nothing of its own to rerun."""
+    """The counts as `Execution` values. A region was rerun as often as the statement in it that was
+    rerun most. One that holds only other regions was entered as often as they were, with no rerun."""
     inner = program.inner_regions(path)
     rerun: Counter[str] = Counter()
     for (site, phase), count in seen.items():
@@ -227,14 +229,14 @@ def executions(
 
 
 def forget_compiled() -> None:
-    """Have Dynamo forget all that it has compiled, and why it could not."""
+    """Drop all that Dynamo has compiled, and its counters of graph breaks."""
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
-    # it takes the code of another program that has a function of the same code, and its file
+    # This cache would take the code of an equal function of another program, with that one's file name.
     bytecode_transformation._cached_cleaned_instructions.cache_clear()
 
 
 def breaks() -> tuple[str, ...]:
-    """Why Dynamo has left parts of what it was given to Python since graphs were forgotten."""
+    """The first line of each reason for a graph break since `forget_compiled`."""
     reasons = torch._dynamo.utils.counters["graph_break"]
     return tuple(str(reason).splitlines()[0] for reason in reasons)

@@ -1,9 +1,9 @@
-"""The observer of compiled variants whose kernels run one by one: a dispatch mode, as eagerly.
+"""The observer of compiled variants whose backend runs one kernel per node: uses a dispatch mode.
 
-Dynamo traces the program, and what it hands to the backend runs as it is. A dispatch mode that leaves
-the compiler alone (`ignore_compile_internals`) sees every operation that reaches a kernel. The line of
-the program comes from the node that is running: of a graph's own code, which says which line is
-which node's, or of the interpreter that runs a checkpointed part of a graph.
+Dynamo traces the program, and the backend runs the graph without fusing it. A dispatch mode with
+`ignore_compile_internals` sees every operation that reaches a kernel. The program line comes from the
+node that is running. That node is found from the line of the graph's generated code, or from the
+`Interpreter` that runs a checkpointed part of the graph.
 """
 
 from __future__ import annotations
@@ -37,38 +37,39 @@ from .observe import Observer as Eager
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _RUN_NODE = Interpreter.run_node.__code__
-#: Hooks of checkpoint detach what they hand out, on whatever line that happens; a cast is autocast's,
-#: which keeps what it has cast for later.
+#: Operations that are no work of the statement on whose line they run: checkpoint's hooks detach the
+#: tensors they unpack, and autocast adds casts, whose results it caches.
 _BESIDE = frozenset({torch.ops.aten.detach.default, torch.ops.aten.alias.default})
 _CAST = torch.ops.aten._to_copy.default
-#: A statement, and the lines of the program that led to it, the outermost first.
+#: A statement, and the program's lines on the stack, the outermost first.
 Statement = tuple[Site, tuple[int, ...]]
-#: The same, and whether a backward graph does its work.
+#: The same, and whether the operation runs in a backward graph.
 Place = tuple[Site, tuple[int, ...], bool]
-#: A region, a phase, and the lines of the program that led to the region.
+#: A region, a phase, and the program's lines on the stack when the region was called.
 Way = tuple[str, Phase, tuple[int, ...]]
 
 
 @dataclass(eq=False)
 class Graphs:
-    """The graphs that are handed to backends: which line of their code is which node's."""
+    """The graphs that backends are given, and for each line of their generated code its node."""
 
-    #: By the file of a graph's code: the nodes, by the number of a line.
+    #: For each file of generated code, the nodes by line number.
     nodes: dict[str, Mapping[int, Node]] = field(default_factory=dict)
-    #: The files that are the code of backward graphs.
+    #: The files with the generated code of backward graphs.
     backward: set[str] = field(default_factory=set)
     #: The checkpointed parts of graphs, each with the node that runs it.
     bodies: dict[GraphModule, Node] = field(default_factory=dict)
-    #: How often a graph of any kind was called.
+    #: Calls of graphs, forward and backward together.
     calls: int = 0
-    #: How often forward graphs of regions were called, though a policy may hand out all that is in them.
+    #: Calls of each region's forward graph; counted here since a policy may save all of its results, so
+    #: that it dispatches nothing.
     ways: Counter[Way] = field(default_factory=Counter)
     trace: Trace | None = None
     _places: dict[Node, Statement | None] = field(default_factory=dict)
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Know the graphs that are compiled inside the `with`, and count what calls them."""
+        """Note the graphs that are compiled inside the `with`, and count their calls."""
         eager, simplified = registry.lookup_backend("eager"), common.aot_module_simplified
 
         def called_eagerly(module: Any, inputs: Any, **options: Any) -> Any:
@@ -131,7 +132,8 @@ class Graphs:
 
     @contextmanager
     def entries(self, trace: Trace) -> Iterator[Counter[tuple[str, Phase]]]:
-        """Count how often each region is entered that is a part of a graph: an interpreter runs it."""
+        """Count the calls of each region that is a checkpointed part of a graph: an `Interpreter` runs
+        it."""
         found: Counter[tuple[str, Phase]] = Counter()
         own, regions = Interpreter.run, _regions(trace.program)
 
@@ -151,7 +153,7 @@ class Graphs:
         self.trace = None
 
     def place(self, program: Program) -> Place | None:
-        """Where the operation that is running now comes from; `None` for one of the gradient's."""
+        """The place of the operation that is running now; `None` for one of a gradient."""
         frame: FrameType | None = sys._getframe(2)
         while frame is not None:
             code = frame.f_code
@@ -193,15 +195,15 @@ def _statement(node: Node, program: Program) -> Statement | None:
 
 
 def _lines(node: Node, program: Program) -> list[int]:
-    """The lines of the program that led to a node, the outermost first. What puts random state aside
-    around a node has none, and what it gives has those of the node."""
+    """The program's lines on a node's stack, the outermost first. A node that saves random state has no
+    stack of its own; it gets that of the node which uses its result."""
     told = (one.meta.get("stack_trace") for one in (node, *node.users))
     frames = _FRAME.findall(next(filter(None, told), ""))
     return [int(number) for file, number in frames if file == program.file]
 
 
 def _ways(module: Any, trace: Trace) -> set[Way]:
-    """The regions that a graph does the work of."""
+    """The regions whose statements are in a graph."""
     owners = _regions(trace.program)
     return {
         (owners.get(line, ""), trace.phase, tuple(lines[:depth]))
@@ -211,7 +213,7 @@ def _ways(module: Any, trace: Trace) -> set[Way]:
 
 
 def _regions(program: Program) -> Mapping[int, str]:
-    """The innermost region whose function has a line, by line."""
+    """For each line of the program, the innermost region whose function contains it."""
     found: dict[int, str] = {}
     for node in ast.walk(ast.parse(program.text)):  # outer ones come first
         site = program.lines.get(node.lineno) if isinstance(node, ast.FunctionDef) else None
@@ -221,8 +223,8 @@ def _regions(program: Program) -> Mapping[int, str]:
 
 
 class Dispatched(TorchDispatchMode):
-    """Notes every operation that reaches a kernel with the statement whose work it is, and knows the
-    storages that it puts out."""
+    """Notes every operation that reaches a kernel, with its statement, and the storages of its
+    outputs."""
 
     # What a compiler puts around operations that draw is an operator of its own.
     supports_higher_order_operators = True
@@ -259,9 +261,12 @@ class Dispatched(TorchDispatchMode):
                 operations[func] += 1
 
     def counts(self) -> tuple[Mapping[tuple[Site, Phase], int], Counter[tuple[str, Phase]]]:
-        """Executions of each statement, those that dispatched all that its first one did; and of each
-        region, as often as a forward graph enters it: as its busiest statement does, on each way that
-        leads to it."""
+        """Executions of each statement and of each region.
+
+        An execution counts if it dispatched all operations that the statement's first one did. A region
+        counts as often as its forward graph was called or, on each stack that leads to it, as often as
+        the statement in it that ran most.
+        """
         found: Counter[tuple[Site, Phase]] = Counter()
         ways: Counter[Way] = Counter(self.known.ways)
         owners = {} if self.trace is None else _regions(self.trace.program)
@@ -282,10 +287,10 @@ class Dispatched(TorchDispatchMode):
 
 
 class Kernels(Eager):
-    """Observes programs that Dynamo traces, and whose kernels run one by one.
+    """Observes programs that Dynamo traces and whose backend runs one kernel per node.
 
-    A function is compiled once, in the pass that looks at values, and later passes run the same code.
-    Where Dynamo breaks the graph, a region may run as Python or in parts, and how often is not told.
+    A function is compiled once, in the pass that reads values; later passes run the same code. After a
+    graph break a region may run in Python or in parts, and no executions are reported for it.
     """
 
     methods: Mapping[str, str] = {
@@ -330,8 +335,8 @@ class Kernels(Eager):
         run: Run,
         meter: Meter | None = None,
     ) -> Run:
-        """Executions by the operations that nodes of graphs dispatch, and no draws: a compiled region
-        has no variables to read them from."""
+        """`run` with executions, from the operations that graph nodes dispatch. Random samples are not
+        read: a compiled region has no Python variables that hold them."""
         trace = Trace(program, on_phase=None if meter is None else meter.on_phase)
         watched = self._graphs.entries(trace), self._dispatched(trace)
         with trace.active(), watched[0] as entered, watched[1] as mode:

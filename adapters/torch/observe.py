@@ -30,11 +30,11 @@ KERNELS = ("compiled-eager", "compiled-inside")
 
 
 class Dispatched(TorchDispatchMode):
-    """Notes every operation that reaches a kernel, with the line of the program it comes from, and
-    knows the storages that it puts out.
+    """Notes every operation that reaches a kernel, with its program line and the storages of its
+    outputs.
 
-    Operations of the gradient itself come from no line of the program. An operation that early stop
-    aborts before its kernel is never dispatched.
+    Operations of gradients come from no line of the program. An operation that early stop aborts
+    before its kernel is not dispatched, and so is not noted.
     """
 
     def __init__(self, trace: Trace, live: storages.Storages) -> None:
@@ -55,13 +55,13 @@ class Dispatched(TorchDispatchMode):
         return result
 
     def note(self, site: Site, func: Any, result: Any) -> None:
-        """Take in an operation that a statement has dispatched, and what it put out."""
+        """Note an operation that a statement dispatched, and its result."""
         phase = self.trace.phase
         self.seen[site, phase, self.trace.begun[site, phase]].append(func)
 
     def statements(self) -> Counter[tuple[Site, Phase]]:
-        """Executions of each statement: those that dispatched all that its first forward did, in
-        whatever dtype."""
+        """Executions of each statement: those that dispatched all operations that its first forward
+        execution did, casts aside."""
         found: Counter[tuple[Site, Phase]] = Counter()
         for (site, phase), begun in self.trace.begun.items():
             whole = self.seen.get((site, "forward", 1), [])
@@ -75,14 +75,14 @@ class Dispatched(TorchDispatchMode):
 
 
 def _without_casts(operations: Sequence[Any]) -> Sequence[Any]:
-    """The operations of a statement but those that only cast: autocast adds them, and keeps what it has
-    cast for later. A statement that does nothing else keeps them."""
+    """A statement's operations without casts: autocast adds those, and caches their results, so that a
+    rerun may lack them. A statement of nothing but casts keeps them."""
     left = [one for one in operations if one is not torch.ops.aten._to_copy.default]
     return left or operations
 
 
 class Stored(TorchDispatchMode):
-    """Knows every storage that an operation puts out."""
+    """Notes the storage of every operation's outputs."""
 
     def __init__(self, live: storages.Storages) -> None:
         super().__init__()
@@ -194,7 +194,7 @@ class Observer(Base):
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Know the storages that operations inside the `with` put out."""
+        """Note the storages that operations inside the `with` allocate."""
         gc.collect()
         live = self._live = storages.Storages()
         mode = Stored(live)

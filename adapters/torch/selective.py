@@ -42,7 +42,8 @@ OPERATORS: Mapping[str, str] = {
     "abs": "abs.default",
     "maximum": "maximum.default",
     "cumulative_sum": "cumsum.default",
-    # On the CPU dropout draws in place, and what is kept may not be written; a product gives its result.
+    # On the CPU dropout draws into its mask in place, and a saved tensor must not be written to; the
+    # product of input and mask is the result.
     "dropout": "mul.Tensor",
     "uniform": "rand.default",
     "uniform_from": "rand.generator",
@@ -110,7 +111,8 @@ def _contexts(region: Region, known: Mapping[str, str]) -> str:
 
 
 def _is_listed(region: Region, known: Mapping[str, str]) -> bool:
-    """Whether a list of operators says all: no operator is both kept and run again."""
+    """Whether a list of operators can express the policy: no operator is saved in one call and
+    recomputed in another."""
     calls = _calls(region, known)
     return {op for op, _, saved in calls if saved}.isdisjoint(
         op for op, _, saved in calls if not saved

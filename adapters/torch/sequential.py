@@ -51,7 +51,7 @@ class Sequences(Base):
         return [f"{name}_layer{start + n}" for n in range(len(region.segment.layers))]
 
     def _write_layers(self, region: Region) -> None:
-        """A function per layer; a segment is entered where its first layer is."""
+        """Write a function per layer. The first layer's function counts as the entry of the segment."""
         assert region.segment is not None
         (handed,) = region.takes
         assert isinstance(handed, Ref)

@@ -11,7 +11,7 @@ from conformance.observe.worker.surroundings import Setting
 
 
 def _modes() -> tuple[int, ...]:
-    """How many modes have been entered and not left."""
+    """The depths of the stacks of torch-function modes and of dispatch modes."""
     return torch._C._len_torch_function_stack(), torch._C._len_torch_dispatch_stack()
 
 

@@ -1,9 +1,8 @@
-"""The storages of PyTorch that are alive: known from the operation that puts them out until they are
-freed.
+"""PyTorch storages that are alive, from the operation that allocates them until they are freed.
 
-A storage's Python object lives as long as the storage (PyTorch keeps it for as long as anything in C++
-holds the memory), so that a weak reference to it tells of the moment when the memory is given back.
-Nothing has to be looked through: what an operation costs does not depend on how many are alive.
+PyTorch keeps a storage's Python object for as long as anything in C++ holds the memory, so a weak
+reference to that object is called back when the memory is freed. The cost of an operation does not
+depend on how many storages are alive.
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ class Storages:
         return len(self._alive)
 
     def know(self, values: Any, given: Collection[int] = ()) -> None:
-        """Know the storages of all tensors in what an operation has put out, but for those at the
-        addresses that were `given` to it."""
+        """Note the storages of all tensors in an operation's outputs, except those at the addresses
+        `given`, which are its inputs."""
         for value in (values,) if isinstance(values, torch.Tensor) else tree_leaves(values):
             if isinstance(value, torch.Tensor) and not value.is_meta:
                 storage = value.untyped_storage()
@@ -57,11 +56,11 @@ class Storages:
         return size
 
     def random_state(self) -> RandomState:
-        """Copies of the generator's state among the storages that are alive."""
+        """Bytes and number of the live storages that are copies of the generator's state."""
         return RandomState(STATE * len(self._states), len(self._states))
 
     def forget(self) -> None:
-        """Know nothing any more."""
+        """Forget all storages, and set bytes and peak to 0."""
         self._alive.clear()
         self._states.clear()
         self.nbytes = self.highest = 0

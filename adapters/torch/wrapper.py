@@ -83,7 +83,7 @@ class Modules(Base):
         return [*region.captured(), *modules]
 
     def _is_held(self, region: Region, parent: Region) -> bool:
-        """Whether a module can be made with the one around it: all that it is given is there."""
+        """Whether a region's module can be a submodule: the parent is given all that it needs."""
         return set(self._given(region)) <= set(self._given(parent))
 
     def _made(self, region: Region) -> str:
