@@ -321,5 +321,5 @@ def test_program_runs_alone(emit: Emit) -> None:
         [sys.executable, "-I", program.file], capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("plain\n")
+    assert done.stdout.startswith("plain {")
     assert done.stdout.count("tensor([[[[2., 4.],") == 2
