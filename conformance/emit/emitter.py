@@ -280,7 +280,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         raise AdapterError(f"not written for {self.variant.id}: an explicit generator")
 
     def write_shared(self) -> None:
-        """Write the regions' functions that `plain` and `recomputed` share; sites have the path `both`."""
+        """Write the functions that `plain` and `recomputed` share; their sites have the path `both`."""
         if not self.shares:
             return
         self.path = "both"

@@ -1183,7 +1183,7 @@ def _read(nodes: Sequence[Node]) -> Iterator[str]:
 
 
 def _refuse_rebinding(nodes: Sequence[Node]) -> None:
-    """Refuse to reassign a name that a region captured before, since a rerun would read the new value."""
+    """Refuse to reassign a name that a region has captured: a rerun would read the new value."""
     captured: dict[str, str] = {}
     for node in nodes:
         for name in node_makes(node):
