@@ -1,4 +1,4 @@
-"""`python -m conformance`: the command, with the Python that is named."""
+"""Runs the command line as `python -m conformance`, under whichever Python is called."""
 
 from conformance.cli import main
 

@@ -17,7 +17,7 @@ from conformance.exits import Exit
 
 
 class ConformanceError(Exception):
-    """Bad input: something that the user can put right."""
+    """Base of all errors caused by input that the user can correct."""
 
     exit_code = Exit.BAD_INPUT
 
@@ -36,7 +36,7 @@ class AdapterError(ConformanceError):
 
 
 class NotEmittedError(AdapterError):
-    """An adapter does not say how `operation` is written: it is not complete, and nothing is wrong."""
+    """An adapter's emitter does not support `operation`. The case is unsupported; this is no defect."""
 
     def __init__(self, variant: str, operation: str) -> None:
         self.operation = operation
@@ -44,7 +44,7 @@ class NotEmittedError(AdapterError):
 
 
 class ImplementationError(ConformanceError):
-    """An implementation is malformed, or an adapter has no place for it."""
+    """An implementation is malformed, or the adapter cannot use it in place of its own recompute."""
 
 
 class ResultsError(ConformanceError):
@@ -56,7 +56,7 @@ class MissingFooterError(ResultsError):
 
 
 class ComparisonError(ConformanceError):
-    """Two results do not belong together."""
+    """Results cannot be compared or merged, for example because they come from different cases."""
 
 
 class BrokenAdapterError(ConformanceError):
@@ -84,7 +84,7 @@ class SmokeError(ConformanceError):
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """A hint that names the nearest known word, or lists all of them."""
+    """A hint for an unknown word: the most similar known word, or a list of all known words."""
     words = sorted(known)
     close = difflib.get_close_matches(word, words, n=1, cutoff=0.5)
     return f"did you mean {close[0]!r}?" if close else f"known words: {', '.join(words)}"

@@ -1,11 +1,11 @@
-"""Numbers of things in words, texts cut to a length, and texts from outside that are printed."""
+"""Helpers for text: counts in words, shortened lines, and safe printing of untrusted text."""
 
 from __future__ import annotations
 
 import re
 
-#: What moves a terminal's cursor, hides or reorders what is shown there, or is no character at all;
-#: line ends and tabs are left.
+#: Characters that move a terminal's cursor, or hide or reorder its text, and code points that are no
+#: characters. Line ends and tabs are allowed.
 _CONTROLS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
@@ -23,13 +23,13 @@ def line(text: str, longest: int = 240) -> str:
 
 
 def printable(text: str) -> str:
-    """A text from outside as it may be printed: control characters are shown as Python writes them."""
+    """Untrusted text made safe to print: control characters are replaced by their Python escapes."""
     if _CONTROLS.search(text) is None:
         return text
     return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text.replace("\r\n", "\n"))
 
 
 def control_character(text: str) -> str:
-    """The first control character of a text, as Python writes it; empty where there is none."""
+    """The first control character of a text, as a Python escape; empty if there is none."""
     found = _CONTROLS.search(text.replace("\r\n", "\n"))
     return ascii(found[0])[1:-1] if found else ""

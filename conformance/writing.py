@@ -1,4 +1,4 @@
-"""Writing files whole: who reads one sees the old or the new text, and never a part of either."""
+"""Atomic file writes: a reader sees either the old or the new content, never a part of either."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 
 from conformance.errors import WriteError
 
-#: What the system says of a disk that is full, or read-only, or of a limit on a file's length.
+#: Error numbers for a disk that is full or read-only, an exceeded quota, or a file that is too large.
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 
 
 def check_full(error: OSError, where: Path) -> None:
-    """Raise `WriteError` where an error says that a disk is full or read-only."""
+    """Raise `WriteError` if an error is one of `FULL`; return otherwise."""
     if error.errno in FULL:
         with writing(where):
             raise error
@@ -36,12 +36,12 @@ def writing(where: Path) -> Iterator[None]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file in UTF-8, whole or not at all. Raises `WriteError`."""
+    """Write a text file in UTF-8, atomically. Raises `WriteError`."""
     write_bytes(path, text.encode("utf-8"))
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file, and its folder where there is none, whole or not at all. Raises `WriteError`."""
+    """Write a file atomically; its folder is made if missing. Raises `WriteError`."""
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not path.is_file():  # a terminal, a pipe

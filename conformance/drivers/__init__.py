@@ -1,4 +1,4 @@
-"""What an adapter is: its folder, its variants, what it brings; implementations put in its place.
+"""Reads adapters and their variants, and puts a user's own recompute in place of a framework's.
 
 Imports `language` and what that imports.
 """

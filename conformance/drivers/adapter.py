@@ -1,4 +1,4 @@
-"""Adapters: folders that know one framework each, found by path and never imported by name.
+"""Adapters: folders with all that is specific to one framework, found by path, not imported by name.
 
 A folder holds `adapter.yaml` (what this module reads), `emitter.py` (a class `Emitter`, see
 `conformance.emit.emitter`), `observe.py` (a class `Observer`, see
@@ -27,7 +27,7 @@ from conformance.language.operations import OPERATIONS
 Discipline = OneOf["whole", "early-stop", "minimal"]
 Style = OneOf["call", "transform", "module"]
 M = TypeVar("M", bound=BaseModel)
-#: The adapter that is no framework: what is expected of the others is computed with it.
+#: The adapter for the oracle itself, which computes what is expected of the others.
 REFERENCE = "reference"
 #: The folder of the package `conformance`.
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -36,7 +36,7 @@ DISCIPLINES: Mapping[str, str] = {
     "early-stop": "the region runs again until the last value that backward needs is back",
     "minimal": "only the operations whose results some gradient needs run again",
 }
-#: What a variant may say of all its regions, under `residuals: {region: …}`.
+#: What a variant may declare about all its regions, under `residuals: {region: …}`.
 REGION_RESIDUALS: Mapping[str, str] = {
     "out": "what a region gives is at hand in backward",
     "inner": "and so is what regions inside it give",
@@ -75,8 +75,8 @@ class Only(_Strict):
     why: str = Field(description="What all of them would cost.")
 
     def leaves_out(self, case: str) -> bool:
-        """Whether a case is not among them: the last pattern that it matches says so. Brackets stand
-        for themselves, as in a case's id."""
+        """Whether a case is left out. The last pattern that matches its id decides; brackets in a
+        pattern are literal, as in ids."""
         out = True
         for pattern in self.cases:
             if fnmatchcase(case, pattern.removeprefix("!").replace("[", "[[]")):
@@ -139,7 +139,7 @@ class VariantModel(_Strict):
     )
 
     def says(self, word: str) -> bool:
-        """Whether the variant says a word of `REGION_RESIDUALS` of its regions."""
+        """Whether the variant declares a word of `REGION_RESIDUALS`."""
         return word in self.residuals.get("region", "").split()
 
 
@@ -185,10 +185,10 @@ class AdapterModel(_Strict):
 
 @dataclass(frozen=True)
 class Implementation:
-    """Somebody's function in the place of the framework's recompute.
+    """A user's function that takes the place of the framework's recompute.
 
-    `function` is `package.module:function`; `options` are its keywords for options of cases, `always`
-    the keywords of every call; `path` are absolute folders that Python looks for it in.
+    `function` is `package.module:function`; `options` maps options of cases to its keywords, `always`
+    are the keyword arguments of every call; `path` are absolute folders to import it from.
     """
 
     function: str
@@ -219,7 +219,7 @@ class Adapter:
     folder: Path
     model: AdapterModel
     implementation: Implementation | None = None
-    #: Its list of known deviations, where that is not the folder's.
+    #: The file of its known deviations, if it is not the folder's.
     deviations: Path | None = None
 
     @property
@@ -304,7 +304,7 @@ def check_words(
     where: object,
     kind: type[ConformanceError] = AdapterError,
 ) -> None:
-    """Raise `kind` where `who` lacks or refuses an unknown capability, or saves what there is not."""
+    """Raise `kind` if `who` names an unknown capability, or residuals that do not exist."""
     for word in (*lacks, *refuses):
         if word not in CAPABILITIES:
             raise kind(
@@ -333,7 +333,7 @@ def check_words(
 
 
 def find_adapter(name_or_path: str, folder: Path) -> Adapter:
-    """The adapter of that name in `folder`, or in the folder that a path names."""
+    """The adapter of that name in `folder`, or the one at a path. Raises `AdapterError`."""
     if "/" in name_or_path or name_or_path.startswith("."):
         return read_adapter(Path(name_or_path))
     if not (folder / name_or_path / "adapter.yaml").is_file():

@@ -1,20 +1,20 @@
-"""What an adapter has to offer, on one page.
+"""The interface of an adapter.
 
-`emitter.py` has a class `Emitter`, `observe.py` a class `Observer`. That the suite calls nothing but
-what `Emitter` and `Observer` say here is all there is to the contract: a class that has these few
-methods is enough, whatever it derives from. The bases (`conformance.emit.emitter.Emitter`,
-`conformance.observe.worker.observer.Observer`) have them, and ask for less: `Writes` and `Sees` must be
-there, and each member of `MayWrite` and `MaySee` that is there buys what its line says. All else that
-they have may be overridden, too; docs/adapters.md lists it.
+`emitter.py` defines a class `Emitter`, `observe.py` a class `Observer`. The suite calls only the methods
+of the protocols `Emitter` and `Observer` below, so any class that has them will do. The base classes
+(`conformance.emit.emitter.Emitter`, `conformance.observe.worker.observer.Observer`) implement them and
+require less: a subclass must define the members of `Writes` or `Sees`, and may define those of
+`MayWrite` or `MaySee`, each of which enables what its line says. Any other method of the bases may be
+overridden, too; docs/adapters.md lists them.
 
-What is raised becomes a verdict on the case, or ends the run:
+An exception becomes a verdict on the case, or ends the run:
 
 - `NotEmittedError` out of `write`: `unsupported: does not emit`, with the operation's name;
 - anything else out of `write`, or out of `observe`: `broken`, and never held against the framework;
 - a worker process that dies or does not answer: `crashed`, `timeout`;
 - anything out of importing `observe.py`, making an `Observer` or `warm_up`: the run ends.
 
-What a program itself raises is no exception of the observer's: it is `Run.error`.
+An exception raised by the program itself is not raised by the observer, but returned as `Run.error`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-if TYPE_CHECKING:  # workers, which start often, import no more than they need
+if TYPE_CHECKING:  # keeps the imports of workers few, since they start often
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
@@ -40,13 +40,13 @@ class Draft(Protocol):
 
     #: The lines, without their ends. One that is marked ends with `# pylint: sN`.
     lines: list[str]
-    #: What line is which: `sites[N]` for the mark `sN`. A draft may have `notes`, too: words that reach
-    #: the adapter's observer as `Program.notes`.
+    #: The source map: `sites[N]` for the line marked `sN`. A draft may also have `notes`: words that
+    #: reach the adapter's observer as `Program.notes`.
     sites: list[Site]
 
 
 class Emitter(Protocol):
-    """Writes one case for one variant, in the process that judges: no framework is imported there."""
+    """Writes one case for one variant. It runs in the judging process and may import no framework."""
 
     def __init__(self, case: Case, variant: Variant) -> None: ...
 
@@ -82,23 +82,23 @@ class Writes(Protocol):
         """The expression of the recomputed callable at a region's first call."""
 
     def write_gradients(self) -> None:
-        """Forward, backward (once, twice, or of the second order), and what `run` returns. Who overrides
-        `write_run`, of which this is a part, does without."""
+        """Write the forward pass, backward (once, twice, or of second order), and what `run` returns.
+        Not needed if `write_run`, which calls it, is overridden."""
         raise NotImplementedError
 
 
 class MayWrite(Protocol):
-    """What it buys. Where a case asks for something that is missing, it is `unsupported` (an operation)
-    or `broken: not written` (all else), until the variant `lacks` it."""
+    """Optional members, each with what it enables. A case that needs a missing one is `unsupported` (for
+    an operation) or `broken: not written` (anything else), until the variant `lacks` it."""
 
     #: Cases with these operations: format strings over arguments and options, or functions of a `Call`.
     operations: Mapping[str, Any]
-    #: Operations that take more than an expression: functions that a program defines for itself.
+    #: Operations that need more than an expression: definitions of functions for the program.
     helpers: Mapping[str, str]
-    #: What programs import; what one does not use is taken out.
+    #: Import lines of programs; unused ones are removed.
     imports: Sequence[str]
-    #: What is written as a loop where it repeats: `all`; `calls` of regions alone, for an observer that
-    #: tells the operations of one call apart by their lines; `nothing`, for one that knows lines alone.
+    #: Which repeated lines become a loop: `all`; only `calls` of regions, for an observer that tells the
+    #: operations within one call apart by their lines; `nothing`, for one that goes by lines alone.
     rolls: Literal["all", "calls", "nothing"]
     #: Cases that draw random numbers without naming a generator.
     seeding: str
@@ -122,7 +122,7 @@ class MayWrite(Protocol):
         """A recompute that takes the function and its arguments in one call."""
 
     def call_arguments(self, node: Region | Again) -> str:
-        """Arguments that a region is handed beside its own."""
+        """Additional arguments of a region's call."""
 
 
 class Sees(Protocol):
@@ -131,14 +131,15 @@ class Sees(Protocol):
     @abstractmethod
     def leaf(self, value: object) -> Leaf | None:
         """The elements (a NumPy array of the tensor's shape; bfloat16 as float32) and the dtype's name
-        of a tensor; `None` for anything else. Values, gradients and state are read with it alone."""
+        of a tensor; `None` for anything else. Values, gradients and state are read only through it."""
 
 
 class MaySee(Protocol):
-    """What it buys. What is not seen goes to `unobserved`, and is `unsupported` with that reason."""
+    """Optional members, each with what it enables. A check without its observation is `unsupported`, for
+    the reason given in `unobserved`."""
 
     def unobserved(self, program: Program) -> Mapping[str, str]:
-        """The right not to be asked: for a check's name, why it cannot be observed."""
+        """The checks that cannot be observed for a program: by name, the reason."""
 
     def generator(self) -> Numbers | None:
         """Whether the implicit generator stands where it should: a few numbers that it gives next."""

@@ -1,10 +1,10 @@
-"""Somebody's own recompute, put in the place of a framework's: `--implementation`.
+"""A user's own recompute in place of the framework's: `--implementation`.
 
-It is named as `package.module:function`, or by a YAML file that says more: options, discipline,
-what it does not offer, known deviations. `adapt` gives the framework's adapter with that function in
-its programs; nothing else differs, so that verdicts compare.
+It is named as `package.module:function`, or by a YAML file that also describes its options, discipline,
+missing capabilities and known deviations. `adapt` returns the framework's adapter with that function in
+its programs; nothing else differs, so that verdicts can be compared.
 
-A function is given regions in one of three styles. An adapter says which of them it writes, and with
+The function takes regions in one of three styles. An adapter says which of them it supports, and for
 which variants (`implementations` in `adapter.yaml`):
 
 - `call`: `function(region, *args, **kwargs)` runs the region;
@@ -36,7 +36,7 @@ from conformance.drivers.adapter import (
 )
 from conformance.errors import ImplementationError, nearest
 
-#: What a case may ask of a region, and the capability without which it cannot be asked.
+#: The options of a region in a case, each with the capability that a non-default value needs.
 OPTIONS: Mapping[str, str] = {
     "preserve_rng": "preserve-rng-off",
     "merge_adjacent": "merge-adjacent",
@@ -98,8 +98,8 @@ class ImplementationModel(BaseModel):
 
 @dataclass(frozen=True)
 class Described:
-    """An implementation as its user describes it. `folder` is what its paths are relative to, `file`
-    is where that was read, and empty where it came from the command line."""
+    """An implementation as its user describes it. Its paths are relative to `folder`; `file` is the
+    description's file, empty if it came from the command line."""
 
     model: ImplementationModel
     folder: Path
@@ -131,8 +131,8 @@ def describe(
     """The implementation that a command line names.
 
     `text` is `package.module:function` or the path of a YAML file; `options` are words like
-    `preserve_rng=preserve_rng_state`, `always` like `use_reentrant=False`; they and `discipline` go
-    before what the file says. Raises `ImplementationError`.
+    `preserve_rng=preserve_rng_state`, `always` like `use_reentrant=False`; they and `discipline`
+    override the file. Raises `ImplementationError`.
     """
     found = _read(Path(text)) if text.endswith((".yaml", ".yml")) else _named(text)
     pairs = dict(_pair(word, "--option") for word in options)
@@ -195,7 +195,7 @@ def _check(model: ImplementationModel, where: str) -> None:
 
 
 def adapt(adapter: Adapter, described: Described) -> Adapter:
-    """The adapter with somebody's function in its programs. Raises `ImplementationError`."""
+    """The adapter with the user's function in its programs. Raises `ImplementationError`."""
     model, where = described.model, described.where
     styles = adapter.model.implementations
     if not styles:
@@ -247,7 +247,7 @@ def adapt(adapter: Adapter, described: Described) -> Adapter:
 
 
 def _variant(variant: VariantModel, model: ImplementationModel) -> VariantModel:
-    """A variant of the adapter's, with what the implementation says of itself."""
+    """A variant of the adapter, updated with the implementation's description."""
     lacks = {
         capability: f"no keyword of the function is named for the option {option}"
         for option, capability in OPTIONS.items()

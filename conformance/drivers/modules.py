@@ -1,7 +1,6 @@
-"""Python files as modules: an adapter's folder as a package, and single files by their path.
+"""Imports Python files: an adapter's folder as a package, and single files by their path.
 
-Apart from `conformance.drivers.adapter`, which reads more and imports more: workers start often, and
-need only this.
+Separate from `conformance.drivers.adapter`, so that workers, which start often, import less.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from conformance.paths import find_paths
 
 
 def load_module(folder: Path, name: str) -> ModuleType:
-    """The file `<name>.py` of the adapter in `folder`, as a module of a package; loaded once a process.
+    """The file `<name>.py` of the adapter in `folder`, as a module; loaded once per process.
 
-    The folder is a package, whatever lies around it: its files import each other (`from . import x`,
-    `from .x import y`), and what they build on of another adapter (`from ..torch import storages`).
-    No framework is imported but by the file itself. Raises `AdapterError` where there is no such file,
-    and whatever the file raises.
+    The folder is treated as a package, wherever it is: its files may import each other
+    (`from . import x`, `from .x import y`) and other adapters (`from ..torch import storages`). A
+    framework is imported only if the file does so. Raises `AdapterError` if there is no such file, and
+    whatever the file raises.
     """
     folder = folder.resolve()
     if "." in folder.name:
@@ -44,7 +43,7 @@ def load_module(folder: Path, name: str) -> ModuleType:
 
 
 def searched(folder: Path) -> tuple[Path, ...]:
-    """The folders that an adapter which another one builds on may lie in: beside it, or shipped."""
+    """The folders searched for adapters that the one in `folder` builds on: its parent, the suite's."""
     try:
         return folder.parent, find_paths().adapters
     except ConformanceError:  # an installation without adapters of its own
@@ -75,9 +74,9 @@ def load_file(path: Path, name: str) -> ModuleType:
 
 
 class _Finder(MetaPathFinder):
-    """Finds adapters, as packages in one that stands for the folder around them, and their files."""
+    """Import hook that finds adapters as subpackages of a package for the folder that contains them."""
 
-    #: For each package around adapters, the folders that these lie in.
+    #: By name of a package that contains adapters, the folders that are searched for them.
     around: dict[str, Sequence[Path]] = {}  # noqa: RUF012 (one for the process)
 
     def find_spec(
@@ -98,8 +97,8 @@ class _Finder(MetaPathFinder):
 class _Source(SourceFileLoader):
     """Loads a file from its text, never from kept bytecode.
 
-    Python knows bytecode by the size of the file and the second of its time: a program that is
-    written anew within a second can share both with the one before (PEP 552 names the limit).
+    Python validates cached bytecode by the source's size and modification time in seconds (PEP 552): a
+    program rewritten within a second may have the same of both.
     """
 
     def get_code(self, fullname: str) -> CodeType:

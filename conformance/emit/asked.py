@@ -1,8 +1,8 @@
-"""What a case asks of its program beside the operations and regions, and whether it is written.
+"""Checks that an emitter has written all that a case demands beside its operations and regions.
 
-An adapter that passes over a part of a case would be judged on another program than the case says, and
-might pass. So each method of `conformance.emit.emitter.Emitter` that writes such a part notes it, and
-a program in which one is missing is refused. The words are those of a case file.
+An adapter that skipped a part of a case would be judged on another program, and might pass. So each
+method of `conformance.emit.emitter.Emitter` that writes such a part records it, and a program that
+lacks one is refused. The parts are named by the words of a case file.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from conformance.language.operations import NOTED
 from conformance.model.case import Case, Generator
 from conformance.model.program import Site
 
-#: For each part that a program may have to have: where a case asks for it, and what writes it.
+#: The parts that a case may demand of its program: where a case file does so, and what writes them.
 PARTS = {
     "seeding": "random operations that name no generator: `write_seeding`, called by `write_run`",
     "between": "`procedure: {between: …}` but for `thread`: `write_between`, before backward",
@@ -28,7 +28,7 @@ PARTS = {
 
 
 def asked(case: Case) -> Iterator[str]:
-    """The words of `PARTS` that a case asks for."""
+    """The words of `PARTS` that a case demands."""
     if case.sources() and case.seeded:
         yield "seeding"
     if case.procedure.between == "thread":
@@ -52,11 +52,11 @@ def asked(case: Case) -> Iterator[str]:
 def missing(
     case: Case, written: Collection[str], procedures: Collection[str], sites: Collection[Site]
 ) -> list[str]:
-    """What a case asks for and its program does not have, in words of a case file.
+    """What a case demands and its program lacks, in words of a case file.
 
-    `written` are the words of `PARTS` that were noted, `procedures` those that the emitter writes,
-    `sites` what lines are marked with. Statements are looked for on either path: both may share a
-    definition.
+    `written` are the recorded words of `PARTS`, `procedures` the kinds that the emitter supports,
+    `sites` the entries of the source map. A statement may be in `plain` or in `recomputed`, since both
+    may share a function.
     """
     lacking = [part for part in asked(case) if part not in written]
     if case.procedure.kind not in procedures:

@@ -1,16 +1,16 @@
-"""Writing a case down as a program of a framework: the part that all frameworks share.
+"""Writes a case as a program of a framework: the part that all frameworks share.
 
 `Emitter` walks a case and writes a program with the same few functions in every framework:
 
 - `inputs()` returns a dict of what the program starts from, by name;
-- `plain(...)` and `recomputed(...)` are the forward pass, every region called directly or recomputed;
+- `plain(...)` and `recomputed(...)` are the forward pass without and with recompute of its regions;
 - `run(forward)` does the case's procedure and returns a dict with `outputs`, `losses` (a list),
   `gradients`, and where the procedure has them `again`, `parameters` and `state` (dicts by name);
 - run as a script, it does both and prints what they computed.
 
 An adapter's `emitter.py` subclasses it, says how operations are written and overrides what its
-framework writes differently. Lines are marked with sites while they are written; `finish` formats
-the programs with ruff, takes the marks out again and keeps which line is which.
+framework writes differently. While lines are written, marks (comments) refer to their sites; `finish`
+formats the programs with ruff, removes the marks and returns the source map.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ from conformance.model.program import Site
 #: A comment of this form does not count towards the width of a line when ruff formats.
 _MARK = re.compile(r"# pylint: s(\d+)$")
 LINE_LENGTH = 88
-#: The entries of a list or dict that are written out; more are written as a comprehension over names.
+#: Up to so many entries of a list or dict are written out, more as a comprehension over names.
 FEW = 3
 FORWARD = Site("phase", "run", "", "forward")
 BACKWARD = Site("phase", "run", "", "backward")
@@ -77,13 +77,13 @@ class Code:
         self.sites: list[Site] = []
         #: The parts of the case (`conformance.emit.asked.PARTS`) that are written.
         self.parts: set[str] = set()
-        #: What the adapter's observer has to know of the program (`Program.notes`).
+        #: Words for the adapter's observer (`Program.notes`).
         self.notes: set[str] = set()
         self._depth = 0
 
     def __call__(self, text: str = "", site: Site | None = None) -> None:
         """Write a line (or several, dedented); `site` marks the last of them."""
-        several = "\n" in text  # dedenting costs more than all the rest
+        several = "\n" in text  # dedenting is slow, and a single line does not need it
         lines = textwrap.dedent(text).strip("\n").split("\n") if several else [text.lstrip()]
         if site is not None:
             lines[-1] += f"  # pylint: s{len(self.sites)}"
@@ -91,7 +91,7 @@ class Code:
         self.lines += ["    " * self._depth + line if line else "" for line in lines]
 
     def leave(self, name: str) -> None:
-        """Return what `name` is: at once, where the line before made it."""
+        """Write `return name`; if the last line assigned to it, return that expression instead."""
         made = "    " * self._depth + f"{name} = "
         if name.isidentifier() and self.lines[-1].startswith(made):
             self.lines[-1] = "    " * self._depth + f"return {self.lines[-1].removeprefix(made)}"
@@ -133,15 +133,15 @@ RAISE_IF = """
 class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
     """Writes one case for one variant. A subclass per adapter, named `Emitter`."""
 
-    #: Import lines; those that a program does not use are taken out again.
+    #: Import lines; those that a program does not use are removed.
     imports: Sequence[str] = ()
     #: For each operation a format string over its arguments and options, or a function of a `Call`.
     operations: Mapping[str, Writer] = {}
-    #: What is written as a loop where it repeats: calls of regions alone (`calls`) where operations are
-    #: told apart by the lines that led to them, as a loop hides how often one line ran in one call.
+    #: Which repeated lines become a loop: only calls of regions (`calls`) if the observer tells
+    #: operations apart by their lines, since a loop hides how often a line ran within one call.
     rolls: OneOf["all", "calls", "nothing"] = "all"
-    #: Whether a region's function that reads nothing from around it is written once, before `plain`, for
-    #: both paths. Its lines tell the paths no longer apart, so an observer must not ask them to.
+    #: Whether a region's function without captured names is written once, before `plain`, for both
+    #: paths. The observer must then not rely on lines to tell `plain` and `recomputed` apart.
     shares: bool = False
     #: The kinds of procedure that `write_gradients` and `write_training` write; all others are refused.
     procedures_written: Collection[str] = ("backward", "inference")
@@ -189,14 +189,14 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         return code
 
     def wrote(self, part: str) -> None:
-        """Note that a part of the case is written, a word of `conformance.emit.asked.PARTS`.
+        """Record that a part of the case is written, a word of `conformance.emit.asked.PARTS`.
 
-        What overrides a method that notes it calls that method, or this one.
+        An override of a method that calls this has to call that method, or this one.
         """
         self.code.parts.add(part)
 
     def refuse_missing(self) -> None:
-        """Raise `AdapterError` where the case asks for what is not written."""
+        """Raise `AdapterError` if the case demands a part that is not written."""
         lacking = missing(self.case, self.code.parts, self.procedures_written, self.code.sites)
         if lacking:
             raise AdapterError(
@@ -206,7 +206,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
             )
 
     def import_lines(self) -> list[str]:
-        """The lines that import what a program may use; `imports`, and somebody's own recompute."""
+        """The import lines of a program: `imports`, and the user's own recompute if there is one."""
         imports = [*self.imports]
         if self.case.procedure.between == "thread":
             imports.append("from concurrent.futures import ThreadPoolExecutor")
@@ -280,7 +280,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         raise AdapterError(f"not written for {self.variant.id}: an explicit generator")
 
     def write_shared(self) -> None:
-        """The functions of regions that `plain` and `recomputed` share; their sites are of `both`."""
+        """Write the functions that `plain` and `recomputed` share; their sites have the path `both`."""
         if not self.shares:
             return
         self.path = "both"
@@ -291,15 +291,17 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
             if _globals(self.code.lines[begin:]) & (
                 self._case_names | {*map(function, self._regions)}
             ):
-                del self.code.lines[begin:]  # it reads what is made around it
+                del self.code.lines[
+                    begin:
+                ]  # the function captures a local name, so it is not shared
                 continue
             self._shared |= {region.name}
             self.code()
         self.path = "plain"
 
     def _serves_both(self, region: Region) -> bool:
-        """Whether a region's function may be one for both paths: it calls no other region, which may be
-        recomputed, and no value of the case hides its name."""
+        """Whether both paths may share a region's function: it calls no other region (which might be
+        recomputed), and no value of the case has its name."""
         names = self._case_names | _OWN_NAMES | _imported(tuple(self.imports))
         inner = any(isinstance(node, Region | Again) for node in region.body)
         return not inner and not region.mapped and function(region.name) not in names
@@ -317,7 +319,8 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         self.code("\n")
 
     def write_return(self, tree: Tree) -> None:
-        """Return a tree: at once, where the last line made it and no region reads it by its name."""
+        """Write the `return` of a tree; the last line's expression, if it made the tree and no region
+        captures its name."""
         name = self.tree(tree)
         if name in self._closed_over:
             self.code(f"return {name}")
@@ -333,7 +336,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
             rolls = isinstance(node, Again) or (self.rolls == "all" and isinstance(node, Statement))
             if not rolls:
                 self._roll(begin, ends)
-            self.within = region  # set anew: a region's body is written in between
+            self.within = region  # set for each node, since writing a region's body changes it
             self._write_node(node, region)
             if rolls:
                 ends.append(len(code.lines))
@@ -438,7 +441,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         return self.name(argument.name)
 
     def name(self, name: str) -> str:
-        """How a name of the case is read where the program is now; a framework may override it."""
+        """The expression that reads a name of the case at this point; a framework may override it."""
         return name
 
     # -- regions -------------------------------------------------------------------------------
@@ -461,8 +464,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         return ", ".join([*self.formals(region), *self.named_formals(region)])
 
     def named_formals(self, region: Region) -> list[str]:
-        """The parameters of a region's function for what is given by name, and a `*` before them where
-        they are given so alone."""
+        """The keyword parameters of a region's function, after a `*` if they are keyword-only."""
         if region.signature == "undeclared" or not region.kwargs:
             return []
         return [*(["*"] if region.signature == "keyword-only" else []), *region.kwargs]
@@ -500,7 +502,8 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         self.write_results(node, mapped, region)
 
     def write_results(self, node: Region | Again, expression: str, region: Region) -> None:
-        """Name what a call of a region gives, and before that what it returned as a whole."""
+        """Assign the results of a region's call to names, and first the return value as a whole, if the
+        case names it."""
         whole = Ref(node.returned) if node.returned else node.gives
         self.write_assignment(self.received(whole, region), expression)
         if node.returned and isinstance(node.gives, Mapping):
@@ -519,8 +522,8 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
 
     @staticmethod
     def tupled(function: str) -> str:
-        """A function (a lambda that calls something with its arguments as they are) of one tuple of
-        these arguments."""
+        """A lambda that takes one tuple and passes its items on, made from `function`, a lambda that
+        passes on its arguments unchanged."""
         formals, _, call = function.removeprefix("lambda ").partition(": ")
         callee = call.removesuffix(f"({formals})")
         assert callee != call, f"not a call of the arguments as they are: {function}"
@@ -545,22 +548,22 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
 
     @staticmethod
     def option(region: Region, option: str, keyword: str) -> list[str]:
-        """An option of a region (`preserve_rng`, `merge_adjacent`) as a framework's keyword; none where
-        it has its default value, and the case does not write that out."""
+        """An option of a region (`preserve_rng`, `merge_adjacent`) as a framework's keyword; empty if it
+        has its default value, unless the case writes it explicitly."""
         value = getattr(region, option)
         written = value != (option == "preserve_rng") or option in region.written
         return [f"{keyword}={value}"] if written else []
 
-    # -- somebody's own recompute ---------------------------------------------------------------
+    # -- a user's own recompute -----------------------------------------------------------------
 
     @property
     def own(self) -> Implementation | None:
-        """Somebody's own recompute, where the program is to use it in place of the framework's."""
+        """The user's own recompute that the program uses in place of the framework's, if any."""
         return self.variant.implementation
 
     @property
     def callee(self) -> str:
-        """How a program calls somebody's own recompute: by its name, unless the case has that name."""
+        """The name of the user's own recompute in a program; another one if the case uses that name."""
         assert self.own is not None
         name = self.own.function.partition(":")[2]
         first, dot, rest = name.partition(".")
@@ -570,8 +573,8 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         return f"own_{first}{dot}{rest}" if first in taken else name
 
     def own_keywords(self, region: Region) -> list[str]:
-        """The keywords of a call of somebody's own recompute: those of every call, then the options
-        of the case that it has keywords for."""
+        """The keyword arguments of a call of the user's own recompute: those of every call, then the
+        options of the case that it has keywords for."""
         assert self.own is not None
         named = self.own.options
         keywords = [f"{name}={value!r}" for name, value in self.own.always.items()]
@@ -584,11 +587,11 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         return keywords
 
     def policy(self, region: Region) -> str:
-        """What a region keeps as an expression of the framework's; the case's words if it has none."""
+        """A region's policy as an expression of the framework; by default a list of the case's words."""
         return repr(list(region.save))
 
     def own_call(self, block: str, arguments: str, region: Region) -> str:
-        """A call of a region (`block` is its expression) through somebody's own recompute."""
+        """A call of a region (`block` is its expression) through the user's own recompute."""
         assert self.own is not None
         keywords = self.own_keywords(region)
         if self.own.style == "call":
@@ -596,7 +599,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         return f"{self.own_transform(block, region)}({arguments})"
 
     def own_transform(self, block: str, region: Region) -> str:
-        """The recomputed callable of a region that somebody's own recompute gives."""
+        """The recomputed callable of a region that the user's own recompute returns."""
         return f"{self.callee}({', '.join([block, *self.own_keywords(region)])})"
 
     # -- calls ---------------------------------------------------------------------------------
@@ -614,8 +617,8 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         return self._regions[name]
 
     def made_once(self, region: Region) -> bool:
-        """Whether the recomputed callable is made once, and has a name of its own: it is called
-        again, or asked for what it wraps, or configured."""
+        """Whether the recomputed callable is made once and assigned to a name: it is called again, or
+        inspected by an operation, or configured."""
         return region.name in self._named_often or region.granularity in ("module", "operation")
 
     # -- trees ---------------------------------------------------------------------------------
@@ -652,7 +655,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         parts = [f"({p})" if isinstance(t, tuple) else p for p, t in zip(parts, tree, strict=True)]
         return f"{parts[0]}," if len(parts) == 1 else ", ".join(parts)
 
-    # -- what each framework writes for itself ---------------------------------------------------
+    # -- what each framework has to define -------------------------------------------------------
 
     @abstractmethod
     def tensor(self, array: Array, source: str) -> str:
@@ -660,16 +663,16 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
 
     #: The line that seeds the framework's implicit generator; `{seed}` stands for the number.
     seeding: str = ""
-    #: The line that draws from the implicit generator and drops what it drew.
+    #: The line that draws from the implicit generator and discards the result.
     drawing: str = ""
     #: The head of the `with` in which gradients are off; empty where nothing has to be written.
     without_gradients: str = ""
-    #: The line that runs the forward pass where gradients are off, and drops what it gives.
+    #: The line that runs the forward pass with gradients off, and discards the result.
     inferring: str = "forward(**values)"
     #: The head of the `with` of the framework's autocast; `{dtype}` stands for the dtype.
     autocast: str = ""
-    #: The line that has a tensor of `values` call a function whenever its gradient is there, and
-    #: append `{name}` to the list `fired`.
+    #: The line that registers a gradient hook on a tensor of `values`; the hook appends `{name}` to the
+    #: list `fired`.
     hook: str = ""
     #: The lines that halve the parameters in `values` whose names are in `{names}`.
     halving: str = ""
@@ -698,7 +701,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         self.code("\n")
 
     def write_hooks(self) -> None:
-        """Have the tensors that the case names call back when their gradient is there."""
+        """Register a gradient hook on each tensor in the case's `hooks`."""
         if self.case.hooks:
             self.wrote("hooks")
             self.code("fired = []")
@@ -706,14 +709,14 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
             self.code(self._own("hook").format(name=name))
 
     def _own(self, attribute: str) -> str:
-        """A line that each framework has to give. Raises `AdapterError` where it is empty."""
+        """The value of an attribute that the adapter has to define. Raises `AdapterError` if empty."""
         line: str = getattr(self, attribute)
         if not line:
             raise AdapterError(f"not written for {self.variant.id}: `{attribute}`")
         return line
 
     def write_seeding(self, seed: int) -> None:
-        """Seed the generators that the case draws from without naming them, if it has them seeded."""
+        """Seed the implicit generators that the case draws from, unless it is not `seeded`."""
         if not self.case.seeded:
             return
         self.wrote("seeding")
@@ -730,10 +733,10 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         self.code(self._own("seeding").format(seed=seed))
 
     def write_after(self) -> None:
-        """What was done with the program before; an emitter calls it before its forward pass.
+        """Write what the procedure does first (`after`); an emitter calls it before its forward pass.
 
-        One that takes gradients where tensors keep them writes the forward and backward pass of
-        `after: backward` here, too.
+        In a framework that accumulates gradients in tensors, this writes the forward and backward pass
+        of `after: backward`, too.
         """
         self.wrote("after")
         if self.case.procedure.after == "inference":
@@ -742,7 +745,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
                 self.code(self.inferring)
 
     def write_between(self) -> None:
-        """What happens between forward and backward; every emitter calls it before backward."""
+        """Write what happens between forward and backward; every emitter calls it before backward."""
         self.wrote("between")
         if self.case.procedure.between == "reseed":
             self.write_seeding(self.case.seed + 1)
@@ -761,10 +764,10 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
     def write_backward(
         self, function: str, *arguments: str, into: str = "", site: Site | None = BACKWARD
     ) -> None:
-        """The call that starts the backward pass, by another thread where the case says so.
+        """Write the call that starts the backward pass, in another thread if the case says so.
 
-        `into` is what its result is assigned to. The thread is started by the call, so that it
-        inherits nothing from before.
+        The result is assigned to `into`, unless that is empty. The thread is started only for this call,
+        so that it inherits no thread-local state.
         """
         self.wrote("thread")
         into = f"{into} = " if into else ""
@@ -803,8 +806,8 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         return self.entries(array.name for array in arrays)
 
     def entries(self, names: Iterable[str], source: str = "values", part: str = "") -> str:
-        """The entries of the dict `source` with these names, or of each a part (`.grad`): written out
-        where they are few, else by number (`w1`, `w2`, …) or by a list of the names."""
+        """A dict of the entries of `source` with these names, or of their attribute `part` (`.grad`):
+        written out if they are few, else a comprehension over numbers (`w1`, `w2`, …) or names."""
         names = list(names)
         if len(names) <= FEW and "|" not in source:
             return "{" + ", ".join(f'"{name}": {source}["{name}"]{part}' for name in names) + "}"
@@ -824,7 +827,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         return text.removeprefix("**") if len(words) == 1 else f"{{{text}}}"
 
     def value_names(self) -> list[str]:
-        """What is in the dict `values` of `run`, in order."""
+        """The keys of the dict `values` of `run`, in order."""
         return list(self.case.names())
 
     def items(self, names: Iterable[str]) -> str:
@@ -847,7 +850,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         return state + self.generators_entry()
 
     def state_entries(self) -> list[str]:
-        """What is in the dict of state: buffers, how many notes there are, calls of hooks."""
+        """The entries of the dict of state: buffers, numbers of notes (side effects), calls of hooks."""
         self.wrote("state")
         entries = [f'"{a.name}": values["{a.name}"]' for a in self.case.state]
         if self.case.uses(NOTED):
@@ -855,7 +858,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         return entries + [f'"hook of {n}": fired.count("{n}")' for n in self.case.hooks]
 
     def run_signature(self) -> str:
-        """The head of `run`: with `**changes` where a good run follows an expected error."""
+        """The `def` line of `run`, with `**changes` if a good run follows an expected error."""
         changes = self.case.error is not None and self.case.error.then
         return "def run(forward, **changes):" if changes else "def run(forward):"
 
@@ -883,7 +886,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         return self.reduction.format(x=place, kind=chosen.reduction)
 
     def write_main(self) -> None:
-        """What the program does as a script: run both, print both."""
+        """Write what the program does as a script: run both paths and print their results."""
         self.code(
             """
             if __name__ == "__main__":
@@ -894,14 +897,14 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
 
 
 _DRAWS = ("normal", "uniform", "integers")
-#: Names that every program has for itself.
+#: Names that every program defines.
 _OWN_NAMES = frozenset(
     {"plain", "recomputed", "run", "main", "inputs", "values", "outputs", "forward"}
 )
 
 
 def in_docstring(text: str) -> str:
-    """A text from a case as it may stand in a docstring: one line, and no way out of it."""
+    """A text from a case made safe for a docstring: on one line, and unable to end it."""
     line = " ".join(text.split()).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
 
@@ -918,8 +921,8 @@ def listed(names: Iterable[str]) -> str:
 
 
 def _series(names: Sequence[str]) -> dict[str, int]:
-    """Names in order, those that are numbered from 1 on (`w1`, `w2`, …) as their stem and how many there
-    are; by itself a name has the number 0."""
+    """Names in order; a series numbered from 1 (`w1`, `w2`, …) as its stem with its length, any other
+    name with 0."""
     made: dict[str, int] = {}
     last = ""
     for name in names:
@@ -943,7 +946,7 @@ def _series(names: Sequence[str]) -> dict[str, int]:
 
 
 def _globals(lines: Sequence[str]) -> set[str]:
-    """The names that the functions in some lines read from around them."""
+    """The global names that the functions in some lines read."""
     names: set[str] = set()
     tables = symtable.symtable("\n".join(lines), "program", "exec").get_children()
     while tables:
@@ -995,7 +998,8 @@ def _place(tree: Tree, name: str) -> str | None:
 
 @dataclass(frozen=True)
 class Text:
-    """A finished program text, the sites of its lines, and what its observer has to know of it."""
+    """A finished program: its text, its source map (by line number from 1), and its notes for the
+    observer."""
 
     text: str
     lines: Mapping[int, Site]
@@ -1003,7 +1007,7 @@ class Text:
 
 
 def finish(drafts: Mapping[str, contract.Draft]) -> dict[str, Text]:
-    """Format drafts as one batch: unused imports out, imports sorted, ruff's format, marks out.
+    """Format drafts as one batch with ruff: remove unused imports, sort imports, format, remove marks.
 
     Raises `RuntimeError` with ruff's own words where a draft is not valid Python.
     """
@@ -1030,14 +1034,14 @@ def _imported(lines: tuple[str, ...]) -> frozenset[str]:
     return frozenset((n.asname or n.name).partition(".")[0] for n in names)
 
 
-#: Seconds for a batch of programs; it takes a fraction of one.
+#: Time limit of ruff for a batch of programs, in seconds; it usually takes less than one.
 _RUFF_LIMIT = 120.0
 
 
 def _ruff(folder: str, *arguments: str) -> None:
     line = f"--config=line-length={LINE_LENGTH}"
     command = [find_ruff_bin(), *arguments, "--isolated", "--no-cache", line, "."]
-    # Not from here: what lies in the current folder would be sorted as the program's own modules.
+    # Run elsewhere, since ruff would sort modules in the current folder as the program's own.
     done = subprocess.run(
         command,
         cwd=folder,
@@ -1053,7 +1057,7 @@ def _ruff(folder: str, *arguments: str) -> None:
 def _unmarked(text: str, sites: Sequence[Site]) -> Text:
     tree = ast.parse(text)  # the marks are comments: without them the lines are the same
     statements = tuple(_statements(tree))
-    # The same words in a docstring are a case's title.
+    # A docstring, which holds the case's title, may contain the same text.
     docstrings = {
         number
         for node in statements

@@ -1,8 +1,8 @@
-"""Operations that a program composes of others, written the same way for every framework.
+"""Operations that a program defines from others, in the same way for every framework.
 
-Each is made of the framework's own `sin`, `cos`, `sum`, …; an adapter whose framework has a form of
-its own (`jax.lax.cond`) emits the operation itself, and what it says goes before these. `written`
-stands for `Emitter.written`: an operation with its arguments and options, as an expression.
+Each uses the framework's own `sin`, `cos`, `sum`, …; an adapter whose framework has a form of its own
+(`jax.lax.cond`) emits the operation itself, which takes precedence. `written` is `Emitter.written`,
+which returns an operation with its arguments and options as a Python expression.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Helper = Callable[[Written, Statement], str]
 
 
 def noted_sin(written: Written, statement: Statement) -> str:
-    """A function that leaves a note, in a list outside of the program, whenever it runs."""
+    """A function that appends to a global list whenever it runs: a side effect."""
     return f"""
     noted = []
 
@@ -28,7 +28,7 @@ def noted_sin(written: Written, statement: Statement) -> str:
 
 
 def loop_sin(written: Written, statement: Statement) -> str:
-    """A loop of Python's."""
+    """A function with a Python loop."""
     return f"""
     def loop_sin(x, times):
         for _ in range(times):
@@ -38,7 +38,7 @@ def loop_sin(written: Written, statement: Statement) -> str:
 
 
 def branch_sin(written: Written, statement: Statement) -> str:
-    """A conditional of Python's, on a tensor."""
+    """A function with a Python `if` on a tensor's value."""
     return f"""
     def branch_sin(x):
         if {written("sum", x="x")} > 0:
@@ -48,7 +48,7 @@ def branch_sin(written: Written, statement: Statement) -> str:
 
 
 def unsteady_sin(written: Written, statement: Statement) -> str:
-    """A function that does something else when it is called again."""
+    """A function that computes something else from its second call on."""
     product = f"({written('matmul', a=written('permute_dims', x='x', axes=(1, 0)), b='x')})"
     then = {
         "values": written("sin", x=written("add", a="x", b="x")),
@@ -70,7 +70,7 @@ def unsteady_sin(written: Written, statement: Statement) -> str:
 
 
 def raise_in_rerun(written: Written, statement: Statement) -> str:
-    """A function that fails when it is called again."""
+    """A function that raises when it is called again, that is in the rerun."""
     return f"""
     calls = []
 
@@ -83,7 +83,7 @@ def raise_in_rerun(written: Written, statement: Statement) -> str:
     """
 
 
-#: For each operation the functions that a program defines for it.
+#: For each operation, what writes the functions that a program defines for it.
 HELPERS: Mapping[str, Helper] = {
     "noted_sin": noted_sin,
     "loop_sin": loop_sin,
@@ -99,7 +99,7 @@ CALLS: Mapping[str, str] = {
     "unsteady_sin": "unsteady_sin({x})",
     "raise_in_rerun": "raise_in_rerun({x}, {flag})",
 }
-#: Lists outside of the program that a run starts with empty, by the operation that writes to them.
+#: Global lists that a run empties at its start, by the operation that appends to them.
 LISTS: Mapping[str, str] = {
     "noted_sin": "noted",
     "unsteady_sin": "calls",

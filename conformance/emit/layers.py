@@ -1,4 +1,4 @@
-"""What emitters share that write programs of a framework's own layers."""
+"""Shared by emitters whose programs use the framework's own layers (modules with weights)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from conformance.model.case import Again, Node, Region, Statement, leaves
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer with weights: its name, the argument that it is called on, and for each other argument of
-    the operation the attribute that holds it, in the order in which they are listed."""
+    """A layer with weights: its class's `name`, the argument of the operation that it `takes` when
+    called, and for each other argument the attribute of the layer that holds it, in order."""
 
     name: str
     takes: str
@@ -20,15 +20,15 @@ class Layer:
 
 
 def taken(nodes: Iterable[Node]) -> frozenset[str]:
-    """The names that the calls of regions among these nodes are given as arguments: a layer has its
-    weights from the start, so that such a name is no weight of one."""
+    """The names passed as arguments to the regions called among these nodes. Such a tensor cannot be a
+    weight of a layer, since a layer gets its weights when it is made."""
     calls = [node for node in nodes if isinstance(node, Region | Again)]
     return frozenset(n for call in calls for n in leaves(call.takes) + leaves(call.kwargs))
 
 
 def attributes(statements: Iterable[Statement]) -> dict[int, str]:
-    """By the identity of each statement that a layer does, the attribute that holds the layer: the
-    statement's label, with a number from the second of that label on."""
+    """For each statement that a layer computes, by `id(statement)`, the attribute that holds the layer:
+    the statement's label, with a number appended from the second of the same label on."""
     seen: Counter[str] = Counter()
     named: dict[int, str] = {}
     for statement in statements:

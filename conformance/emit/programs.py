@@ -28,9 +28,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class EmitFailure:
-    """The adapter's emitter could not write a program: the exception in a line, its traceback.
+    """The adapter's emitter could not write a program: the exception in a line, and its traceback.
 
-    `operation` is the one that it does not emit, where it is that which is missing.
+    `operation` is the unsupported operation, if that is the cause; else empty.
     """
 
     message: str
@@ -85,7 +85,7 @@ def _finished(drafts: Mapping[str, Draft]) -> Mapping[str, Text | EmitFailure]:
         return done
     if len(drafts) == 1:
         return dict.fromkeys(drafts, done)
-    # One draft is not valid Python: halve the batch until it stands alone.
+    # At least one draft is not valid Python: halve the batch until it is isolated.
     labels = list(drafts)
     half = len(labels) // 2
     parts = ({label: drafts[label] for label in part} for part in (labels[:half], labels[half:]))
@@ -112,8 +112,8 @@ def write_programs(
 ) -> Mapping[Key, Program | EmitFailure]:
     """Write the programs of an adapter, and beside them the files that they import.
 
-    `taken` holds the case of each file that was written before, and is added to: no two cases have
-    one file. Raises `WriteError`.
+    `taken` maps each file written before to its case, and is updated, so that no two cases share a
+    file. Raises `WriteError`.
     """
     taken = {} if taken is None else taken
     beside = {name: file.read_bytes() for name, file in adapter.beside.items()}
@@ -152,7 +152,7 @@ def write_programs(
 
 
 def _write(file: Path, content: bytes) -> None:
-    """Write whole or not at all: several processes of one run write the same files."""
+    """Write a file atomically, since several processes of one run write the same files."""
     if file.is_file() and file.read_bytes() == content:
         return
     write_bytes(file, content)

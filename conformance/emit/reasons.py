@@ -1,9 +1,10 @@
-"""The program of a reason (`tests/reasons/<adapter>/*.py`) as one that stands alone.
+"""Makes a standalone program, for a bug report, from one in `tests/reasons/<adapter>/*.py`.
 
-Such a program has a function `differs(changed)` that says whether a difference appears, and whether it
-stays with the one change that the reason blames. Here `changed` is taken to be false: what only the
-change needs goes, the function's body becomes the program, and what it returned is printed and
-asserted the other way round. So the program fails as long as the difference is there.
+A program there shows the reason of a known deviation: its function `differs(changed)` returns whether
+the difference appears, without and with the one change that the reason blames. The standalone program
+is that function's body with `changed` set to false and without the code that only the change needs. It
+prints what the function compared and asserts that there is no difference, so that it fails as long as
+the difference exists.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from dataclasses import dataclass
 
 from conformance.emit.emitter import Code, finish
 
-#: How a comment is carried through `ast`, which knows none: as a string that stands by itself.
+#: Prefix of a string statement that carries a comment through `ast`, which drops comments.
 _COMMENT = "__comment__:"
-#: Calls that make a container, and nothing happens by.
+#: Calls that make or measure a container and have no side effects.
 _CONTAINERS = frozenset({"dict", "frozenset", "len", "list", "set", "tuple"})
-#: Calls that compare their arguments, which tell more than the answer.
+#: Calls that compare their arguments. The arguments are printed, which says more than the result.
 _COMPARING = frozenset({"allclose", "array_equal", "equal"})
 _INVERSE: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
@@ -37,11 +38,11 @@ _Block = list[ast.stmt]
 
 @dataclass(frozen=True)
 class Shown:
-    """A program of a framework alone that fails while a difference is there.
+    """A program that uses only the framework, and fails while a difference exists.
 
-    `title` says what is wrong, `change` with which one change it is not; both as the reason's program
-    says them. `asserts` is whether it ends with an assertion; else the framework raises, or ends the
-    process. `environment` is what has to be set before it runs.
+    `title` says what is wrong, `change` which one change makes the difference go away; both are taken
+    from the reason's program. `asserts` says whether it ends with an assertion; else the framework
+    raises, or ends the process. `environment` are variables to set before it runs.
     """
 
     text: str
@@ -52,10 +53,10 @@ class Shown:
 
 
 def alone(source: str, module: Callable[[str], str], say: Callable[[str], str]) -> Shown:
-    """A reason's program as one of the framework alone.
+    """The standalone form of a reason's program.
 
-    `module` gives the source of a module of the tests that it imports; `say` puts words into those of
-    a maintainer. Raises `ValueError` for a program without `differs(changed)`.
+    `module` returns the source of an imported module of the tests, by name; `say` replaces the suite's
+    terms in a text by common ones. Raises `ValueError` for a program without `differs(changed)`.
     """
     tree = _with_comments(source)
     title = say(" ".join((ast.get_docstring(tree) or "").split()).rstrip("."))
@@ -83,26 +84,27 @@ def alone(source: str, module: Callable[[str], str], say: Callable[[str], str]) 
 
 
 def reason_of(source: str) -> str:
-    """What the reason begins with that a program shows; empty where it names none."""
+    """The first words of the known deviation's reason that a program shows; empty if it names none."""
     found = _assigned(ast.parse(source), "REASON")
     return found if isinstance(found, str) else ""
 
 
 def formatted(text: str) -> str:
-    """A program without imports that it does not use, formatted."""
+    """A program, formatted, without unused imports."""
     code = Code()
     code.lines = text.splitlines()
     return finish({"": code})[""].text
 
 
 def _message(said: str, title: str, say: Callable[[str], str]) -> str:
-    """What the assertion says: what the function asks, or the title where that speaks of "it"."""
+    """The assertion's message: what `differs` tests, from its docstring `said`; the title if that
+    docstring begins with a pronoun."""
     asked = say(said.partition(";")[0].removeprefix("Whether ").rstrip(", "))
     return title if asked.split(" ")[0] in ("it", "its", "they", "both", "two") else asked
 
 
 def _in_their_words(tree: ast.Module, say: Callable[[str], str]) -> ast.Module:
-    """A program whose docstrings and names say nothing that only the suite says."""
+    """A program with the suite's own terms replaced in docstrings, names and printed labels."""
     used = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
     used |= {name for node in ast.walk(tree) for name in _bound(node)}
     renamed = {"region": next(n for n in ("block", "function", "part") if n not in used)}
@@ -122,7 +124,7 @@ def _in_their_words(tree: ast.Module, say: Callable[[str], str]) -> ast.Module:
 
 
 def _bound(node: ast.AST) -> list[str]:
-    """The names that a definition or an argument brings."""
+    """The name that a definition or a parameter binds, in a list; empty for other nodes."""
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         return [node.name]
     return [node.arg] if isinstance(node, ast.arg) else []
@@ -132,7 +134,7 @@ def _bound(node: ast.AST) -> list[str]:
 
 
 def _is_note(node: ast.stmt) -> bool:
-    """Whether a statement is of the tests alone: the docstring, the reason, its environment."""
+    """Whether a statement is only for the tests: the docstring, the reason, or its environment."""
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return not str(node.value.value).startswith(_COMMENT)
     return _names(node) in (["REASON"], ["ENVIRONMENT"])
@@ -150,7 +152,7 @@ def _assigned(tree: ast.Module, name: str) -> object:
 
 
 def _names(node: ast.stmt) -> list[str]:
-    """The names that a definition or a plain assignment gives a value."""
+    """The names that a definition or a plain assignment binds."""
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         return [node.name]
     if isinstance(node, ast.Assign):
@@ -159,7 +161,7 @@ def _names(node: ast.stmt) -> list[str]:
 
 
 def _imported(node: ast.stmt, module: Callable[[str], str]) -> Iterator[ast.stmt]:
-    """The statements of a module of the tests in the place of its import; others as they are."""
+    """The statements of a module of the tests in place of its import; other statements unchanged."""
     if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("tests."):
         yield node
         return
@@ -168,7 +170,7 @@ def _imported(node: ast.stmt, module: Callable[[str], str]) -> Iterator[ast.stmt
 
 
 def _main(node: ast.stmt) -> Iterator[ast.stmt]:
-    """What runs where the file is the program."""
+    """The body of `if __name__ == "__main__"`; any other statement unchanged."""
     if isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'":
         yield from node.body
     else:
@@ -176,7 +178,7 @@ def _main(node: ast.stmt) -> Iterator[ast.stmt]:
 
 
 def _needed(body: Sequence[ast.stmt]) -> _Block:
-    """The statements without definitions that nothing reads; imports are left to the formatter."""
+    """The statements without unused definitions; unused imports are left to the formatter."""
     kept = list(body)
     while True:
         read = {
@@ -189,7 +191,7 @@ def _needed(body: Sequence[ast.stmt]) -> _Block:
             part
             for part in kept
             if not isinstance(part, ast.FunctionDef | ast.ClassDef)
-            or part.decorator_list  # which may enter it somewhere
+            or part.decorator_list  # which may register it somewhere
             or part.name in read
         ]
         constants = [p for p in left if _is_constant(p) and set(_names(p)).isdisjoint(read)]
@@ -200,7 +202,7 @@ def _needed(body: Sequence[ast.stmt]) -> _Block:
 
 
 def _is_constant(node: ast.stmt) -> bool:
-    """Whether a statement names a value that takes no call to make, but for one of a container."""
+    """Whether a statement assigns a value made without calls, other than those of `_CONTAINERS`."""
     calls = any(
         isinstance(n, ast.Subscript)
         or (isinstance(n, ast.Call) and ast.unparse(n.func) not in _CONTAINERS)
@@ -211,7 +213,7 @@ def _is_constant(node: ast.stmt) -> bool:
 
 
 def _uncommented(left: _Block, before: _Block) -> _Block:
-    """What is left, without comments on what is gone."""
+    """The remaining statements, without comments on statements that were removed."""
     gone = {id(part) for part in before} - {id(part) for part in left}
     orphans = set()
     for number, part in enumerate(before[:-1]):
@@ -224,7 +226,8 @@ def _uncommented(left: _Block, before: _Block) -> _Block:
 
 
 def _with_comments(source: str) -> ast.Module:
-    """A program whose comments are strings, where each has a line to itself; else without them."""
+    """The syntax tree of a program, with comments that have a line of their own as string statements;
+    without comments if that is not valid Python."""
     lines = source.splitlines()
     depth = 0
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
@@ -246,7 +249,7 @@ def _is_comment(node: ast.stmt) -> bool:
 
 
 def _comment(line: str, say: Callable[[str], str]) -> str:
-    """A line of the program, the comment again where it was one."""
+    """A line of the program; a string that carries a comment is turned back into it."""
     if _COMMENT not in line:
         return line
     words = str(ast.literal_eval(line.strip())).removeprefix(_COMMENT).strip()
@@ -260,7 +263,7 @@ def _comment(line: str, say: Callable[[str], str]) -> str:
 
 
 class _Folder(ast.NodeTransformer):
-    """Takes expressions to be false, and takes out what only stands where they are true."""
+    """Treats the given expressions as false, and removes code that only runs if they are true."""
 
     def __init__(self, *false: str) -> None:
         self.false = false
@@ -321,14 +324,14 @@ def _is_nothing(node: ast.expr) -> bool:
 
 
 def _folded(body: Sequence[ast.stmt], *false: str) -> _Block:
-    """Statements in which some expressions are false."""
+    """Statements simplified by `_Folder` for the given false expressions."""
     module = _Folder(*false).visit(ast.Module(list(body), []))
     assert isinstance(module, ast.Module)
     return ast.parse(ast.unparse(ast.fix_missing_locations(module))).body
 
 
 def _without_argument(body: _Block, name: str) -> _Block:
-    """Functions without an argument of this name, where all calls give it as false."""
+    """The statements, without the parameter `name` of functions that always receive false for it."""
     for part in body:
         given = [a.arg for a in part.args.args] if isinstance(part, ast.FunctionDef) else []
         if not isinstance(part, ast.FunctionDef) or name not in given or part.args.defaults:
@@ -354,7 +357,7 @@ def _without_argument(body: _Block, name: str) -> _Block:
 
 
 def _as_program(differs: ast.FunctionDef, rest: _Block, message: str) -> tuple[_Block, bool]:
-    """The body of `differs` as the end of the program, and whether that asserts something."""
+    """The body of `differs` as the end of the program, and whether it contains an assertion."""
     body = _without_try(_folded(differs.body[1:], differs.args.args[0].arg))
     returned = list(_returns(body))
     taken = {name for part in rest for name in _names(part)}
@@ -381,7 +384,7 @@ def _as_program(differs: ast.FunctionDef, rest: _Block, message: str) -> tuple[_
 
 
 def _at_top(body: _Block) -> _Block:
-    """The body of a function as that of a module, whose names are global anyway."""
+    """A function's body as module code: without `global`, and with `nonlocal` turned into `global`."""
     body = [part for part in body if not isinstance(part, ast.Global)]
     for part in body:
         for node in ast.walk(part):
@@ -394,7 +397,7 @@ def _at_top(body: _Block) -> _Block:
 
 
 def _without_try(body: _Block) -> _Block:
-    """A body that lets the error come that is the difference, or that would say that there is none."""
+    """A body without a `try` whose handlers only return, so that the error is raised to the caller."""
     for number, node in enumerate(body):
         if not isinstance(node, ast.Try) or node.finalbody:
             continue
@@ -420,7 +423,7 @@ def _returns(body: Sequence[ast.AST]) -> Iterator[ast.Return]:
 
 
 def _told(value: ast.expr, message: str, taken: set[str]) -> _Block:
-    """Statements that print what a difference was told by, and assert that there is none."""
+    """Statements that print the values which `value` compares, and assert that it is false."""
     names = iter(n for n in ("found", "other", "third", "fourth", "fifth") if n not in taken)
     parts = (
         value.values if isinstance(value, ast.BoolOp) and isinstance(value.op, ast.And) else [value]
@@ -443,7 +446,7 @@ def _told(value: ast.expr, message: str, taken: set[str]) -> _Block:
 
 
 def _operands(part: ast.expr) -> list[ast.expr]:
-    """What is worth printing of a condition."""
+    """The parts of a condition that are worth printing."""
     if isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Not):
         return _operands(part.operand)
     if isinstance(part, ast.Compare):
@@ -472,7 +475,7 @@ def _is_literal(node: ast.expr) -> bool:
 
 
 def _become(node: ast.expr, name: str) -> None:
-    """Make an expression in its place a name."""
+    """Turn an expression node into a name, in place."""
     node.__class__ = ast.Name  # the trees around it hold this very object
     node.__dict__.clear()
     node.__dict__.update(id=name, ctx=ast.Load())

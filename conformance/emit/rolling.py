@@ -1,13 +1,13 @@
-"""Lines that repeat, written as a loop: what a case says n times, a program says once.
+"""Rolls repeated lines of an emitted program into loops.
 
-A program is written node by node, each node a group of lines. Groups that follow each other and differ
-in nothing, or in which of the program's own tensors they read, become one `for`.
+A program is written node by node, each node a group of lines. Consecutive groups that are equal, or
+differ only in which of the program's own tensors they read, become one `for`.
 
-Loops are found in the program, and a case has none: `repeat` is unrolled when a case is loaded. So the
-oracle, the laws and the search for a smaller case (`conformance.run.shrink`, which takes rounds away one
-by one) know a flat list of nodes; calls that a case writes out one by one become a loop, too; and an
-emitter may leave lines unrolled where its observer tells operations apart by their lines
-(`Emitter.rolls`). Rounds that make results of different names (`p$i`) stay as they are, since each of
+Loops are found in the program's lines, since a case has none: `repeat` is unrolled when a case is
+loaded. So the oracle, the laws and the search for a smaller case (`conformance.run.shrink`, which
+removes iterations one by one) see a flat list of nodes, and calls that a case writes out one by one
+become a loop, too. An emitter may leave lines unrolled if its observer tells operations apart by line
+numbers (`Emitter.rolls`). Iterations that assign different names (`p$i`) are not rolled, since each of
 these names may be read later.
 """
 
@@ -17,19 +17,20 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-#: As often a group of lines has to be there for a loop to be easier to read.
+#: The fewest repetitions for which a loop is easier to read.
 FEWEST = 3
-#: The longest round that is looked for, in groups of lines.
+#: The longest loop body that is searched for, in groups of lines.
 LONGEST = 12
 _NAME = re.compile(r"(?<![\w.\"'])(?:self\.)?[A-Za-z_]\w*")
-#: What makes a function, which would read a loop's variable when it is called, not where it is made.
+#: Function definitions. A closure reads a loop variable when it is called, not when it is defined.
 _LATER = re.compile(r"\blambda\b|\bdef\b")
 _MARK = re.compile(r"  # pylint: s\d+$")
 
 
 @dataclass(frozen=True)
 class Group:
-    """The lines of one node. `shape` is their text without the names of tensors, which are `names`."""
+    """The lines of one node. `shape` is their text with each tensor's name replaced by a NUL character,
+    `names` are these names in order."""
 
     lines: tuple[str, ...]
     shape: tuple[str, ...]
@@ -37,7 +38,7 @@ class Group:
 
 
 def group(lines: Sequence[str], tensors: Collection[str]) -> Group:
-    """A node's lines as a group; `tensors` are the names that may differ from round to round."""
+    """A node's lines as a group; `tensors` are the names that may differ between iterations."""
     names: list[str] = []
 
     def hide(name: re.Match[str]) -> str:
@@ -51,8 +52,8 @@ def group(lines: Sequence[str], tensors: Collection[str]) -> Group:
 
 
 def rounds(groups: Sequence[Group], start: int) -> tuple[int, int]:
-    """The length of a round that starts at `start`, in groups, and how often it is there: those that
-    cover the most, and of these the shortest. Length 0 where nothing repeats often enough."""
+    """The loop that starts at `start`: (length of its body in groups, number of iterations). It is the
+    one that covers the most groups, the shortest of several; (0, 0) if there is none."""
     best, covered = (0, 0), 0
     for length in range(1, min(LONGEST, (len(groups) - start) // FEWEST) + 1):
         often = 1
@@ -70,8 +71,8 @@ def _same(groups: Sequence[Group], first: int, other: int, length: int) -> bool:
 
 
 def loop(every: Sequence[Sequence[Group]], taken: Collection[str]) -> list[str] | None:
-    """The lines of a loop over rounds of equal shape, each round's groups; `taken` are names that the
-    loop's variables must not have. `None` where a loop would not do the same."""
+    """The lines of a loop, given the groups of each iteration, which have equal shapes. `taken` are
+    names that loop variables must not have. `None` if a loop would not be equivalent."""
     by_position = list(zip(*(_names(groups) for groups in every), strict=True))
     varying = list(dict.fromkeys(p for p in by_position if len(set(p)) > 1))
     texts = [line for each in every[0] for line in each.shape]
@@ -92,7 +93,7 @@ def loop(every: Sequence[Sequence[Group]], taken: Collection[str]) -> list[str] 
             given = [next(positions_left) for _ in range(shape.count("\0"))]
             made = shape.partition(" = ")[0].count("\0") if " = " in shape else 0
             if any(p in variables for p in given[:made]):
-                return None  # what the loop's variable is given anew, its tensor is not
+                return None  # assigning to a loop variable does not assign to the tensor's name
             parts = shape.split("\0")
             words = [variables.get(p, p[0]) for p in given]
             text = parts[0] + "".join(w + part for w, part in zip(words, parts[1:], strict=True))
@@ -118,15 +119,15 @@ def _head(variables: dict[tuple[str, ...], str], often: int) -> str:
     return f"for {', '.join(variables.values())} in {listed}:"
 
 
-#: A line that makes a tensor and names it: its indentation, its name's letters and number, how.
+#: An assignment to a numbered name: indentation, letters of the name, number, right-hand side.
 _MADE = re.compile(r"( *)([A-Za-z_]+?)(\d+) = (.+)")
 
 
 def series(lines: Sequence[str], taken: Collection[str]) -> tuple[list[str], dict[str, str]]:
-    """Lines that make tensors, with those that make `w1`, `w2`, … alike written as one list.
+    """Lines that make tensors, with equal right-hand sides for `w1`, `w2`, … combined into one list.
 
-    Returns the lines, and by the name of each tensor that is in a list now the list's entries in the
-    dict that `inputs` returns (one text for all of one list). `taken` are names that are not free.
+    Returns the lines, and for the name of each tensor now in a list the text of that list's entries in
+    the dict that `inputs` returns (the same text for all of one list). `taken` are names in use.
     """
     written: list[str] = []
     entries: dict[str, str] = {}
@@ -152,7 +153,7 @@ def series(lines: Sequence[str], taken: Collection[str]) -> tuple[list[str], dic
 
 
 def _follows(first: re.Match[str], line: str, after: int) -> bool:
-    """Whether a line makes the tensor `after` numbers behind that of the first line, in the same way."""
+    """Whether a line assigns the same right-hand side as `first` to the name numbered `after` higher."""
     made = _MADE.fullmatch(line)
     if made is None or (made[1], made[2]) != (first[1], first[2]):
         return False

@@ -1,7 +1,7 @@
-"""An emitted program as a maintainer wants it: what is not needed is out, and it fails at the end.
+"""Makes a minimal reproducer from an emitted program: unneeded code is removed, and it fails at the end.
 
-The end holds one value of the plain run against the same of the recomputed one, and asserts that they
-agree; or lets the recomputed run raise; or counts how often a function runs.
+The end asserts that one value of the plain run equals that of the recomputed run; or lets the
+recomputed run raise; or asserts how often a region's function runs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from conformance.emit.emitter import Text
 from conformance.emit.reasons import formatted
 
-#: What a run returns, by the words that a report uses.
+#: For each key of the dict that `run` returns, the words that a report uses.
 WORDS = {
     "gradients": "gradient",
     "again": "second gradient",
@@ -25,9 +25,9 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Compared:
-    """One value of what `run` returns, by its keys: `("gradients", "w")`, `("outputs", 1)`.
+    """One value in what `run` returns, by its keys: `("gradients", "w")`, `("outputs", 1)`.
 
-    `missing` says that one of the two runs has none.
+    `rtol` and `atol` are the tolerances of the comparison. `missing`: one of the two runs lacks it.
     """
 
     path: tuple[str | int, ...]
@@ -45,14 +45,15 @@ class Compared:
 
 @dataclass(frozen=True)
 class Raised:
-    """The recomputed run raises an error, or where `wanted` is one, should raise it and does not."""
+    """The recomputed run raises an error; or, if `wanted` names a type, should raise it and does not."""
 
     wanted: str = ""
 
 
 @dataclass(frozen=True)
 class Counted:
-    """How often the function of a region should run in all, and how often it does."""
+    """A region's function runs another number of times, in forward and backward together, than any of
+    the `expected` ones."""
 
     region: str
     expected: tuple[int, ...]
@@ -62,7 +63,7 @@ Ending = Compared | Raised | Counted | None
 
 
 def standalone(text: Text, ending: Ending) -> str:
-    """An emitted program without what only its writer needs, ended so that it shows what is wrong."""
+    """An emitted program without code that only the suite needs, ending so that it shows the defect."""
     lines = text.text.splitlines()
     dropped: set[int] = set()
     counters: dict[int, str] = {}
@@ -86,7 +87,7 @@ def standalone(text: Text, ending: Ending) -> str:
     if isinstance(ending, Compared):
         program = _only(program, str(ending.path[0]))
     if " as np\n" not in program:
-        program = f"import numpy as np\n{program}"  # taken out again where nothing reads it
+        program = f"import numpy as np\n{program}"  # removed later if unused
     if counters:
         program = _after_imports(program, "calls = []")
     return formatted(program)
@@ -138,7 +139,7 @@ print("with recompute:", run(recomputed))
 
 
 def _only(program: str, key: str) -> str:
-    """A program whose `run` returns one of its entries alone."""
+    """A program whose `run` returns only the entry `key` of its dict."""
     for node in ast.walk(ast.parse(program)):
         if not isinstance(node, ast.FunctionDef) or node.name != "run":
             continue

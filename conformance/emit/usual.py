@@ -1,4 +1,4 @@
-"""What most frameworks write alike: an adapter's table of operations begins with it.
+"""Operations that most frameworks spell the same way, as a start for an adapter's table.
 
     operations = {
         **usual.OPERATORS,
@@ -7,7 +7,7 @@
         ...
     }
 
-What a framework writes otherwise stands behind it, and takes its place.
+Later entries, for what the framework spells differently, replace these.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from conformance.emit.emitter import Call
 
-#: Operations that are operators of Python's, and what every program can define.
+#: Operations written as Python operators, and those that call functions which a program defines itself.
 OPERATORS: Mapping[str, str] = {
     "add": "{a} + {b}",
     "subtract": "{a} - {b}",
@@ -32,7 +32,7 @@ _OF_ONE = ("abs", "cos", "exp", "log", "sin", "sqrt", "square", "tanh")
 
 
 def functions(module: str) -> dict[str, str]:
-    """Operations that are functions of a module, as NumPy names them."""
+    """Operations that are functions of `module` under NumPy's names, as format strings."""
     return {
         **{name: f"{module}.{name}({{x}})" for name in _OF_ONE},
         "maximum": f"{module}.maximum({{a}}, {{b}})",
@@ -41,7 +41,7 @@ def functions(module: str) -> dict[str, str]:
 
 
 def reduced(call: Call, *, axis: str = "axis", keepdims: str = "keepdims") -> str:
-    """A reduction as a method of the array, with the names of its keywords: `x.sum(axis=0)`."""
+    """A reduction as a method call, `x.sum(axis=0)`; `axis` and `keepdims` are the keywords' names."""
     words = [] if call.options["axis"] is None else [f"{axis}={call.options['axis']}"]
     words += [f"{keepdims}=True"] if call.options["keepdims"] else []
     return f"{call.arguments['x']}.{call.op}({', '.join(words)})"

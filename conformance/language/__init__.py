@@ -1,4 +1,4 @@
-"""The language of case files: from YAML to a case, its operations, the capabilities that it asks for.
+"""The language of case files: loading YAML into cases, their operations, the capabilities they need.
 
 Imports `model`.
 """

@@ -1,6 +1,6 @@
-"""What a variant may not offer: one word each, and what it means.
+"""Capabilities: features that a variant may lack, one word each, with its meaning.
 
-A case needs those that its text shows (`required_by`) and those that it names itself.
+A case needs those that follow from its text (`required_by`) and those that it lists under `needs`.
 """
 
 from __future__ import annotations
@@ -85,19 +85,19 @@ CAPABILITIES: Mapping[str, str] = {
     "wrapped": "the recomputed callable gives the original back as `__wrapped__`",
 }
 
-#: What happens between forward and backward that is not the generators' matter.
+#: The capabilities for values of `between` that do not concern random generators.
 _BETWEEN = {"update": "update-between", "thread": "another-thread"}
 
 
 @dataclass(frozen=True)
 class _Names:
-    """The names of a case, by what stands behind them."""
+    """The names of a case, by kind."""
 
     parameters: frozenset[str]
     #: Inputs, parameters, state.
     given: frozenset[str]
     values: frozenset[str]
-    #: Tensors that ask for a gradient.
+    #: Tensors that require a gradient.
     asking: frozenset[str]
     computed: frozenset[str]
 
@@ -113,7 +113,7 @@ def _names(case: Case) -> _Names:
     )
 
 
-#: What a case as a whole shows.
+#: Capabilities with the condition on a case under which it needs them.
 _BY_CASE: Mapping[str, Callable[[Case], bool]] = {
     "autocast": lambda case: bool(case.autocast),
     "unseeded": lambda case: not case.seeded,
@@ -125,7 +125,7 @@ _BY_CASE: Mapping[str, Callable[[Case], bool]] = {
     "repeated-call": lambda case: any(isinstance(node, Again) for node in walk(case.program)),
 }
 
-#: What a region shows, with the names of its case.
+#: Capabilities with the condition on a region (and its case's names) under which it needs them.
 _BY_REGION: Mapping[str, Callable[[Region, _Names], bool]] = {
     "several-operations": lambda region, _: not _single(region),
     "nested-regions": lambda region, _: any(_calls(inner) for inner in walk(region.body)),
@@ -150,7 +150,7 @@ _BY_REGION: Mapping[str, Callable[[Region, _Names], bool]] = {
 
 
 def required_by(case: Case) -> frozenset[str]:
-    """The capabilities that the text of a case shows it to need, with those that it names."""
+    """The capabilities that a case needs: those that follow from its text, and those that it lists."""
     names = _names(case)
     found = {*case.needs, *_by_procedure(case.procedure)}
     found |= {word for word, shows in _BY_CASE.items() if shows(case)}
@@ -170,7 +170,7 @@ def _by_procedure(procedure: Procedure) -> Iterator[str]:
 
 
 def _by_statement(case: Case, owner: str, statement: Statement) -> Iterator[str]:
-    """What a statement shows; `owner` is the name of the region around it, empty for none."""
+    """The capabilities that a statement needs; `owner` is the region around it, empty for none."""
     operation = OPERATIONS[statement.op]
     if operation.capability:
         yield operation.capability
@@ -189,7 +189,7 @@ def _by_statement(case: Case, owner: str, statement: Statement) -> Iterator[str]
 
 
 def _alone(case: Case) -> list[Node]:
-    """The nodes that are no link of a chain of calls, each on what the last one gave."""
+    """The nodes that are in no chain of calls (see `chains`)."""
     bodies = [case.program, *(region.body for region in case.regions())]
     return [chain[0] for body in bodies for chain in chains(body) if len(chain) == 1]
 
@@ -199,7 +199,7 @@ def _taken(region: Region) -> tuple[str, ...]:
 
 
 def _single(region: Region) -> bool:
-    """Whether a region is one operation on what it takes and captures, and gives its one result."""
+    """Whether a region consists of one operation and returns its one result."""
     first, *rest = region.body
     if rest or not isinstance(first, Statement):
         return False

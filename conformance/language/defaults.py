@@ -1,6 +1,6 @@
-"""What a case means where it does not say so itself, in one place.
+"""Defaults of a case.
 
-A region gives, and a case puts out, the last value that is made; the loss is the sum of the first
+A region returns, and a program outputs, the last value that is made; the loss is the sum of the first
 output.
 """
 
@@ -25,13 +25,13 @@ from conformance.model.case import (
 
 
 def last_value(nodes: Sequence[Node]) -> Ref | None:
-    """The value that the last of these nodes makes; none where that makes several, or none."""
+    """The value that the last of these nodes makes; `None` if that makes none or several."""
     made = node_makes(nodes[-1]) if nodes else ()
     return Ref(made[0]) if len(made) == 1 else None
 
 
 def usual_loss(outputs: Tree) -> Loss | None:
-    """The sum of the first output; none where there is no output that has a name."""
+    """The sum of the first named output; `None` if there is none."""
     named = leaves(outputs)
     return Loss("sum", named[0]) if named else None
 
@@ -39,7 +39,8 @@ def usual_loss(outputs: Tree) -> Loss | None:
 def without_gradient(
     program: Sequence[Node], given: Iterable[Array | Value | Generator]
 ) -> frozenset[str]:
-    """The names of what is no floating tensor and has no gradient, as far as the text shows."""
+    """The names of values that are no floating tensors and so have no gradient, as far as the text
+    shows."""
     made = [node for node in walk(tuple(program)) if isinstance(node, Statement)]
     whole = {n for node in made if _is_whole(node) for n in node.targets}
     whole |= {v.name for v in given if not isinstance(v, Array) or "float" not in v.dtype}

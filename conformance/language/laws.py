@@ -1,9 +1,9 @@
-"""Laws of growth: how memory and work are known to grow with depth, beside what is measured.
+"""Laws of growth: published formulas for how memory and executions grow, for instance with depth.
 
-A case names a law and the point on it (`law: {name: …, at: $n}`). Memory is counted in activations
-of the case, or in bytes; work in executions of statements, forward and again in backward. A law is
-drawn in the report; what a case is held to is the reference's own accounting, and the two are
-compared in the tests.
+A case names a law and the value of its variable (`law: {name: …, at: $n}`). Memory is in activations
+of the case, or in bytes; work is in executions of statements, in forward and backward. The report draws
+the law beside the measurements. Verdicts go by what the reference counts; the suite's tests compare that
+to the law.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ Formula = Callable[[int, Mapping[str, int]], float]
 
 @dataclass(frozen=True)
 class Growth:
-    """A law: what it says of plain and recomputed runs, by quantity, where it says anything.
+    """A law: formulas for plain and recomputed runs, by quantity; it may have none for some.
 
-    `at` names what the law is a function of, `unit` what memory is counted in. `words` are the
-    formulas as a reader writes them. `states` are the copies of random state that regions keep beside
-    that, where a framework preserves it region by region; how large one is, is the framework's affair.
+    `at` names the law's variable, `unit` the unit of memory. `words` are the formulas as text. `states`
+    is the number of copies of random state that regions keep besides, if a framework preserves it per
+    region; the size of a copy depends on the framework.
     """
 
     title: str
@@ -49,8 +49,9 @@ def _depth(n: int, _: Mapping[str, int]) -> float:
 
 
 def _layer(s: int, c: Mapping[str, int]) -> float:
-    """34 = 16 values of 2 bytes and 2 masks per element of the layer's input, 5 = 2 values and a mask
-    per attention score; both with the width of the dtype in bytes."""
+    """Bytes of a transformer layer (Korthikanti et al.). Per element of its input: 16 values and 2 masks
+    (34 bytes with 2-byte values); per attention score: 2 values and a mask (5 bytes). Here values have
+    the width of the dtype."""
     b, h, a, width = c["b"], c["h"], c["a"], c["width"]
     return s * b * h * (16 * width + 2) + a * s * s * b * (2 * width + 1)
 

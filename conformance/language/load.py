@@ -72,14 +72,14 @@ from conformance.model.case import (
 )
 
 Path_ = tuple[object, ...]
-#: Per dtype; a case is held to the loosest of the floating dtypes among its tensors.
+#: Tolerances by dtype. A case has the loosest among those of its floating tensors.
 TOLERANCES: Mapping[str, Tolerance] = {
     "float64": Tolerance(1e-9, 1e-11),
     "float32": Tolerance(1e-4, 1e-5),
     "float16": Tolerance(1e-2, 1e-2),
     "bfloat16": Tolerance(4e-2, 4e-2),
 }
-#: Names that emitted programs use themselves where a case's names stand.
+#: Names that emitted programs use for themselves, so that a case cannot.
 RESERVED = re.compile(r"np|rng|(arg|result)\d+")
 _EXCEPTIONS = tuple(
     name
@@ -101,7 +101,7 @@ def schema() -> dict[str, Any]:
 
 
 def _closed(part: Any) -> Any:
-    """A part of a schema in which a key that fits no pattern is an error, as it is to the model."""
+    """A part of a schema that forbids keys which match no pattern, as the pydantic models do."""
     if isinstance(part, list):
         return [_closed(inner) for inner in part]
     if not isinstance(part, dict):
@@ -226,7 +226,8 @@ def _axes(marked: Marked, path: Path_, raw: object) -> Mapping[str, Sequence[Any
 def _followers(
     marked: Marked, path: Path_, raw: object, axes: Mapping[str, Sequence[Any]]
 ) -> Mapping[str, tuple[str, Sequence[Any]]]:
-    """The words that go with the values of an axis: by name, the axis and the words."""
+    """The `follows` entries of a case: by name, the axis that it follows and a word for each of that
+    axis's values."""
     found: dict[str, tuple[str, Sequence[Any]]] = {}
     given = raw.get("axes", {}) if isinstance(raw, dict) else {}
     for name, model in given.items():
@@ -250,7 +251,7 @@ def _followers(
 
 def _substituted(raw: Any, chosen: Mapping[str, Any], marked: Marked, path: Path_) -> Any:
     if isinstance(raw, dict):
-        if "repeat" in raw:  # its number stands for itself until the nodes are written out
+        if "repeat" in raw:  # `$i` stays in the text until the nodes are unrolled
             chosen = {**chosen, NUMBER[1:]: NUMBER}
         return {
             key: value if key == "axes" else _substituted(value, chosen, marked, (*path, key))
@@ -282,9 +283,11 @@ class _Builder:
         self.marked, self.path = marked, path
         self.regions: dict[str, Region] = {}
         self._open: list[str] = []  # the regions around what is being read
-        self._scopes: list[set[str]] = [set()]  # regions defined so far, list of nodes by list
+        self._scopes: list[set[str]] = [
+            set()
+        ]  # regions defined so far, a set per open list of nodes
         self.generators: set[str] = set()
-        #: What calls returned as a whole, and where it is named.
+        #: Names of calls' return values as a whole (`returned`), and where the case names them.
         self._returned: dict[str, Position] = {}
         self._raises = False
         self._undifferentiable: frozenset[str] = frozenset()
@@ -580,7 +583,7 @@ class _Builder:
         )
 
     def _identifier(self, name: str, path: Path_, key: bool = False) -> None:
-        """Refuse what cannot be a variable of an emitted program; `key` where a key names it."""
+        """Refuse a name that cannot be a variable of an emitted program; `key` if it is a YAML key."""
         where = self.key(*path) if key else self.at(*path)
         if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) or keyword.iskeyword(name):
             raise CaseError(
@@ -682,7 +685,7 @@ class _Builder:
         return statement
 
     def _make(self, names: Sequence[str], known: set[str], where: Position) -> None:
-        """Add names to the known ones. A region's function has its name for good."""
+        """Add names to the known ones; a region's name cannot be assigned again."""
         functions = {region.replace("-", "_") for region in (*self.regions, *self._open)}
         for name in names:
             if name in functions or RESERVED.fullmatch(name):
@@ -800,7 +803,7 @@ class _Builder:
         known: set[str],
         words: Mapping[str, str],
     ) -> str:
-        """The name, taken from here on, of what a call returned as a whole; empty for none."""
+        """The name for a call's return value as a whole (added to `known`); empty if there is none."""
         given = model.returned if isinstance(model, RegionModel | CallModel) else ""
         name, here = _replaced(given, words), (*path, "returned")
         if not name:
@@ -952,7 +955,8 @@ class _Builder:
         path: Path_,
         known: set[str] | None,
     ) -> tuple[tuple[Tree, ...], dict[str, Tree]]:
-        """What a region takes that begins as its call does; `known` where it is called here."""
+        """The arguments of a region whose head is a call, `block(x)`; `known` is given if it is called
+        here, not only defined."""
         for key in ("takes", "kwargs"):
             if key in model.model_fields_set:
                 raise CaseError(
@@ -988,7 +992,7 @@ class _Builder:
         return Again(name, takes, kwargs, gives if len(gives) > 1 else gives[0], call.where)
 
     def _as_first(self, name: str, takes: int, kwargs: set[str], where: Position) -> None:
-        """Refuse a call with other arguments than the region's own."""
+        """Refuse a call whose arguments differ in number or keywords from those of the region."""
         first = self.regions[name]
         if takes != len(first.takes) or kwargs != set(first.kwargs):
             raise CaseError(
@@ -1151,7 +1155,7 @@ def _places(tree: Tree, path: Path_) -> Iterator[tuple[str, Path_]]:
 
 
 def _replaced(text: str, words: Mapping[str, str]) -> str:
-    """A text with the number that a `repeat` has reached."""
+    """A text with `$i` replaced by the current number of each `repeat` around it."""
     return _AXIS.sub(lambda found: words.get(found[0], found[0]), text)
 
 
@@ -1179,7 +1183,7 @@ def _read(nodes: Sequence[Node]) -> Iterator[str]:
 
 
 def _refuse_rebinding(nodes: Sequence[Node]) -> None:
-    """Refuse a name made anew after a region has captured it: a rerun would read the new value."""
+    """Refuse to reassign a name that a region has captured: a rerun would read the new value."""
     captured: dict[str, str] = {}
     for node in nodes:
         for name in node_makes(node):

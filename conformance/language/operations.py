@@ -1,4 +1,4 @@
-"""The operations that a case may use: names, signatures, meaning, and what each gradient needs.
+"""The operations that a case may use: names, signatures, meaning, and the residuals of each.
 
 Names are those of the Python array API standard where it has one. Tensors are written NCHW, weights
 of `conv2d` OIHW, weights of `linear` (out, in). `needs` says, for the gradient with respect to an
@@ -472,9 +472,9 @@ OPERATIONS: Mapping[str, Operation] = {operation.name: operation for operation i
 #: Operations that give a bool, and no tensor.
 BOOLS = frozenset(name for name, op in OPERATIONS.items() if op.shape == "a bool")
 RANDOM: frozenset[str] = frozenset(o.name for o in _ALL if o.random)
-#: Operations that leave a note, outside of the program, that they ran.
+#: Operations with a side effect: they append to a global list when they run.
 NOTED: frozenset[str] = frozenset({"noted_sin"})
-#: Operations that look at the recomputed callable, true in the plain program.
+#: Operations that inspect the recomputed callable; in the plain program they give true.
 OF_CALLABLES: frozenset[str] = frozenset({"is_unwrapped_by", "hides_variables_of"})
 #: Words from other libraries, and the standard's name for the same operation.
 RENAMED: Mapping[str, str] = {

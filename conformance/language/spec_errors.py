@@ -1,4 +1,4 @@
-"""What pydantic found in a case, in the words of a case file."""
+"""Translates pydantic's validation errors into messages in terms of a case file."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ _MODELS: Mapping[str, type[BaseModel]] = {
     "executions": CountsModel,
 }
 _NODES = ("statement", "recompute", "define", "sequence", "repeat", "call")
-#: Sections whose keys are names that the case gives.
+#: Sections whose keys are names chosen by the case.
 _NAMED = ("inputs", "parameters", "state", "executions")
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """One error: its words, its path in the case, and whether the key itself is at fault."""
+    """One error: its message and hint, its path in the case, and whether the key itself is wrong."""
 
     message: str
     hint: str
@@ -68,7 +68,7 @@ class Explanation:
 
 
 def explain(error: ValidationError, raw: object) -> Explanation:
-    """The first thing to put right in `raw`, a case as YAML gave it."""
+    """The most helpful of the errors in `raw`, a case as loaded from YAML."""
     first = _first(error, raw)
     kind, loc, found = first["type"], first["loc"], first.get("input")
     path, hint = _path(loc, raw), ""

@@ -35,7 +35,7 @@ class RegionCall:
 
 
 def divided(text: str, where: Position) -> Iterator[tuple[str, Position]]:
-    """The statements of a text, between which a semicolon stands, and where each begins."""
+    """The statements of a text, separated by semicolons, and where each begins."""
     start = 0
     for part in text.split(";"):
         yield part, _shift(where, start)
@@ -58,7 +58,7 @@ def parse(text: str, where: Position, regions: Collection[str] = ()) -> Statemen
     try:
         return _parsed(bare, ast.parse(bare, mode="exec"), _Place(where, bare), regions)
     except SyntaxError as error:
-        # An offset that points behind the text, or into another line, tells nothing.
+        # An offset beyond the text, or in another line, is of no use.
         column = error.offset or 1
         inside = error.lineno == 1 and column <= len(bare)
         raise CaseError(
@@ -115,7 +115,7 @@ class _Place:
     text: str
 
     def of(self, node: ast.expr | ast.keyword) -> Position:
-        if node.lineno != 1:  # YAML's own folding hides where further lines stand
+        if node.lineno != 1:  # YAML folds lines, so positions of further lines are unknown
             return self.start
         before = self.text.encode("utf-8", "surrogatepass")[: node.col_offset]
         return _shift(self.start, len(before.decode("utf-8", "surrogatepass")))

@@ -6,7 +6,7 @@
       one:
         inputs: [x, flag: {value: true}]
 
-What a case names is written into it, as if it stood there; where it really stands is kept for errors.
+The tensors that a case names are copied into it; their places in the table are kept for errors.
 """
 
 from __future__ import annotations

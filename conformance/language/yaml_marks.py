@@ -1,8 +1,8 @@
-"""YAML, loaded safely, with the place of every key and value kept: each file of YAML is read here.
+"""Loads YAML safely, with the position of every key and value. All YAML files are read here.
 
-A file from anywhere may be given: only plain values are made, and what is no text, is too large, or
-would grow out of all proportion (aliases of aliases, endless nesting, numbers of thousands of digits) is
-refused first, with an error of the caller's choice.
+Files may be untrusted. Only plain values are made. Files that are not text, are too large, or would
+expand excessively (aliases of aliases, deep nesting, numbers of thousands of digits) are refused before
+that, with the caller's class of error.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class _Loader(_Safe):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class Marked:
-    """A document: plain values, and the node tree that knows where each of them stands."""
+    """A document: its plain values, and the node tree with their positions."""
 
     value: Any
     node: yaml.Node
     file: str
-    #: Paths of what stands elsewhere than it means, each with where it really stands.
+    #: Paths of values that were copied from elsewhere in the file, each with its original path.
     moved: Mapping[tuple[object, ...], tuple[object, ...]] = field(default_factory=dict)
 
     def at(self, path: Sequence[object]) -> Position:
@@ -83,7 +83,7 @@ class Marked:
         return key, value
 
     def _really(self, path: tuple[object, ...]) -> tuple[object, ...]:
-        """A path, with its beginning where that really stands."""
+        """A path with its beginning replaced by the original path, if it is among `moved`."""
         for end in range(len(path), 0, -1) if self.moved else ():
             if path[:end] in self.moved:
                 return (*self.moved[path[:end]], *path[end:])
@@ -156,7 +156,7 @@ def load(
 
 
 class _RefusedError(Exception):
-    """A text that is not to be read, and where in it that shows."""
+    """A text that is refused, and the position of the cause."""
 
     def __init__(self, message: str, where: Position | str, hint: str = "") -> None:
         super().__init__(message)

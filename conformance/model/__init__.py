@@ -1,4 +1,4 @@
-"""What all rooms speak of, as frozen values: a case, a program, what was observed of it, a verdict.
+"""The frozen values that all other packages pass on: case, program, observation and verdict.
 
 Imports nothing of `conformance` but its errors and words.
 """

@@ -1,7 +1,8 @@
 """The values that a case is made of, after loading: frozen, and free of any framework.
 
-A *tree* is a name (`Ref`), a literal (`Literal`), a tuple of trees or a dict of trees. Trees say what
-a region takes and gives and what a program puts out; their containers are behaviour under test.
+A *tree* is a name (`Ref`), a literal (`Literal`), a tuple of trees or a dict of trees. Trees describe
+the arguments and results of regions and the outputs of programs. Whether their containers come back
+unchanged is tested, too.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class Fill:
 class Array:
     """A tensor that a program starts from.
 
-    `dtype` is a NumPy name or `bfloat16`. `gradient` says whether the tensor asks for a gradient.
+    `dtype` is a NumPy name or `bfloat16`. `gradient` says whether the tensor requires a gradient.
     """
 
     name: str
@@ -100,7 +101,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Generator:
-    """An input that random numbers are drawn from, explicitly.
+    """An explicit random generator as an input: the program passes it to its random operations.
 
     `library`: `framework`, the framework's own generator or key, or `numpy`,
     `numpy.random.default_rng(seed)`.
@@ -123,7 +124,7 @@ class Statement:
 
     @property
     def label(self) -> str:
-        """How results name this statement inside its region: its first target."""
+        """The name by which results refer to this statement within its region: its first target."""
         return self.targets[0]
 
     def names(self) -> tuple[str, ...]:
@@ -161,17 +162,17 @@ class Segment:
 class Region:
     """A part of the program that is recomputed in backward.
 
-    `takes` are its positional arguments and `kwargs` those given by name; every leaf is a name, and
-    the body knows each leaf under that same name. A name that the body reads and that is neither
-    taken nor made in the body is captured by closure. `gives` is what the region returns.
+    `takes` are its positional arguments and `kwargs` its keyword arguments; every leaf is a name, and
+    the body uses each leaf under that same name. A name that the body reads and that is neither an
+    argument nor made in the body is captured by closure. `gives` is what the region returns.
     `save` is the policy: operations, or labels of statements of the body, whose results are kept
-    although the region is recomputed. A region that is not `called` is only defined here, for calls
-    (`Again`) that follow. `segment` is there where the granularity is `segment`. `signature` says how
-    the region's function declares its arguments. A `mapped` region is called through a map over the
-    first axis of all that it takes. `returned` is the name of what the call returned, its containers
-    as they came; empty where nobody asks for it. `written` are the options that the case has a call
-    hand over although they have the value that is the default anyway. A call of a `round` region is a
-    loop of one round where calls are written as loops.
+    although the region is recomputed. A region that is not `called` is only defined here, for later
+    calls (`Again`). `segment` is set if the granularity is `segment`. `signature` says how the region's
+    function declares its arguments. A `mapped` region is called through the framework's vectorising map
+    over the first axis of all arguments. `returned` is the name given to the call's return value as a
+    whole, with its containers; empty if the case does not use it. `written` are the options that the
+    program passes explicitly although they have their default value. A call of a `round` region is
+    written as a loop of one iteration by adapters that write calls as loops.
     """
 
     name: str
@@ -201,7 +202,7 @@ class Region:
         """The names that the body reads from outside, in order of first use."""
         return self._captured
 
-    @cached_property  # writing a program down asks again and again, for regions in regions above all
+    @cached_property  # emitters ask for it often, above all for nested regions
     def _captured(self) -> tuple[str, ...]:
         known = set(leaves(self.takes)) | set(leaves(self.kwargs))
         found: dict[str, None] = {}
@@ -218,7 +219,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Again:
-    """A further call of a region that was defined before, in this list of nodes or around it."""
+    """A further call of a region that was defined earlier, in this list of nodes or an outer one."""
 
     region: str
     takes: tuple[Tree, ...]
@@ -243,17 +244,17 @@ class Loss:
 class Procedure:
     """What is done with the program.
 
-    `backward`: forward, then gradients of the loss. `part`: only the gradients asked for are computed,
-    and the framework is told so. `functional`: gradients come from a transform of the function.
+    `backward`: forward, then gradients of the loss. `part`: the framework is told to compute only the
+    gradients in `Case.wrt`. `functional`: gradients come from a transform of the function.
     `per_output`: gradients of the loss, then of the loss `then`, over one retained graph.
     `second_backward`: the gradients are taken twice over one retained graph. `second_order`: the sum
     of all first gradients is differentiated again. `third_order`: and once more. `inference`:
     forward with gradients switched off. `train`: `steps` steps of SGD with `learning_rate` on all
-    parameters that ask for a gradient. `between` is what happens between forward and backward: the
-    implicit generator is seeded anew, or drawn from; `update` halves all parameters; with `thread`
-    backward is started by another thread than forward ran in. `after` is what was done with the same
-    program before all of it: a forward pass with gradients switched off (`inference`), or forward and
-    backward, whose gradients stay where they are and are added to (`backward`).
+    parameters that require a gradient. `between` is what happens between forward and backward: the
+    implicit generator is seeded again, or drawn from; `update` halves all parameters; with `thread`,
+    backward is started by another thread than the one that forward ran in. `after` is what is done with
+    the same program first: a forward pass with gradients switched off (`inference`), or forward and
+    backward, to whose gradients those of the procedure are added (`backward`).
     """
 
     kind: Procedures = "backward"
@@ -293,9 +294,10 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Law:
-    """The law of growth that a case is a point of: a name out of `conformance.language.laws`, and where.
+    """The law of growth that a case is a point of: a name in `conformance.language.laws`, and `at`, the
+    value of its variable.
 
-    `counts` is the operation whose executions the law is about, where it is about any.
+    `counts` is the operation whose executions the law describes; empty if it describes memory alone.
     """
 
     name: str
@@ -337,15 +339,17 @@ class Case:
     autocast: str = ""
     #: Tensors whose gradient hook is watched.
     hooks: tuple[str, ...] = ()
-    #: Why implementations legitimately differ, where what they do is recorded and never failed.
+    #: Why implementations may differ on this case; what they do is recorded, and fails only where
+    #: numbers are wrong without an error. Empty for most cases.
     differs: str = ""
-    #: Whether the program may raise where the framework refuses it without recompute, too.
+    #: Whether the recomputed program may raise if the plain program raises, too.
     as_plain: bool = False
     #: What the second backward pass of `per_output` differentiates.
     then: Loss | None = None
     #: Whether the program seeds the framework's generator.
     seeded: bool = True
-    #: By parameter: the sum of its gradient's elements, in multiples of the loss, whatever is drawn.
+    #: By parameter: the sum of its gradient's elements, in multiples of the loss. It holds for any
+    #: random samples.
     totals: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -376,7 +380,7 @@ class Case:
         found: set[str] = set()
         for _, statement in self.statements():
             if statement.op in ("dropout", "uniform", "rrelu"):
-                # Where a seed of its own is given, the generator often has a part in it all the same.
+                # Frameworks often use the implicit generator even if the operation is given a seed.
                 found.add("implicit")
             elif statement.op in ("numpy_uniform", "python_uniform"):
                 found.add(statement.op.partition("_")[0])
@@ -395,8 +399,8 @@ class Case:
 
 
 def chains(nodes: tuple[Node, ...]) -> tuple[tuple[Node, ...], ...]:
-    """The nodes of a list in order: calls of one region that follow each other, each on the one tensor
-    that the call before it gave and of the same name, together; every other node by itself."""
+    """The nodes of a list in order, grouped. A chain of calls of one region, each taking the one tensor
+    that the previous call returned (under the same name), is a group; every other node is one alone."""
     found: list[tuple[Node, ...]] = []
     for node in nodes:
         before = found[-1][-1] if found else None
@@ -408,7 +412,7 @@ def chains(nodes: tuple[Node, ...]) -> tuple[tuple[Node, ...], ...]:
 
 
 def _hands_on(before: Node | None, node: Again) -> bool:
-    """Whether a call is of the region that was called just before, on what that gave."""
+    """Whether `node` calls the same region as the node before it, on the result of that call."""
     if before is None or isinstance(before, Statement):
         return False
     if isinstance(before, Region) and not before.called:
@@ -446,7 +450,7 @@ def leaves(tree: Tree) -> tuple[str, ...]:
 
 
 def node_reads(node: Node) -> tuple[str, ...]:
-    """The names that a node reads from around it."""
+    """The names that a node reads and does not make itself."""
     if isinstance(node, Statement):
         return node.names()
     if isinstance(node, Region) and not node.called:
@@ -456,7 +460,7 @@ def node_reads(node: Node) -> tuple[str, ...]:
 
 
 def node_makes(node: Node) -> tuple[str, ...]:
-    """The names that a node makes (or makes anew) for those after it."""
+    """The names that a node assigns (or reassigns), for use by later nodes."""
     if isinstance(node, Statement):
         return node.targets
     if isinstance(node, Region) and not node.called:

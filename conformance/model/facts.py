@@ -1,6 +1,6 @@
-"""What a verdict goes by, as typed fields: messages are made from them, and nobody reads a message.
+"""The evidence for a verdict, as typed fields. Messages are made from them; no program parses a message.
 
-Imports nothing of ours. Values of msgspec, so that results files hold them as they are.
+Imports nothing of `conformance`. The classes are msgspec structs, stored in results files unchanged.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Literal as OneOf
 
 from msgspec import Struct
 
-#: A float64, losslessly: JSON has no word for the last three.
+#: A float64, losslessly: JSON has no representation of the last three.
 Number = float | OneOf["NaN", "Infinity", "-Infinity"]
 
 
@@ -22,7 +22,7 @@ def number(value: float) -> Number:
 
 
 class _Fact(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="fact"):
-    """Fields that have their default are left out in JSON; `fact` there says which of them it is."""
+    """Base of all facts. JSON omits fields with default values; its field `fact` names the class."""
 
 
 class Count(_Fact, frozen=True, tag="count"):
@@ -38,7 +38,8 @@ class Count(_Fact, frozen=True, tag="count"):
 
 
 class Inert(_Fact, frozen=True, tag="inert"):
-    """Nothing ran again, though this region, or this statement of it, had to so often."""
+    """Nothing ran again in backward. `allowed` are the reruns that were expected of this region, or of
+    this statement in it."""
 
     region: str
     statement: str
@@ -48,8 +49,9 @@ class Inert(_Fact, frozen=True, tag="inert"):
 class Bytes(_Fact, frozen=True, tag="bytes"):
     """Bytes held by the plain and by the recomputed run: between forward and backward, or at the peak.
 
-    `most` is what the recomputed run may hold, `drop` what it must hold less than plain (`None` where
-    nothing is asked), `unit` the largest activation. Fewer than `resolution` bytes cannot be told.
+    `most` is the most that the recomputed run may hold, `drop` by how much it must be below the plain
+    run (`None` for no such demand), `unit` the bytes of the largest activation. The observer cannot
+    resolve differences below `resolution` bytes.
     """
 
     plain: int
@@ -71,11 +73,11 @@ class States(_Fact, frozen=True, tag="states"):
 class Difference(_Fact, frozen=True, tag="difference"):
     """How an array differs from what it should be.
 
-    `of` says what it is (`value`, `gradient`, …) and `name` whose. `kind`: `none` where there should be
-    an array; `zeros` or `not zero` where there should be `None`; `missing` where only one run has it;
-    `shape`; `elements`, of which `wrong` out of `size` differ, most at `place`. `against` says what
-    it is held against, `in_plain` that it is the plain run that differs, `may_draw` that the rerun may
-    draw other random numbers here.
+    `of` is what is compared (`value`, `gradient`, …), `name` the tensor's name. `kind`: `none` where
+    there should be an array; `zeros` or `not zero` where there should be `None`; `missing` if only one
+    run has it; `shape`; `elements`, of which `wrong` out of `size` differ, most at index `place`.
+    `against` is the other side of the comparison, `in_plain` says that the plain run differs, `may_draw`
+    that the rerun may draw other random numbers here.
     """
 
     of: str
@@ -128,12 +130,12 @@ class Difference(_Fact, frozen=True, tag="difference"):
 
 
 class Sampling(_Fact, frozen=True, tag="draws"):
-    """What the rerun drew.
+    """Which random numbers the rerun drew.
 
-    `kind`: the `same` as the forward; `fresh` numbers; `nothing`. Where no draw is seen: `like` if
-    gradients are those of the forward's numbers, `unlike` if they are not, `unknown` if they do not
-    tell. `later`: what is drawn after the rerun is other than in the plain run. `where` are the
-    statements, as (region, statement); `generators` those that are left elsewhere than by the plain run.
+    `kind`: the `same` as forward; `fresh` numbers; `nothing`. Where draws cannot be observed: `like` if
+    the gradients match the numbers of forward, `unlike` if they do not, `unknown` if gradients cannot
+    show it. `later`: draws after the rerun differ from those of the plain run. `where` are the
+    statements, as (region, statement); `generators` those left in another state than by the plain run.
     """
 
     kind: OneOf["same", "fresh", "nothing", "like", "unlike", "unknown", "later"]
@@ -143,7 +145,7 @@ class Sampling(_Fact, frozen=True, tag="draws"):
 
 class Calls(_Fact, frozen=True, tag="calls"):
     """How often something was called (a hook, a side effect of the body), and how often without
-    recompute; `None` is never seen."""
+    recompute. `observed` is `None` if it was never seen."""
 
     name: str
     observed: int | None
@@ -151,8 +153,8 @@ class Calls(_Fact, frozen=True, tag="calls"):
 
 
 class State(_Fact, frozen=True, tag="state"):
-    """State that is not what it is without recompute, both in short words; `times` is how many times as
-    far it has moved, where that can be told."""
+    """State (such as running statistics) that differs from the plain run's, both in a few words. `times`
+    is by what factor it changed more than it should; `None` if unknown."""
 
     name: str
     observed: str
@@ -161,7 +163,8 @@ class State(_Fact, frozen=True, tag="state"):
 
 
 class Growth(_Fact, frozen=True, tag="growth"):
-    """What is left over: `grows` by so much per step, or so much is `left` after each."""
+    """A leak over repeated steps: it `grows` by the given amount per step, or that amount is `left`
+    after each."""
 
     kind: OneOf["grows", "left"]
     what: OneOf["live tensors", "bytes"]
@@ -170,7 +173,7 @@ class Growth(_Fact, frozen=True, tag="growth"):
 
 
 class Raised(_Fact, frozen=True, tag="raised"):
-    """The error that a run ended with, and the one that was promised; empty is none."""
+    """The error that a run ended with, and the one that was promised; empty if there is none."""
 
     type: str
     phase: str = ""
@@ -178,7 +181,7 @@ class Raised(_Fact, frozen=True, tag="raised"):
 
 
 class Unoffered(_Fact, frozen=True, tag="unoffered"):
-    """Why a variant is not put to a case: it `lacks` or `refuses` capabilities, or is `not run`."""
+    """Why a variant is not judged on a case: it `lacks` or `refuses` capabilities, or is `not run`."""
 
     how: OneOf["lacks", "refuses", "not run"]
     why: str
@@ -191,7 +194,7 @@ class Unoffered(_Fact, frozen=True, tag="unoffered"):
         return f"{verb} {self.why}"
 
 
-#: Any of them.
+#: Any of these facts.
 Fact = (
     Count
     | Inert

@@ -1,7 +1,7 @@
-"""What was seen when a program ran, and what the reference says should have been seen.
+"""What was observed when a program ran, and what the reference expects.
 
-Imports nothing of ours. Arrays are `numpy.ndarray`; `bfloat16` arrives widened to float32, with the
-framework's own name for the dtype beside it. Bytes are bytes, counts are whole numbers.
+Imports nothing of `conformance`. Arrays are `numpy.ndarray`; a `bfloat16` tensor arrives as float32
+elements, with the dtype's name beside them. Memory is in bytes.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class ErrorSeen:
 
 
 class RandomState(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What is kept of random state between forward and backward: its bytes, and the copies, where the
-    states of several generators that are kept together are one."""
+    """Random state kept between forward and backward: its bytes, and how many copies. The states of
+    several generators that are kept together count as one copy."""
 
     nbytes: int
     copies: int
@@ -84,10 +84,10 @@ class Run:
     random numbers drawn after the run from each generator that the program uses: `implicit` (the
     framework's), `numpy`, `python`, and explicit ones by name. `retained` are the bytes of tensors held
     between the end of forward and the start of backward beyond inputs, parameters and outputs,
-    `random_state` is what is held of random state then, and `peak` the most bytes of tensors held at
-    any time after the start of forward, beyond those held then. `held` and
-    `alive` are bytes and live tensors after each of several runs, the garbage collector off. What
-    an adapter could not see is `None`, and `Observation.unobserved` says why.
+    `random_state` is the random state held at that time, and `peak` the most bytes of tensors held at
+    any time after the start of forward, beyond those held at that start. `held` and `alive` are bytes
+    and live tensors after each of several runs, with the garbage collector off. What an adapter could
+    not observe is `None`, and `Observation.unobserved` says why.
     """
 
     outputs: Tree = None
@@ -108,7 +108,7 @@ class Run:
     good_run_after_error: bool | None = None
 
 
-#: Bytes. Below it allocators round, pool and cache by as much as recompute saves.
+#: Bytes. Below it, rounding, pooling and caching by allocators is as large as what recompute saves.
 RESOLUTION = 256 * 1024
 
 
@@ -130,7 +130,7 @@ class Observation:
 
 @dataclass(frozen=True)
 class Allowed:
-    """The counts that are right, and the reason where there is more than one."""
+    """The correct counts, and the reason if there is more than one."""
 
     counts: tuple[int, ...]
     reason: str = ""
@@ -164,10 +164,10 @@ class ExpectedMemory:
 
 @dataclass(frozen=True)
 class Expected:
-    """What the reference says of a case under one discipline. Arrays are float64.
+    """What the reference expects of a case under one discipline. Arrays are float64 (int64, bool).
 
-    `outputs`, `losses`, `gradients`, `again`, `parameters` and `state` are `None` where the case
-    draws random numbers and no samples were given: then only the plain run is a control.
+    `outputs`, `losses`, `gradients`, `again`, `parameters` and `state` are `None` if the case draws
+    random numbers and no samples were given; then only the plain run can serve as control.
     `executions` is keyed by (region, statement label or "", phase).
     """
 

@@ -1,6 +1,6 @@
-"""An emitted program: its text, and which line of it does what.
+"""An emitted program: its text, and its source map.
 
-Imports nothing of ours: the worker process reads this too.
+Imports nothing of `conformance`, since the worker process imports it, too.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ SiteKind = OneOf["statement", "region", "layer", "phase"]
 
 @dataclass(frozen=True)
 class Site:
-    """What a line of a program does.
+    """What a line of a program does: an entry of the source map.
 
     `statement`: computes one statement of the case, named `label`, in `region` (empty outside).
-    `region`: the `def` of a region's function, or its method that computes; `region` names it.
-    `layer`: makes a layer of the framework's that computes a statement, or where `label` is empty the
-    region, whenever it is called; the observer sees its calls.
+    `region`: the `def` of a region's function, or of its layer's `forward`; `region` names it.
+    `layer`: makes a layer (module) of the framework, each of whose calls computes the statement, or the
+    region if `label` is empty. The observer counts the calls of the layer.
     `phase`: a line of `run`; `label` is `forward` or `backward`, the phase that starts there.
-    `path` is the function it belongs to: `plain`, `recomputed` or `run`; `both` where the first two
-    share it.
+    `path` is the function it belongs to: `plain`, `recomputed` or `run`; `both` if the first two share
+    the line.
     """
 
     kind: SiteKind
@@ -41,15 +41,15 @@ class Site:
 
 @dataclass(frozen=True)
 class Program:
-    """A program for one case and variant, as the worker needs it: no expectation is in it.
+    """A program for one case and variant, as the worker needs it. It holds no expected results.
 
-    `file` is the absolute path of the written file; `text` its content; `lines` maps line numbers
-    (from 1, every line of a statement that spans several) to sites. `random` says whether the case
-    draws random numbers, `sources` what from without naming it (`implicit`, `numpy`, `python`),
-    `release` how often the procedure is repeated to see what is left over, `keeps` whether the outputs
-    of these runs are kept meanwhile, `then` are the arguments of the good run after an expected error
-    (`None` where no error is expected), `procedure` is the kind of procedure. `seeded` says whether it
-    seeds the framework's generator. `notes` are words of the adapter's emitter for its observer.
+    `file` is the absolute path of the written file; `text` its content; `lines` the source map, by line
+    number (from 1, every line of a statement that spans several). `random` says whether the case draws
+    random numbers, `sources` from which implicit generators (`implicit`, `numpy`, `python`), `release`
+    how often the procedure is repeated to find leaks, `keeps` whether the outputs of these runs are kept
+    until the last is over, `then` are the arguments of the good run after an expected error (`None` if
+    no error is expected), `procedure` is the kind of procedure. `seeded` says whether the program seeds
+    the framework's generator. `notes` are words from the adapter's emitter to its observer.
     """
 
     case: str
@@ -73,8 +73,8 @@ class Program:
         return tuple(dict.fromkeys(found))
 
     def inner_regions(self, path: str) -> dict[str, list[str]]:
-        """For each region of a function (`plain`, `recomputed`) those directly inside it, outer ones
-        first."""
+        """For each region of a function (`plain` or `recomputed`), the names of the regions directly
+        inside it; outer regions first."""
         found: dict[str, list[str]] = {}
 
         def visit(node: ast.AST, around: str) -> None:

@@ -1,6 +1,6 @@
-"""Verdicts: the words of a judgement, as values.
+"""Verdicts of checks, and their statuses and levels.
 
-Values of msgspec, so that results files hold them as they are; a field that has its default is left out.
+They are msgspec structs, stored in results files unchanged; fields with default values are omitted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from conformance.model.facts import Fact
 
 
 class Status(StrEnum):
-    """How one check of one case ended on one variant; never mixed with each other."""
+    """How one check of one case ended on one variant."""
 
     PASS = "pass"
     FAIL = "fail"
@@ -39,8 +39,8 @@ class Level(StrEnum):
 
 
 class Verdict(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The judgement of one check: `message` reads as a sentence, `facts` are what it is made from,
-    `expected` and `observed` are both sides in words, `method` is how it was seen."""
+    """The verdict of one check. `message` is a sentence made from `facts`, `expected` and `observed` are
+    the two sides in words, `method` is how the observation was made."""
 
     check: str
     status: Status

@@ -20,7 +20,7 @@ from conformance.language.operations import OPERATIONS, RANDOM
 from conformance.model.case import Case
 from conformance.oracle.dataflow import Call, Dataflow, Step
 
-#: Operations that no compiler runs again unasked.
+#: Operations so costly, or random, that no compiler runs them again on its own.
 COSTLY = frozenset({"matmul", "linear", "conv2d", "embedding", *RANDOM})
 
 
@@ -30,12 +30,12 @@ class Assumption:
 
     `alternatives` has, for an operation whose gradient can be written in several ways, the index into
     what `OPERATIONS` lists under `needs`. `declared` are the residuals that the variant declares for
-    operations (`residuals` in its adapter.yaml, words separated by blanks), which go before.
+    operations (`residuals` in its adapter.yaml, words separated by blanks), which take precedence.
     `active` are the tensors through which gradients flow, `differentiated` the steps whose gradients
     are taken. `mask_alone`: a dropout mask can be made again without the tensor that it masks.
-    `merged_to_end`: a merged region that no other one follows runs to its end. `through`: what stands
-    outside regions and is cheap is made again for the gradients that read it. `mask_kept`: a policy that
-    keeps the results of an operation keeps its mask with them.
+    `merged_to_end`: a region with `merge_adjacent` that no other one follows runs again to its end.
+    `through`: cheap statements outside of regions run again for the gradients that read their results.
+    `mask_kept`: a policy that keeps the results of an operation keeps its mask, too.
     """
 
     alternatives: Mapping[str, int]
@@ -52,7 +52,7 @@ class Assumption:
 
     @cached_property
     def regions(self) -> frozenset[str]:
-        """What the variant declares of regions as a whole: words of `REGION_RESIDUALS`."""
+        """The declarations about all regions, `residuals: {region: …}`: words of `REGION_RESIDUALS`."""
         return region_words(self.declared)
 
     def residuals(self, dataflow: Dataflow, step: Step) -> frozenset[str]:
@@ -90,9 +90,9 @@ def assumptions(
 ) -> Iterator[Assumption]:
     """Every consistent way to compute the gradients of a case.
 
-    Without `alternatives` an operation has only the first of the ways that `OPERATIONS` lists. Either
-    all tensors that ask for a gradient get one, or only those that the case asks for, or gradients of
-    the latter are taken from residuals that are kept for the former.
+    Without `alternatives`, only the first choice that `OPERATIONS` lists is used. Each comes in up to
+    three forms: gradients are computed for all tensors that require one; only for those in `Case.wrt`;
+    or only for the latter, but with residuals kept as for the former.
     """
     used = sorted({step.statement.op for step in dataflow.steps()})
     ways: dict[str, range] = {}

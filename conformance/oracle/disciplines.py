@@ -19,12 +19,12 @@ Key = tuple[str, str]
 
 
 def whole(dataflow: Dataflow, assumption: Assumption) -> Counter[Key]:
-    """Every region that contributes to a gradient runs again, with all that is in it; what is in an
-    inner region runs again once for each region around it.
+    """Reruns under `whole`: every region that contributes to a gradient runs again as a whole, and what
+    is in an inner region runs again once for each region around it.
 
-    Where the variant says `asked`, only those run in which a value was saved that is asked for;
-    where it says `flat`, inner regions are no regions; where it says `ends`, what nothing in a
-    region reads does not run again.
+    If the variant says `asked`, only regions run again in which a residual was saved that backward
+    reads; if `flat`, inner regions do not count as regions; if `ends`, statements whose results nothing
+    in the region reads do not run again.
     """
     reruns: Counter[Key] = Counter()
     asked = asked_for(dataflow, assumption)
@@ -47,13 +47,13 @@ def whole(dataflow: Dataflow, assumption: Assumption) -> Counter[Key]:
 
 
 def contributes(call: Call, assumption: Assumption) -> bool:
-    """Whether any gradient that is taken passes through a call of a region."""
+    """Whether the gradient of any statement in a call of a region is computed."""
     return any(step in assumption.differentiated for step in call.steps())
 
 
 def is_end(step: Step) -> bool:
-    """Whether nothing in the outermost region around a step reads its results. The first step of a
-    region is none of its ends."""
+    """Whether no step in the outermost region around this one reads its results. False for the first
+    step of a region, and outside of regions."""
     if not step.chain:
         return False
     first, *rest = step.chain[0].steps()
@@ -62,8 +62,8 @@ def is_end(step: Step) -> bool:
 
 
 def asked_for(dataflow: Dataflow, assumption: Assumption) -> Callable[[Call], bool]:
-    """A function that tells of a call whether backward asks for a value that was saved in it. What an
-    inner region was given is such a value, where that region runs again."""
+    """A function that says whether backward reads a residual saved in a call of a region. The arguments
+    of an inner region count as residuals if that region runs again."""
     known: dict[Call, bool] = {}
 
     def asked(call: Call) -> bool:
@@ -88,8 +88,8 @@ def asked_for(dataflow: Dataflow, assumption: Assumption) -> Callable[[Call], bo
 
 
 def early_stop(dataflow: Dataflow, assumption: Assumption) -> Counter[Key]:
-    """A region runs again when a value saved in it is first asked for, and stops when all that were
-    saved in it are back."""
+    """Reruns under `early-stop`: a region runs again when backward first reads a residual saved in it,
+    and stops as soon as all its residuals are computed again."""
     asked = asked_for(dataflow, assumption)
     reruns: Counter[Key] = Counter()
     for call in dataflow.calls():
@@ -105,12 +105,12 @@ def early_stop(dataflow: Dataflow, assumption: Assumption) -> Counter[Key]:
 
 
 def stop_point(dataflow: Dataflow, call: Call, assumption: Assumption) -> int | None:
-    """How many items of a call's body run again until its last saved value is back; `None` where
-    nothing is saved in it.
+    """How many items of a call's body run again until its last residual is computed; `None` if nothing
+    is saved in it.
 
-    A statement that saves only arguments stops before it runs (unless the variant says `after`), and
-    so does one that saves `early`, before its end; a region inside saves its arguments before it is
-    entered.
+    If the last residuals are arguments of a statement, the rerun stops before that statement (unless the
+    variant says `after`), as it does for a statement that saves its residuals before its end (`early`).
+    An inner region saves its arguments before it runs.
     """
     length = None
     for place, item in enumerate(call.body):
@@ -126,7 +126,7 @@ def stop_point(dataflow: Dataflow, call: Call, assumption: Assumption) -> int | 
 
 
 def _run_to_end(item: Step | Call, reruns: Counter[Key]) -> None:
-    """Count an item that runs to its end, with all that is in it."""
+    """Count a rerun of an item and of all that it contains."""
     if isinstance(item, Call):
         reruns[item.region.name, ""] += 1
         for inner in item.body:

@@ -19,7 +19,7 @@ RULES: Mapping[str, Callable[[Dataflow, Assumption], Counter[Key]]] = {
     "early-stop": early_stop,
     "minimal": minimal,
 }
-#: Why more than one count is allowed.
+#: The reasons for which more than one count is allowed.
 _REASONS = {
     "alternatives": "implementations differ in what a gradient reads and which gradients they take",
     "second order": "the second pass may run a region again or use what the first made",
@@ -64,7 +64,7 @@ class _Counts:
         for key in self.once:
             allowed[*key, "forward"] = self._forward(key, needed[key])
         for key, counts in self._reruns().items():
-            # Where the least is rerun, a region is what its own statements do: with none, it is nothing.
+            # Under `minimal`, a region's count comes from its own statements; without any it has none.
             if key[1] or not self.least or any(r == key[0] and label for r, label in self.once):
                 allowed[*key, "rerun"] = self._rerun(key, counts)
         return allowed
@@ -120,9 +120,9 @@ class _Counts:
         return allowed
 
     def _compiled(self, key: Key, allowed: Allowed, times: int) -> Allowed:
-        """The counts, and those that a compiler adds where the variant says `cheap`: it may run again
-        whatever is cheap, once for each execution in forward. Under `whole`, with each rerun of a
-        compiled region comes a backward graph of its own, which may do so."""
+        """The counts, and those that a compiler adds if the variant says `cheap`: it may run cheap
+        operations again, once for each execution in forward. Under `whole`, each rerun of a compiled
+        region has a backward graph of its own, which may do so."""
         words = region_words(self.declared)
         if "cheap" not in words:
             return allowed
@@ -142,7 +142,7 @@ class _Counts:
 
 def nesting(key: Key, dataflow: Dataflow) -> int:
     """How often a statement or region would run again in one backward pass if every region around it
-    ran again whole."""
+    ran again as a whole."""
     region, label = key
     if label:
         return sum(len(step.chain) for step in dataflow.steps() if step.key == key)
@@ -150,7 +150,8 @@ def nesting(key: Key, dataflow: Dataflow) -> int:
 
 
 def needed_executions(dataflow: Dataflow) -> Counter[Key]:
-    """How often each statement and region runs for what the outputs or the loss depend on."""
+    """How often each statement and region runs in forward, counting only what the outputs or the loss
+    depend on."""
     wanted = set(dataflow.outputs) | ({dataflow.loss} - {None})
     needed: Counter[Key] = Counter()
     entered: set[Call] = set()

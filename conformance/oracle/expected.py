@@ -33,7 +33,7 @@ from conformance.oracle.interpreter import (
 )
 from conformance.oracle.memory import expected_memory
 
-#: Operations that are there to raise.
+#: Operations whose purpose is to raise.
 RAISING = ("raise_if", "raise_in_rerun")
 
 
@@ -86,8 +86,8 @@ Counts = tuple[Mapping[tuple[str, str, Phase], Allowed], ExpectedMemory | None]
 
 @dataclass
 class _Evaluation:
-    """A case evaluated: the dataflow of its first forward pass and what its procedure gives (in
-    `values` executions and bytes are missing). Counts are kept by discipline and residuals."""
+    """A case evaluated: the dataflow of its first forward pass, and the results of its procedure as
+    `values`, without executions and bytes. Counts are cached by discipline and residuals."""
 
     case: Case
     dataflow: Dataflow
@@ -106,13 +106,13 @@ class _Evaluation:
         return self._counts[key]
 
 
-#: The last case that was evaluated without samples: the variants of an adapter ask for it one after the
-#: other, and several of them for the same counts.
+#: A cache of one entry, the last case evaluated without samples: it is judged for all variants of an
+#: adapter in turn, several of which need the same counts.
 _latest: list[_Evaluation] = []
 
 
 def evaluation(case: Case, samples: Sequence[RandomSample] | None) -> _Evaluation:
-    """A case evaluated, with the random numbers of a run or with the tape's own."""
+    """A case evaluated, with the random samples of a run, or with the tape's own if there are none."""
     with tape.quiet():
         if samples is not None:
             return _evaluate(case, RandomSamples(samples))
@@ -193,7 +193,7 @@ def _descend(case: Case, values: dict[str, ProgramValue], loss: tape.Tensor) -> 
 
 
 def _by_name(case: Case, gradients: list[tape.Tensor | None]) -> dict[str, Array | None]:
-    """Gradients with respect to `case.wrt` by name; nothing where none were taken."""
+    """Gradients with respect to `case.wrt` by name; empty if none were taken."""
     if not gradients:
         return {}
     pairs = zip(case.wrt, gradients, strict=True)
@@ -215,8 +215,8 @@ def _leaves(value: ProgramValue) -> Tree:
 
 
 class Misfit(NamedTuple):
-    """A statement whose arguments do not fit it, their shapes, and what is wrong with them. `None` for
-    the statement where what is differentiated is not one number."""
+    """A statement whose arguments have wrong shapes or dtypes, their shapes, and the reason. `statement`
+    is `None` if the fault is a loss that is not one number."""
 
     statement: Statement | None
     shapes: list[tuple[int, ...]]
@@ -230,7 +230,7 @@ class _MisfitError(Exception):
 
 
 class _Checking(Interpreter):
-    """Evaluates until a statement does not fit, or one raises that is there to raise."""
+    """Evaluates a case until a statement fails, or one of `RAISING` raises."""
 
     def _apply(self, step: Step, arguments: list[ProgramValue]) -> Results:
         try:
@@ -243,8 +243,8 @@ class _Checking(Interpreter):
 
 
 def misfit(case: Case) -> Misfit | None:
-    """The first statement whose arguments do not fit it. `None` where all fit, and where a statement
-    raises that is there to raise."""
+    """The first statement whose arguments do not fit it. `None` if all fit, or if one of `RAISING`
+    raises first."""
     run = _Checking(case, None)
     with tape.quiet(), np.errstate(all="ignore"):
         try:
@@ -260,7 +260,7 @@ def misfit(case: Case) -> Misfit | None:
 
 
 def check_printed(case: Case, expected: Expected) -> list[str]:
-    """Where the oracle disagrees with numbers that a document printed: a sentence for each.
+    """Disagreements of the oracle with numbers that a document printed, a sentence for each.
 
     Gradients are compared to a relative tolerance of 1e-6.
     """

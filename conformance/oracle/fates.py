@@ -1,5 +1,4 @@
-"""What becomes of each statement of a case: whether it runs again in backward, and whether what it made
-is kept until then."""
+"""For each statement of a case, whether it runs again in backward, and whether its result is kept."""
 
 from __future__ import annotations
 
@@ -16,16 +15,17 @@ Kept = Literal["", "some", "all"]
 
 @dataclass(frozen=True)
 class Fate:
-    """`again` are the disciplines under which a statement may run again. `kept`: what it made is kept
-    between forward and backward by all right implementations, by some, or by none."""
+    """`again` are the disciplines under which a statement may run again. `kept` says whether its result
+    is kept between forward and backward by `all` correct implementations, by `some`, or by none (empty).
+    """
 
     again: tuple[str, ...]
     kept: Kept
 
 
 def fates(case: Case, disciplines: Sequence[str]) -> Mapping[tuple[str, str], Fate]:
-    """The fate of each statement, by region (empty outside of any) and label, where nothing is declared
-    of a variant's residuals. Nothing for a case that must raise, or that takes no gradients."""
+    """The fate of each statement, by region (empty outside of regions) and label, for a variant that
+    declares no residuals. Empty for a case that must raise or takes no gradients."""
     if case.error is not None or case.procedure.kind == "inference":
         return {}
     found = evaluation(case, None)

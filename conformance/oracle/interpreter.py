@@ -37,7 +37,7 @@ ProgramValue = (
     | list["ProgramValue"]
     | Mapping[str, "ProgramValue"]
 )
-#: What an operation of the tape gives. Whether a tensor asks for a gradient is a bool.
+#: What an operation of the tape returns; a bool for `asks_gradient`.
 Results = Tensor | tuple[Tensor, ...] | bool
 
 
@@ -219,7 +219,7 @@ class Interpreter:
         names.update(zip(statement.targets, results, strict=True))
 
     def _apply(self, step: Step, arguments: list[ProgramValue]) -> Results:
-        """The results of a statement, of which none is an argument itself."""
+        """The results of a statement, none of which is the same object as an argument."""
         statement = step.statement
         if statement.op in OF_CALLABLES:
             return True
@@ -234,7 +234,8 @@ class Interpreter:
         return result
 
     def _sampled(self, step: Step, samples: RandomSamples, x: ProgramValue) -> Tensor:
-        """The result of a random statement, `x` its tensor if it has one, that the framework drew."""
+        """The result of a random statement from the framework's samples; `x` is its tensor argument, if
+        any."""
         op, options = step.statement.op, step.statement.options
         shape = x.shape if isinstance(x, Tensor) else options.get("shape", ())
         assert isinstance(shape, tuple)
@@ -275,7 +276,7 @@ def build(tree: Tree, names: Mapping[str, ProgramValue]) -> ProgramValue:
 
 
 def bind(tree: Tree, value: ProgramValue, names: dict[str, ProgramValue]) -> None:
-    """Give the names in a tree the parts of a value in the same containers."""
+    """Assign the parts of a value to the names in a tree of the same containers."""
     if isinstance(tree, Ref):
         names[tree.name] = value
     elif isinstance(tree, Mapping):

@@ -1,4 +1,4 @@
-"""What is kept, each memory once: tensors of the program and masks, with their bytes."""
+"""Bytes of what is kept between forward and backward: tensors and masks, shared memory counted once."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from conformance.oracle.dataflow import Dataflow, Step
 Kept = dict[int | Step | tuple[Step, str], int]
 #: Operations whose result may be the same memory as their argument.
 VIEWS = frozenset({"reshape", "permute_dims", "split", "stop_gradient", "raise_if", "astype"})
-#: Operations whose gradient multiplies with a number that they can make in forward.
+#: Operations whose gradient is a product with a factor that they can already compute in forward.
 _FACTORS = frozenset({"sin", "cos", "tanh"})
 #: Operations whose mask holds the place of a maximum for each element of the result.
 _INDICES = frozenset({"max", "max_pool2d"})
 
 
 class Ledger:
-    """Adds tensors and masks to what is kept. What the program starts from and returns is kept anyway
-    and never added.
+    """Adds tensors and masks to a `Kept`. Tensors that the program starts from or returns are held
+    anyway and never added.
 
-    With `views`, a reshaped tensor is the memory of what it was made from. `wide` masks take the most
+    With `views`, a reshaped tensor shares the memory of its argument. With `wide`, masks take the most
     bytes per element that implementations use, else the least. With `factors`, `sin`, `cos` and `tanh`
-    keep the factor of their gradient, which is no tensor of the program.
+    keep the factor of their gradient, an array that is no tensor of the program.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Ledger:
         self.free = {self.root(n) for n in (*dataflow.leaves.values(), *dataflow.outputs)}
 
     def root(self, number: int) -> int:
-        """The number of the tensor whose memory a tensor is."""
+        """The number of the tensor that owns a tensor's memory."""
         if not self.views:
             return number
         if number not in self._roots:
@@ -52,14 +52,14 @@ class Ledger:
             number = source
 
     def add(self, kept: Kept, numbers: Iterable[int]) -> None:
-        """Keep tensors."""
+        """Add tensors, by number, to `kept`."""
         for number in numbers:
             root = self.root(number)
             if root not in self.free:
                 kept[root] = self.dataflow.tensors[root].nbytes
 
     def add_residuals(self, kept: Kept, step: Step, words: Iterable[str]) -> None:
-        """Keep what the gradients of a step read, by the words of `Assumption.residuals`."""
+        """Add the residuals of a step to `kept`, given the words of `Assumption.residuals`."""
         if self.factors and step.statement.op in _FACTORS:
             kept[step, "factor"] = self.dataflow.tensors[step.results[0]].nbytes
             words = {"out"} if step.statement.op == "tanh" else ()  # (1 + out) times (1 - out)
@@ -73,7 +73,7 @@ class Ledger:
         """Bytes of a mask: one to four per element of the result; indices of maxima one to eight.
 
         A normalisation keeps two numbers per mean, at the dtype of its result or four bytes each;
-        `rrelu` its slopes, as large as the result; `loop_sin` what its iterations but one made.
+        `rrelu` its slopes, as large as the result; `loop_sin` the results of all iterations but one.
         """
         op, out = step.statement.op, self.dataflow.tensors[step.results[0]]
         if op in ("batch_norm", "layer_norm"):

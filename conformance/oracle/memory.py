@@ -63,8 +63,8 @@ def expected_memory(case: Case, dataflow: Dataflow, declared: Mapping[str, str])
 def keepers(
     case: Case, dataflow: Dataflow, declared: Mapping[str, str]
 ) -> tuple[frozenset[Step], frozenset[Step]]:
-    """The steps of which something is kept between forward and backward where regions are recomputed:
-    under every assumption, and under any."""
+    """The steps whose results or masks the recomputed run keeps between forward and backward: (under
+    every assumption, under at least one)."""
     always: set[Step] | None = None
     ever: set[Step] = set()
     for assumed in assumptions(case, dataflow, declared, alternatives=True):
@@ -82,7 +82,7 @@ def keepers(
 
 
 def _keeper(dataflow: Dataflow, key: int | Step | tuple[Step, str]) -> Step | None:
-    """The step that made what is kept; `None` for what the program starts from."""
+    """The step that made an entry of `Kept`; `None` for a tensor that the program starts from."""
     if isinstance(key, int):
         return dataflow.tensors[key].producer
     return key if isinstance(key, Step) else key[0]
@@ -90,8 +90,8 @@ def _keeper(dataflow: Dataflow, key: int | Step | tuple[Step, str]) -> Step | No
 
 def _random_states(call: Call) -> int:
     """Copies of the random state that a call of a region may keep: one, or one for each statement that
-    draws, where a compiler keeps it by operation. A region inside another one keeps nothing: when it
-    is called again, it reads the state again."""
+    draws, since a compiler may keep it by operation. An inner region keeps none, since it reads the
+    state again when the outer one is rerun."""
     if call.parent is not None or not call.region.preserve_rng:
         return 0
     return max(1, sum(step.statement.op in RANDOM for step in call.steps()))
@@ -104,7 +104,7 @@ def _differentiable(dataflow: Dataflow, assumed: Assumption) -> frozenset[Step]:
 
 
 def _plain(dataflow: Dataflow, assumed: Assumption, ledger: Ledger, alive: Iterable[Step]) -> int:
-    """Bytes of all residuals."""
+    """Bytes of all residuals: what the plain run keeps."""
     kept: Kept = {}
     for step in alive:
         ledger.add_residuals(kept, step, assumed.residuals(dataflow, step))
@@ -112,8 +112,8 @@ def _plain(dataflow: Dataflow, assumed: Assumption, ledger: Ledger, alive: Itera
 
 
 def _spared(dataflow: Dataflow, assumed: Assumption, ledger: Ledger, alive: Iterable[Step]) -> int:
-    """Bytes that the plain run keeps where a compiler runs again all that is cheap: what costly
-    operations made."""
+    """Bytes that the plain run keeps if a compiler runs all cheap operations again: masks, and the
+    results of costly operations that residuals are computed from."""
     kept: Kept = {}
     producers = {n: step for step in dataflow.steps() for n in step.results}
     wanted: list[int] = []
@@ -146,8 +146,8 @@ def _recomputed(
     alive: frozenset[Step],
     units: Iterable[Unit],
 ) -> tuple[Kept, Kept]:
-    """What is kept, (least, most): a region keeps what its gradients read from around it, or all that
-    it was given, returned and reads."""
+    """What the recomputed run keeps, (least, most): a region keeps only the outside tensors that its
+    gradients need, or all its arguments, results and captured tensors."""
     least: Kept = {}
     for step in alive:
         if "program" in assumed.regions:

@@ -18,7 +18,7 @@ from conformance.oracle.assumptions import COSTLY, Assumption, is_kept, merged_i
 from conformance.oracle.dataflow import Call, Dataflow, Step
 from conformance.oracle.disciplines import Key
 
-#: The region that the whole program is, where a variant runs that again as one. It has no name.
+#: The whole program as a region without a name, for a variant that reruns it as one (`program`).
 PROGRAM = Region(
     *("", (), {}, (), (), "function"),
     preserve_rng=False,
@@ -48,7 +48,8 @@ class Unit:
 
 
 def minimal(dataflow: Dataflow, assumption: Assumption) -> Counter[Key]:
-    """Only what some gradient needs runs again. A region counts as often as its busiest statement."""
+    """Reruns under `minimal`: only what some gradient needs runs again. A region's count is the largest
+    of its statements' counts."""
     reruns: Counter[Key] = Counter()
     for unit in minimal_units(dataflow, assumption):
         for step in unit.reruns:
@@ -61,8 +62,8 @@ def minimal(dataflow: Dataflow, assumption: Assumption) -> Counter[Key]:
 
 
 def minimal_units(dataflow: Dataflow, assumption: Assumption) -> list[Unit]:
-    """Every unit with what it reruns, an outer one before its inner ones. Where the variant says
-    `flat`, only the outermost ones; where it says `program`, one for the whole program."""
+    """Every unit with its reruns, an outer one before its inner ones. If the variant says `flat`, only
+    the outermost units; if `program`, one unit for the whole program."""
     outermost = units(dataflow, dataflow.body)
     if "program" in assumption.regions:
         every = tuple(dataflow.leaves.values())
@@ -75,7 +76,7 @@ def minimal_units(dataflow: Dataflow, assumption: Assumption) -> list[Unit]:
 
 
 def units(dataflow: Dataflow, items: Iterable[Step | Call]) -> list[Unit]:
-    """The calls among the items, in order, merged ones together."""
+    """The calls among the items as units, in order; merged calls are in one unit."""
     calls = [item for item in items if isinstance(item, Call)]
     if not any(call.region.merge_adjacent for call in calls):
         return [Unit((call,)) for call in calls]
@@ -88,7 +89,7 @@ def units(dataflow: Dataflow, items: Iterable[Step | Call]) -> list[Unit]:
 
 
 def _solved(dataflow: Dataflow, assumption: Assumption, unit: Unit) -> list[Unit]:
-    """A unit and those inside it, with `reads`, `reruns` and `kept_results` filled in."""
+    """A unit and those inside it, with `reads`, `reruns` and `kept_results` computed."""
     direct: list[Step] = []
     inner: list[Unit] = []
     for call in unit.calls:
@@ -121,8 +122,8 @@ def _solved(dataflow: Dataflow, assumption: Assumption, unit: Unit) -> list[Unit
 def _available(
     dataflow: Dataflow, assumption: Assumption, unit: Unit, direct: Iterable[Step]
 ) -> frozenset[int]:
-    """The tensors made in a unit that backward need not make again: what policies keep, and what the
-    variant says is at hand (`out`, `inner`, `passed`)."""
+    """The tensors made in a unit that backward need not compute again: those that policies keep, and
+    those that the variant declares available (`out`, `inner`, `passed`)."""
     available = {n for step in direct if is_kept(step) for n in step.results}
     if "out" in assumption.regions:
         last = [c for c in unit.calls if not set(merged_into(dataflow, c)) & set(unit.calls)]
@@ -137,7 +138,7 @@ def _available(
 def _residuals(
     dataflow: Dataflow, assumption: Assumption, steps: Iterable[Step], available: Set[int]
 ) -> tuple[list[int], set[Step]]:
-    """What the gradients of steps read: (tensors, steps that run again for a mask)."""
+    """The residuals of steps: (numbers of tensors, steps that run again for their mask)."""
     wanted: list[int] = []
     masks: set[Step] = set()
     for step in steps:
@@ -155,7 +156,7 @@ def _residuals(
 
 
 def tensors_of(step: Step, words: Iterable[str]) -> list[int]:
-    """The tensors of the program that residuals of a step are; a mask is none."""
+    """The numbers of the tensors among a step's residuals; a mask is no tensor of the program."""
     numbers: list[int] = []
     for word in words:
         numbers += step.results if word == "out" else step.arguments.get(word, ())
@@ -175,8 +176,9 @@ def passed(dataflow: Dataflow) -> frozenset[int]:
 
 
 def _made_anew(dataflow: Dataflow, assumption: Assumption, solved: list[Unit]) -> list[Unit]:
-    """The units, where what a region gives (with `operations`, a region of one operation) is not kept
-    for the gradients around it, but made again from what is."""
+    """The units for a variant that says `anew` or `operations`: a region's results (with `operations`,
+    only those of regions of one operation) are not kept for gradients outside of it, but computed
+    again from what is kept."""
     made: Mapping[int, Step] = {
         n: step
         for unit in solved
@@ -208,8 +210,7 @@ def _made_anew(dataflow: Dataflow, assumption: Assumption, solved: list[Unit]) -
 
 
 def _is_operation(step: Step) -> bool:
-    """Whether the region around a step is that one operation on what it takes, and reads nothing
-    else."""
+    """Whether the region around a step consists of it alone and captures nothing."""
     if step.call is None:
         return False
     region = step.call.region

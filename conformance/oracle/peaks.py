@@ -1,8 +1,8 @@
-"""The most bytes held at any time of forward and backward: gradients taken one statement after the
-other, in reverse, each value freed as soon as nothing needs it any more.
+"""The peak: the most bytes held at any time of forward and backward. It is computed for a backward pass
+that goes through the statements in reverse and frees each value after its last use.
 
-A region is made again, as a whole, when the first gradient inside it is to be taken; a region inside
-it keeps what it reads until its own turn comes.
+A region is rerun as a whole before the first gradient inside it is computed. A region inside it keeps
+what it reads until it is rerun itself.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def peaks(
 
 
 class _Backward:
-    """Bytes while gradients are taken: of outputs, of what is kept, and of gradients on their way
-    (`flowing`). `peak` is the most that all three came to."""
+    """Bytes held during backward: of outputs, of what is kept, and of cotangents not yet used
+    (`flowing`). `peak` is the largest sum of the three so far."""
 
     def __init__(
         self, dataflow: Dataflow, assumed: Assumption, ledger: Ledger, alive: frozenset[Step]
@@ -92,7 +92,7 @@ class _Backward:
         return kept
 
     def back(self, items: Sequence[Step | Call]) -> None:
-        """Take the gradients of statements and regions, the last first."""
+        """Compute the gradients of statements and regions, the last first."""
         for item in reversed(items):
             if isinstance(item, Step):
                 self.differentiate(item)

@@ -1,7 +1,7 @@
-"""Whether the tensors of a case fit the operations that they are given to: the reference evaluates it.
+"""Checks, by evaluating a case on the reference, that its tensors fit the operations they are used in.
 
-The suite's own cases are held to it by its tests. Those of another folder are when they are chosen for a
-run, shown or written down, before any framework is started.
+The suite's own cases are checked by its tests. Cases from another folder are checked when they are
+selected for a run, shown or emitted, before any framework is started.
 """
 
 from __future__ import annotations
