@@ -102,9 +102,10 @@ def _key(count: Count) -> Key:
 
 
 def _told_apart(evidence: Evidence, seen: Sequence[Key]) -> dict[Key, Allowed]:
-    """The expectations that the observer could see: all regions, and the statements it knows.
+    """The expectations that the observer could check: all regions, and the statements seen in
+    either run.
 
-    It knows those that it saw in either run.
+    It can distinguish a statement that it saw in at least one of the runs.
     """
     known = {(region, statement) for region, statement, _ in seen if statement}
     return {
