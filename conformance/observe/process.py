@@ -195,7 +195,7 @@ class Process:
         return message
 
     def _process_printed(self, most: int = 1 << 26) -> None:
-        """Collect the output printed so far: at most `most` bytes, since a process may print
+        """Collect the output printed so far: about `most` bytes at most, since a process may print
         without end.
         """
         while most > 0:

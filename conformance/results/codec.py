@@ -118,9 +118,7 @@ def _samples(names: _Names, result: Result, run: Run) -> list[m.SampleLine]:
 
 
 def _at_fault(result: Result) -> bool:
-    """Whether a verdict says that arrays of a result are wrong, so that a comparison shows the
-    difference.
-    """
+    """Whether a check of arrays failed; a comparison then shows how they differ."""
     return any(v.status.deviates and v.check in _ABOUT_ARRAYS for v in result.verdicts)
 
 
@@ -175,8 +173,8 @@ class _Names:
     def array(
         self, array: Array, plain: Array | None = None, expected: Array | None = None
     ) -> m.ArrayLine:
-        """How a line refers to an array; if it equals `plain` or `expected`, a reference to that is
-        stored.
+        """How a line refers to an array; `plain` and `expected` are its counterparts in the plain
+        run and in the expectation.
         """
         kept_of_it = kept(np.asanyarray(array), plain, expected, all_of_it=self.all_of_it)
         name, elements = stored(kept_of_it)
@@ -205,8 +203,8 @@ class _Names:
         }
 
     def tree(self, tree: Tree, plain: Tree = None, expected: Tree = None) -> m.TreeLine:
-        """Encode an output tree. References to the plain and expected trees replace equal arrays;
-        these trees may differ in structure.
+        """Encode an output tree. `plain` and `expected` are its counterparts in the plain run and
+        in the expectation, and may differ from it in structure.
         """
         if isinstance(tree, Leaf):
             others = (o.array if isinstance(o, Leaf) else None for o in (plain, expected))
@@ -272,8 +270,8 @@ def _less(plain: m.RunLine, recomputed: m.RunLine) -> Any:
 
 
 def _as_plain(value: Any) -> Any:
-    """The plain run with references to the recomputed run's arrays where they are equal: nothing
-    compares plain arrays with the expectation later.
+    """Encoded arrays of the recomputed run, for a plain run that has the same ones: without the
+    differences from the expectation, which are not used for plain runs.
     """
     if isinstance(value, m.PartLine):
         return m.PartLine(value.elements, value.shape, value.peak, value.from_plain, None)

@@ -151,8 +151,8 @@ def executions_under(
 
 
 def complete(case: Case, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
-    """Make verdicts complete: add a `broken` one for every check that gave none, or that was not
-    expected.
+    """The verdicts, with a `broken` one added for each applicable check that gave none, and one if
+    checks that do not apply gave verdicts.
 
     A run that did not finish has one verdict that is not a pass, of the check `error`.
     """

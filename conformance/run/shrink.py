@@ -107,7 +107,7 @@ def _without_one(nodes: tuple[Node, ...]) -> Iterator[tuple[Node, ...]]:
 
 
 def _bypassed(node: Node, after: tuple[Node, ...]) -> tuple[Node, ...]:
-    """The nodes after a node, reading its first input in place of its result."""
+    """The nodes after a node, reading its first input in place of its results."""
     read = node_reads(node)
     if not read:
         return after
@@ -212,7 +212,9 @@ _V = TypeVar("_V")
 
 
 def _is_whole(case: Case) -> bool:
-    """Whether every name is defined before it is read, a gradient is taken, and a region remains."""
+    """Whether every name is defined before it is read, a loss is differentiated, and a region is
+    left.
+    """
     known = set(case.names())
     regions: set[str] = set()
     for node in case.program:

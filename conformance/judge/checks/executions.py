@@ -102,11 +102,7 @@ def _key(count: Count) -> Key:
 
 
 def _told_apart(evidence: Evidence, seen: Sequence[Key]) -> dict[Key, Allowed]:
-    """The expectations that the observer could check: all regions, and the statements seen in
-    either run.
-
-    It can distinguish a statement that it saw in at least one of the runs.
-    """
+    """The expectations that can be checked: all regions, and the statements seen in either run."""
     known = {(region, statement) for region, statement, _ in seen if statement}
     return {
         key: allowed

@@ -114,8 +114,8 @@ def _afterwards(evidence: Evidence, drawn: Sampling, method: str, *, asked: bool
 
 
 def _by_sums(evidence: Evidence) -> Verdict | None:
-    """The verdict from the known sums of gradients; `None` where these are right and the draws tell
-    more.
+    """The verdict from the known sums of gradients; `None` where they are right and draws can be
+    compared as well.
     """
     if not _totals(evidence.case, evidence.plain):
         return CHECK.verdict(
