@@ -1,4 +1,4 @@
-"""One case of a file as a file of its own: with the tensors that it names, without YAML's aliases."""
+"""Writing one case as its own file: with the tensors that it uses and no YAML aliases."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _used(marked: Marked, name: str) -> Mapping[str, Any]:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes what stands twice twice."""
+    """A YAML dumper that writes repeated values in full, without aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True

@@ -176,8 +176,9 @@ def adapters_named(names: list[str], folder: Path) -> tuple[Adapter, ...]:
 
 
 def in_place(found: Iterable[Results], folder: Path) -> list[Results]:
-    """Results in the order in which reports list them: by the `place` of their adapters, the reference
-    last. An adapter that is not in the folder has the place of one that names none."""
+    """Results in the order of reports: by the `place` of their adapters, with the reference last.
+    An adapter that is not in the folder is placed like one that names no place.
+    """
     paths = {adapter.name: adapter.model.place for adapter in all_adapters(folder)}
     default = AdapterModel.model_fields["place"].default
 

@@ -1,6 +1,6 @@
-"""Comparing the results of several adapters: who agrees with whom, case by case.
+"""Comparing the results of several adapters: which variants agree, case by case.
 
-Cases are matched by id, never by their place in a file. Results that do not belong together are
+Cases are matched by id, never by their position in a file. Results of different sets of cases are
 refused with `ComparisonError`. Imports `results` and what that imports.
 """
 

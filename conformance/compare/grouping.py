@@ -1,4 +1,4 @@
-"""Who agrees with whom: the part that is the same for arrays, counts and bytes."""
+"""Grouping variants that agree: the code shared by arrays, counts and bytes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def partition(
 
 
 def judged(result: Result, check: str) -> str:
-    """What the variant's own checks said already that explains a disagreement, or ""."""
+    """The failure of the variant's own checks that explains a disagreement, or ""."""
     for verdict in result.verdicts:
         if verdict.status.deviates and verdict.check in EXPLAINS[check]:
             note = result.note(verdict.check)
@@ -52,10 +52,10 @@ def judged(result: Result, check: str) -> str:
 def majority(
     groups: Iterable[tuple[str, ...]], results: Mapping[str, Result], check: str
 ) -> tuple[str, ...]:
-    """The group that the others are held against.
+    """The group that the others are compared with.
 
-    That of the expectation; else the one with most members whose own checks passed; else the
-    largest, then the first.
+    It is the one that contains the expectation; else the one with most members whose own checks
+    passed; else the largest, and of equal ones the first.
     """
 
     def weight(group: tuple[str, ...]) -> tuple[bool, int, int]:
@@ -107,7 +107,7 @@ def settle(
 
 
 def listed(names: tuple[str, ...]) -> str:
-    """Names as a reader lists them: `a, b and c`; the expectation has its article."""
+    """A list of names in words: `a, b and c`; the expectation gets an article."""
     words = [f"the {name}" if name == EXPECTATION else name for name in names]
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
@@ -117,7 +117,7 @@ def verb(names: tuple[str, ...]) -> str:
 
 
 def absence(result: Result, check: str) -> str:
-    """Why a result has nothing to compare for a check, or "" where it has."""
+    """Why a result has no value to compare for a check, or "" if it has one."""
     observation = result.observation
     if observation is None:
         telling = [v for v in result.verdicts if v.status is not Status.PASS]

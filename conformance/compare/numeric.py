@@ -176,10 +176,10 @@ def close(a: Value, b: Value, tolerance: Tolerance) -> bool:
 
 
 def agreeing(values: Mapping[str, Value], tolerance: Tolerance) -> tuple[tuple[str, ...], ...]:
-    """Who agrees with whom: what `partition` finds with `close`, in fewer steps.
+    """Groups of equal values: the same as `partition` with `close`, but faster.
 
-    Most variants compute the same to the last bit: those are looked at once. Each of the others is
-    held against all before it in one operation.
+    Most variants agree bit for bit, and are grouped first. Each remaining value is compared with
+    all before it in one array operation.
     """
     groups: list[tuple[list[str], set[int]]] = []
     places: dict[object, list[str]] = {}
@@ -209,7 +209,7 @@ def agreeing(values: Mapping[str, Value], tolerance: Tolerance) -> tuple[tuple[s
 
 
 def _fingerprint(value: Value) -> object:
-    """What is equal for equal values: nothing can tell them apart then."""
+    """A hashable key that is equal only for identical values."""
     if not isinstance(value, np.ndarray):
         return type(value)
     measured = None
@@ -251,10 +251,10 @@ def _near(value: Numbers, *others: Numbers, tolerance: Tolerance) -> NDArray[np.
 
 
 def _surely_apart(a: Numbers, b: Numbers) -> tuple[float, Furthest]:
-    """What two arrays differ by at least, whatever elements are at hand; and where one of them lies
-    furthest from what both should be, as seen from the first.
+    """A lower bound on the difference of two arrays from their stored differences, and the position
+    where one lies furthest from the expectation or plain run, relative to the first.
 
-    Where one lies 3 from the expectation and the other 1, they lie at least 2 from each other.
+    If one lies 3 from the expectation and the other 1, they differ by at least 2.
     """
     if isinstance(a, Part) and isinstance(b, Part):
         for first, second in ((a.from_expected, b.from_expected), (a.from_plain, b.from_plain)):
@@ -324,11 +324,10 @@ def _kind(value: Value) -> str:
 
 
 def spelled(gradient: Value, plain: Value, expected: Value) -> Value:
-    """A gradient as it is held against others: `None` and zeros are two spellings of one answer, except
-    zeros where the plain run of the same variant has `None`.
+    """Normalise a gradient for comparison: `None` and zeros are equivalent, except zeros where the
+    plain run of the same variant has `None`.
 
-    `expected` decides how the answer is spelled: with zeros where it has zeros. `Missing` is a spelling
-    of `None`.
+    The result is zeros where `expected` has zeros. `Missing` is equivalent to `None`.
     """
     if not _is_nothing(gradient):
         return gradient

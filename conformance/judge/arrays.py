@@ -1,6 +1,6 @@
-"""Comparing arrays: whether two agree, how far they lie apart, and when no gradient is as good as zeros.
+"""Comparing arrays: whether and how far they differ, and when `None` and zero gradients are equal.
 
-The checks, the comparison across variants and the report all ask here.
+Used by the checks, the comparison across variants and the report.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HEAD = 4
 
 
 def wide(array: Array) -> NDArray[np.inexact[Any]]:
-    """An array in double precision."""
+    """The array in double precision."""
     plain: NDArray[np.generic] = array.view(np.ndarray)
     widened: NDArray[np.inexact[Any]] = plain.astype(
         np.complex128 if array.dtype.kind == "c" else np.float64
@@ -116,9 +116,9 @@ def difference(
 
 
 def is_nothing(gradient: Array | None) -> bool:
-    """Whether a gradient says that nothing depends on its tensor: `None`, and an array of zeros.
+    """Whether a gradient says that the loss does not depend on the tensor: `None` or all zeros.
 
-    Frameworks say it in either way, and a recomputed run may have `None` where the plain run has zeros.
+    Frameworks use either, and a recomputed run may have `None` where the plain run has zeros.
     """
     return gradient is None or not np.any(gradient)
 
@@ -126,8 +126,8 @@ def is_nothing(gradient: Array | None) -> bool:
 def is_unasked(gradient: Array | None, plain: Array | None) -> bool:
     """Whether there is a gradient where the plain run of the same variant has `None`.
 
-    Zeros are a fault there, too: an optimizer decays what has a gradient of zeros, and leaves alone
-    what has none.
+    Zeros are a fault there too: an optimizer applies weight decay to a parameter with a zero
+    gradient, and skips one whose gradient is `None`.
     """
     return gradient is not None and plain is None
 

@@ -62,7 +62,7 @@ class Entry:
 
     @property
     def lenient(self) -> bool:
-        """Whether a case that it names may do without the deviation."""
+        """Whether a case that the entry names may lack the deviation."""
         return bool(self.shared) or not self.strict
 
     def speaks_of(self, case: str) -> bool:

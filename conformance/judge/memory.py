@@ -25,13 +25,15 @@ def retained(memory: ExpectedMemory, plain: int, recomputed: int, resolution: in
 
 
 def can_tell(memory: ExpectedMemory, seen: Bytes) -> bool:
-    """Whether the observer can tell as few bytes as should fall, or as rose."""
+    """Whether the observer's resolution is fine enough for the expected drop or for an observed
+    increase.
+    """
     rose = seen.recomputed - seen.plain
     return not seen.resolution or max(memory.drop, rose) >= seen.resolution
 
 
 def slack(seen: Bytes) -> int:
-    """Bytes by which what is kept and what is freed may miss what is expected."""
+    """The tolerance, in bytes, on retained and on freed memory."""
     return int(seen.unit * SLACK)
 
 

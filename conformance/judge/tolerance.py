@@ -14,11 +14,11 @@ from conformance.model.case import Case, Tolerance
 def bounds(
     rows: NDArray[np.float64], tolerance: Tolerance, peaks: float | NDArray[np.float64] = 0.0
 ) -> NDArray[np.float64]:
-    """Element by element, the greatest distance from some arrays that is tolerated; each is a row.
+    """The greatest tolerated distance from some arrays, element by element; each row is one array.
 
-    `atol` is meant for arrays of magnitude 1: it grows with the largest element, because a small
-    element of an array with large ones is what their sum has left over. `peaks` are the magnitudes of
-    the largest elements, where those may not be among the rows'.
+    `atol` is meant for arrays of magnitude 1 and is scaled by the largest element, because a small
+    element of an array with large ones may be the result of cancellation. `peaks` are the
+    magnitudes of the largest elements, where the rows may lack those.
     """
     sizes = np.abs(rows)
     largest = np.max(sizes, axis=1, initial=1.0, where=np.isfinite(sizes))

@@ -1,4 +1,4 @@
-"""What a worker prints, on its way to a log: of each program the beginning and the end."""
+"""Logging what a worker prints: for each program, the beginning and the end."""
 
 from __future__ import annotations
 

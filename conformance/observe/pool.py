@@ -65,7 +65,9 @@ class TimedOut:
 
 @dataclass(frozen=True)
 class Stuck:
-    """The worker did not even begin, and was replaced after `seconds`; `before` is what it had done."""
+    """The worker did not start on the request within `seconds` and was replaced. `before` names its
+    previous task.
+    """
 
     seconds: float
     before: str
@@ -115,7 +117,7 @@ class Pool:
         return self._worker(variant).parameters(function)
 
     def ready(self, variant: str) -> Stuck | Broken | None:
-        """See to it that the worker has imported the framework and warmed the variant up."""
+        """Make sure that the worker has imported the framework and warmed up the variant."""
         return self._worker(variant).ready(variant)
 
     def observe(self, program: Program) -> Outcome:
@@ -173,7 +175,7 @@ class _Worker:
         return outcome
 
     def _unable(self, outcome: Crashed | TimedOut | Stuck | Broken) -> BrokenAdapterError:
-        """What is said of an adapter that does not start; its traceback goes to the log."""
+        """The error message for an adapter that does not start; its traceback goes to the log."""
         match outcome:
             case Crashed(how, log):
                 problem, detail = f"its worker process died of {how}", log
@@ -206,7 +208,7 @@ class _Worker:
         return tuple(answer)
 
     def ready(self, variant: str) -> Stuck | Broken | None:
-        """See to it that the worker has imported the framework and warmed the variant up."""
+        """Make sure that the worker has imported the framework and warmed up the variant."""
         if variant in self._warm:
             return None
         outcome = self._described([variant])

@@ -1,12 +1,13 @@
-"""One worker process, asked one thing at a time. Whatever becomes of it, no wait is without a limit.
+"""One worker process that handles one request at a time. Every wait has a time limit.
 
-A pool of a library would do, but for what frameworks and implementations do to the process that they
-run in: one that is stopped, or holds the interpreter's lock, or patches a built-in function never takes
-its next task, or holds the lock of a queue while it sends. So here are pipes, read without blocking,
-and a process that is killed when it is late.
+A library's process pool does not survive what frameworks and implementations do to their process. A
+worker that is stopped, holds the GIL, or has patched a built-in function may never take its next
+task, or may hold a queue's lock while it sends. So this module uses pipes that are read without
+blocking, and kills a process that is late.
 
-The worker has a process group of its own, which is killed as a whole. A warden, a shell that waits for
-the end of its input, kills it when this process ends without having done so, even of SIGKILL.
+The worker has its own process group, which is killed as a whole. A shell (the warden) waits for the
+end of its own input, and kills the group if this process ends without having done so, even by
+SIGKILL.
 """
 
 from __future__ import annotations
@@ -56,8 +57,9 @@ class Died:
 
 @dataclass(frozen=True)
 class Late:
-    """The process did not answer in time, or (not `taken`) did not even read the request. It is
-    killed."""
+    """The process did not answer in time or, if not `taken`, did not read the request. It was
+    killed.
+    """
 
     taken: bool
 
@@ -110,8 +112,9 @@ class Process:
         return pid
 
     def ask(self, request: bytes, taken_within: float, limit: float) -> Answered | Died | Late:
-        """Hand a request over and wait for its answer: so many seconds until the process has read it,
-        and from then on as many as the limit."""
+        """Send a request and wait for its answer: at most so many seconds until the process has
+        read it, and then at most the limit.
+        """
         self._busy = True
         found = self._ask(request, taken_within, limit)
         self._busy = not isinstance(found, Answered)
@@ -160,8 +163,9 @@ class Process:
                 return Died(self._process.exitcode or 0, self._last_words(), taken)
 
     def _look(self, rest: memoryview, seconds: float) -> memoryview:
-        """Send and read what can be sent and read now, after at most some seconds of waiting. Returns
-        what is still to be sent."""
+        """Send and read what is possible now, after waiting at most so many seconds. Returns the
+        data that remain to be sent.
+        """
         waiting = select.poll()
         for end in (self._answers, self._printed):
             waiting.register(end.fileno(), select.POLLIN)
@@ -191,7 +195,9 @@ class Process:
         return message
 
     def _process_printed(self, most: int = 1 << 26) -> None:
-        """Take what has been printed until now: no more than `most`, for a process may print on."""
+        """Collect the output printed so far: about `most` bytes at most, since a process may print
+        without end.
+        """
         while most > 0:
             data = self._read(self._printed.fileno())
             if not data:
@@ -234,14 +240,14 @@ _open: set[Process] = set()
 
 @atexit.register
 def _close_all() -> None:
-    """At the end of this process, before `multiprocessing` waits for its children."""
+    """Close all processes at exit, before `multiprocessing` waits for its children."""
     for process in list(_open):
         process._busy = True  # whatever it does, it is not waited for
         process.close()
 
 
 def _warden(pid: int, folder: str) -> subprocess.Popen[bytes]:
-    """A shell that ends what this process has started when this process cannot."""
+    """Start a shell that kills the worker if this process dies without doing so."""
     return subprocess.Popen(
         ["/bin/sh", "-c", _WARDEN, "sh", str(pid), folder],
         stdin=subprocess.PIPE,

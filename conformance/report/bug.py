@@ -1,6 +1,6 @@
-"""A deviation as the text of an issue that the framework's maintainers can act on.
+"""A deviation as the text of an issue for the framework's maintainers.
 
-Pure: from values to Markdown. It says nothing in words that only this suite has.
+Pure functions from values to Markdown. The text avoids terms that only this suite uses.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Bug:
 
 
 def say(text: str) -> str:
-    """A text without words that only the suite has."""
+    """Replace terms that only the suite uses."""
     words = " ".join(text.split()) if "\n" not in text else text
     for pattern, other in _WORDS:
         words = re.sub(pattern, other, words)
@@ -146,7 +146,7 @@ def _is_called(name: str, program: str) -> bool:
 
 
 def seems(reason: str) -> str:
-    """A reason as a guess at the cause."""
+    """A reason worded as a guess at the cause."""
     words = say(reason)
     first, _, rest = words.partition(" ")
     small = first.lower() if first in _SMALL or first.rstrip(",") in _SMALL else first

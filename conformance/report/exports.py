@@ -45,7 +45,7 @@ def outcomes(results: Sequence[Results]) -> str:
 
 
 def _harmless(cell: str) -> str:
-    """A cell that no spreadsheet takes for a formula, on one line."""
+    """Text for a spreadsheet cell that cannot be taken for a formula, on one line."""
     joined = " ".join(cell.replace("\0", " ").split())
     return f"'{joined}" if joined.startswith(_FORMULA) else joined
 

@@ -224,8 +224,9 @@ def _sized(box: Box) -> Box:
 def _routed(
     edges: Iterable[tuple[Box, Box]], boxes: Sequence[Box]
 ) -> tuple[tuple[str, ...], float]:
-    """The paths of edges, and how far right the drawing goes. An edge that would run through a node
-    takes a lane on the right of all that lies between."""
+    """The paths of the edges and the right edge of the drawing. An edge that would cross a node is
+    routed in a lane to the right of all nodes in between.
+    """
     right = max((box.x + box.width for box in boxes), default=0.0)
     nodes = [box for box in boxes if box.style != "region"]
     paths: list[str] = []
@@ -307,6 +308,6 @@ def _note(fate: Fate) -> str:
 
 
 def _words(case: Case) -> str:
-    """The drawing for who cannot see it."""
+    """A text description of the drawing, for screen readers."""
     regions = ", ".join(region.name for region in case.regions()) or "none"
     return f"The program as a graph of {len(case.statements())} operations; regions: {regions}."

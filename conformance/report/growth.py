@@ -173,7 +173,9 @@ class Frame:
         return round(self.left + 12 + share * (self.width - self.left - self.right - 24), 1)
 
     def y(self, value: float) -> float:
-        """What is nothing lies on the lower edge: a logarithmic axis has no place for it."""
+        """The y coordinate of a value. Zero is drawn at the lower edge, since a logarithmic axis
+        has no zero.
+        """
         power = math.log10(value) if value > 0 else self.low
         share = min(1.0, max(0.0, (power - self.low) / (self.high - self.low)))
         return round(self.height - self.bottom - share * (self.height - self.top - self.bottom), 1)

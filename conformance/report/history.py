@@ -159,7 +159,7 @@ def _told(outcome: Outcome | None) -> Outcome | None:
 
 
 def _story(shots: Sequence[Shot], texts: Sequence[str]) -> str:
-    """When it changed, in words; runs that say nothing are passed over."""
+    """When the outcome changed, in words; runs without a result for it are skipped."""
     said: list[str] = []
     before: tuple[Shot, str] | None = None
     for one, text in zip(shots, texts, strict=True):

@@ -38,7 +38,9 @@ def escape(text: str) -> str:
 
 
 def _escaped(found: re.Match[str]) -> str:
-    """A sign after a backslash; after a number it is the sign behind it that counts."""
+    """The match with a backslash before it; after a number, before the punctuation mark that
+    follows it.
+    """
     return f"\\{found[1]}" if found[1] else f"{found[2]}\\"
 
 

@@ -207,7 +207,7 @@ def _memory_row(variant: str, result: Result) -> MemoryRow | None:
 
 
 def _different(values: Iterable[Value]) -> Iterable[Value]:
-    """Values without those that are one and the same object as another."""
+    """Values without repetitions of the same object."""
     return {id(value): value for value in values}.values()
 
 

@@ -209,7 +209,7 @@ def read_programs(
 
 
 def _inside(folder: Path, path: str) -> Path | None:
-    """The file, unless the path leads out of the folder: results may be anybody's."""
+    """The file, unless its path leads out of the folder: results may come from an untrusted source."""
     try:
         file = (folder / path).resolve()
     except (OSError, ValueError):

@@ -1,6 +1,8 @@
-"""From results to lines and arrays, and back. What neither a comparison nor a report reads is left
-out: the numbers drawn where the rerun drew the same, held bytes and live tensors, the words for how
-each check was observed (verdicts have them)."""
+"""Encoding results as lines and arrays, and decoding them.
+
+What neither a comparison nor a report reads is left out: random samples where the rerun drew the
+same, held bytes and live tensors of `release`, and how each check was observed (verdicts have it).
+"""
 
 from __future__ import annotations
 
@@ -116,7 +118,7 @@ def _samples(names: _Names, result: Result, run: Run) -> list[m.SampleLine]:
 
 
 def _at_fault(result: Result) -> bool:
-    """Whether arrays of a result are wrong, so that a comparison says how."""
+    """Whether a check of arrays failed; a comparison then shows how they differ."""
     return any(v.status.deviates and v.check in _ABOUT_ARRAYS for v in result.verdicts)
 
 
@@ -149,12 +151,12 @@ def _printable(value: Any) -> Any:
 
 
 def _as(line: type[Any], value: Any, **more: Any) -> Any:
-    """A dataclass as the line that has its fields."""
+    """Encode a dataclass as the line type with the same fields."""
     return line(**{name: getattr(value, name) for name in _FIELDS[type(value)]}, **more)
 
 
 def _from(cls: type[T], line: Any) -> T:
-    """The dataclass of a line that has its fields."""
+    """Decode the line type into the dataclass with the same fields."""
     return cls(**{name: getattr(line, name) for name in _FIELDS[cls]})
 
 
@@ -171,7 +173,9 @@ class _Names:
     def array(
         self, array: Array, plain: Array | None = None, expected: Array | None = None
     ) -> m.ArrayLine:
-        """How a line speaks of an array; `plain` and `expected` stand in its place there."""
+        """How a line refers to an array; `plain` and `expected` are its counterparts in the plain
+        run and in the expectation.
+        """
         kept_of_it = kept(np.asanyarray(array), plain, expected, all_of_it=self.all_of_it)
         name, elements = stored(kept_of_it)
         self.arrays[name.partition(":")[0]] = elements
@@ -199,7 +203,9 @@ class _Names:
         }
 
     def tree(self, tree: Tree, plain: Tree = None, expected: Tree = None) -> m.TreeLine:
-        """An output tree. The other two stand in its place in their runs, and may differ in form."""
+        """Encode an output tree. `plain` and `expected` are its counterparts in the plain run and
+        in the expectation, and may differ from it in structure.
+        """
         if isinstance(tree, Leaf):
             others = (o.array if isinstance(o, Leaf) else None for o in (plain, expected))
             return m.TensorLine(self.array(tree.array, *others), tree.dtype)
@@ -253,7 +259,7 @@ def _run_line(
 
 
 def _less(plain: m.RunLine, recomputed: m.RunLine) -> Any:
-    """The plain run without what is as in the recomputed one."""
+    """The plain run without the fields that equal those of the recomputed run."""
     own = {}
     for name in plain.__struct_fields__:
         value = getattr(plain, name)
@@ -264,7 +270,9 @@ def _less(plain: m.RunLine, recomputed: m.RunLine) -> Any:
 
 
 def _as_plain(value: Any) -> Any:
-    """What the plain run says where it has the same arrays: nobody holds it against the expectation."""
+    """Encoded arrays of the recomputed run, for a plain run that has the same ones: without the
+    differences from the expectation, which are not used for plain runs.
+    """
     if isinstance(value, m.PartLine):
         return m.PartLine(value.elements, value.shape, value.peak, value.from_plain, None)
     if isinstance(value, dict):
@@ -306,8 +314,8 @@ def _expected_line(names: _Names, expected: Expected) -> tuple[str, bytes]:
 
 
 class Decoder:
-    """Results from lines. What several results have in common they share: a file of many variants
-    takes little more memory than one of a single variant.
+    """Decodes lines into results. Equal parts of several results are shared, so that a file of many
+    variants takes little more memory than one of a single variant.
 
     `array` gives the array of a name, and raises `ResultsError` where there is none.
     """
@@ -320,7 +328,9 @@ class Decoder:
         self._expected: dict[str, Expected] = {}
 
     def expectation(self, line: m.ExpectedLine) -> None:
-        """Take in what later results refer to. Raises `ResultsError` for a key that is taken."""
+        """Store an expectation that later results refer to. Raises `ResultsError` for a key used
+        before.
+        """
         if line.key in self._expected:
             raise ResultsError(f"a second expectation {line.key}")
         self._expected[line.key] = Expected(
@@ -341,7 +351,7 @@ class Decoder:
         )
 
     def result(self, line: m.ResultLine) -> Result:
-        """The result of a line. Raises `ResultsError` for what does not add up."""
+        """Decode a result. Raises `ResultsError` if the line is inconsistent."""
         expected = None if line.expected is None else self._expected.get(line.expected)
         if line.expected is not None and expected is None:
             raise ResultsError(f"there is no expectation {line.expected} above")
@@ -371,7 +381,7 @@ class Decoder:
         return Observation(control, observed, {}, unobserved, line.seconds, line.resolution)
 
     def run(self, line: m.RunLine, like: Run | None = None, own: Iterable[str] = ()) -> Run:
-        """A run; fields that are not its own are those of another."""
+        """Decode a run; fields that it lacks are taken from another run."""
         made = {
             name: getattr(like, name)
             if like is not None and name not in own
@@ -402,17 +412,17 @@ class Decoder:
         return self.numbers(value) if name == "losses" else self.maybe(value)
 
     def executions(self, lines: Iterable[Execution] | None) -> tuple[Execution, ...] | None:
-        """Executions, equal ones as one object."""
+        """Executions; equal ones share one object."""
         if lines is None:
             return None
         return tuple(self._executions.setdefault(line, line) for line in lines)
 
     def text(self, text: str) -> str:
-        """A text, equal ones as one object."""
+        """A text; equal ones share one object."""
         return self._texts.setdefault(text, text)
 
     def numbers(self, numbers: Iterable[Number]) -> tuple[float, ...]:
-        """Floats, with the three that JSON has no word for."""
+        """Floats, including NaN and the infinities, which JSON lacks."""
         return tuple(float(number) for number in numbers)
 
     def array(self, line: m.ArrayLine) -> Array:

@@ -69,10 +69,11 @@ def write(path: Path, header: Header, results: Iterable[Result], footer: Footer)
 def bind(
     path: Path, header: Header, results: Bound, footer: Footer, room: Path | None = None
 ) -> None:
-    """Write results that stand on disk already to `path`, and their arrays beside it.
+    """Move finished temporary results and their arrays to `path`, replacing both files or neither.
 
-    The files get their names when all of both is on disk; neither changes where that fails, with
-    `WriteError`. Until then they lie in `room`, a folder on the same disk, or beside `path`.
+    Both files are on disk in full before either is renamed; a failure before that changes neither
+    and raises `WriteError`. The temporary files lie in `room`, a folder on the same disk, or beside
+    `path`.
     """
     with writing(path), _beside(path, room) as folder:
         lines, arrays = folder / "lines", folder / "arrays"
@@ -106,11 +107,11 @@ def _beside(path: Path, room: Path | None = None) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _locked(folder: Path, how: int) -> Iterator[None]:
-    """Inside the `with`, no other process gives the two files of results here their names, or (for
-    `LOCK_EX`) reads them.
+    """Hold a lock on the two files inside the `with`: exclusive to rename them (`LOCK_EX`), else
+    shared.
 
-    Where there are no locks, or somebody holds one for too long, it goes without: readers see by the
-    names of arrays whether both files are of one run.
+    If the file system has no locks, or the lock is held for too long, go on without it: readers
+    check by the hash of the array names that both files belong to the same run.
     """
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -138,10 +139,10 @@ def _to_disk(path: Path) -> None:
 
 
 def _rename_both(lines: Path, path: Path, arrays: Path, stored: Path, before: Path) -> None:
-    """Give both files their names, or leave those of before.
+    """Rename both files into place, or restore the previous ones.
 
-    Only a crash between the two can leave arrays of one run beside lines of another; whoever reads
-    them sees it.
+    Only a crash between the two renames can leave arrays of one run beside lines of another;
+    readers detect it.
     """
     if stored.exists():
         os.link(stored, before)
@@ -212,8 +213,9 @@ def _line(line: bytes, where: str, decoder: msgspec.json.Decoder[Any] = _LINES) 
 
 
 def _shown(found: Any, line: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
-    """A line whose words may be printed, whoever wrote it: control characters are written out. The
-    values that a program gave are left as they are."""
+    """A line with control characters escaped, so that it is safe to print. Values that a program
+    returned are left unchanged.
+    """
     shown = decoder.decode(_ESCAPES.sub(_written_out, line))
     if isinstance(found, ResultLine):
         for mine, theirs in ((shown.recomputed, found.recomputed), (shown.plain, found.plain)):

@@ -1,4 +1,4 @@
-"""One number for a set of cases: results can be compared only where it is the same."""
+"""A hash of a set of cases: results are comparable only if theirs are equal."""
 
 from __future__ import annotations
 

@@ -45,8 +45,9 @@ class PartialResults:
 
     @classmethod
     def left(cls, reports: Path, adapters: Iterable[str]) -> Iterator[PartialResults]:
-        """What runs of these adapters have left that were cut off, the oldest first. They are this
-        process's now, until they are closed or removed."""
+        """The folders left by interrupted runs of these adapters, oldest first. This process holds
+        their locks until they are closed or removed.
+        """
         found = {
             path
             for name in adapters
@@ -59,8 +60,9 @@ class PartialResults:
                 yield cls(folder, lock)
 
     def begin(self, adapter: str, header: Header) -> None:
-        """Note whose results these are going to be: `header` as far as it is known before they run.
-        Raises `WriteError`."""
+        """Record which run the results belong to: `header` as far as it is known before any case
+        runs. Raises `WriteError`.
+        """
         with writing(self.folder):
             (self.folder / adapter).mkdir(exist_ok=True)
             (self.folder / adapter / _HEADER).write_bytes(msgspec.json.encode(header))
@@ -121,8 +123,9 @@ class PartialResults:
 
 
 def _held(folder: Path) -> int | None:
-    """A lock on a folder of partial results; `None` where the disk knows none. Raises `BlockingIOError`
-    where another process has it."""
+    """An exclusive lock on a folder of partial results; `None` where the file system has no locks.
+    Raises `BlockingIOError` if another process holds it.
+    """
     handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

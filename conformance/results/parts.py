@@ -104,8 +104,7 @@ def kept(
 
 
 def aligned(*arrays: Array) -> list[Array]:
-    """Arrays of one shape with their elements beside each other: where one of them lacks some, the
-    others do without them."""
+    """Arrays of one shape, restricted to the elements that all of them have."""
     if not any(isinstance(array, Part) for array in arrays):
         return list(arrays)
     large = [kept(array, all_of_it=True) for array in arrays]

@@ -1,8 +1,8 @@
-"""How long each case took on each variant of an adapter, in a run of before: `recorded.json`.
+"""Seconds that each case took on each variant of an adapter in an earlier run: `recorded.json`.
 
-The file lies in the adapter's folder and is checked in. It is a table, a row per case and a column
-per variant, in seconds that observing took. What they are good for is their proportion: parts of a
-run of about equal length, and how much of a run is left. They say nothing of another machine.
+The file lies in the adapter's folder and is checked in: a table with a row per case and a column
+per variant, in seconds of observation. Only the ratios are used, to split a run into parts of about
+equal length and to estimate the time left. Absolute times differ between machines.
 """
 
 from __future__ import annotations

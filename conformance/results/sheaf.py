@@ -1,7 +1,7 @@
-"""Results as one process writes them down, one after the other, to be put together at the end.
+"""The results of one process, appended as they finish and merged at the end.
 
-Lines and arrays are appended to files as they will stand in the results file; an index says where. Who
-puts them together copies bytes in the order of the results' numbers, and decodes nothing.
+Lines and arrays are written as they will appear in the results file; an index records their
+positions. Merging copies bytes in the order of the results' numbers, without decoding them.
 """
 
 from __future__ import annotations

@@ -39,10 +39,10 @@ def triaged(entries: Sequence[Entry], result: Result) -> tuple[Triaged, ...]:
 
 
 def covered(entries: Sequence[Entry], result: Result) -> tuple[int, ...]:
-    """The places, in the list, of the entries that speak of a verdict of this result.
+    """The positions, in the list, of the entries that apply to a verdict of this result.
 
-    Where the variant does not support the case, none does; one that is not strict speaks of what it
-    describes alone.
+    None applies if the variant does not support the case. An entry with `strict: false` applies
+    only if it describes the verdict.
     """
     judged = [v for v in result.verdicts if v.status is not Status.UNSUPPORTED]
     checks = {v.check for v in judged}
@@ -56,10 +56,10 @@ def covered(entries: Sequence[Entry], result: Result) -> tuple[int, ...]:
 
 
 def stale(entries: Sequence[Entry], met: Collection[int]) -> tuple[Entry, ...]:
-    """Entries that explain no verdict of a full run, and that no verdict has contradicted.
+    """Stale entries: those that explain no verdict of a full run, and that no verdict contradicted.
 
-    `met` are the places of those that are `covered` by some result. A case that is gone, a check that
-    no longer applies, or a variant that does not support the case leaves an entry behind.
+    `met` are the positions of the entries that are `covered` by some result. An entry becomes stale
+    if its case is gone, its check no longer applies, or its variant does not support the case.
     """
     return tuple(entry for place, entry in enumerate(entries) if place not in met)
 
@@ -103,8 +103,9 @@ def additions(entries: Sequence[Entry], results: Iterable[Result]) -> list[dict[
 
 
 def cause(verdict: Verdict) -> str:
-    """What verdicts of one cause have in common, as far as can be told: the kinds of their facts; where
-    they have none, or are about an error, what they say but for names and numbers."""
+    """A key shared by verdicts that seem to have one cause: the kinds of their facts or, without
+    facts or for errors, the message without names and numbers.
+    """
     kinds = {
         " ".join([type(fact).__name__, *(str(getattr(fact, name, "")) for name in _TELLING)])
         for fact in verdict.facts

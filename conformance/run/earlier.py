@@ -1,7 +1,7 @@
-"""What an earlier run has left that did not come to its end, and going on from there.
+"""Finding what an unfinished earlier run left behind, to resume it.
 
-A run that was interrupted has written its results and says so in their header. One that was killed has
-left its partial results: a folder that nobody holds a lock on any more.
+An interrupted run has written its results and says so in their header. A killed run leaves its
+partial results: a folder whose lock nobody holds.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class Earlier:
     partials: list[PartialResults] = field(default_factory=list)
 
     def drop(self, adapter: str) -> None:
-        """Delete what is left: all of it stands in results now."""
+        """Delete the partial results; they are now all part of a results file."""
         for partial in self.partials:
             partial.drop(adapter)
 
     def close(self) -> None:
-        """Leave it for a later run."""
+        """Release the partial results, so that a later run can resume them."""
         for partial in self.partials:
             partial.close()
 

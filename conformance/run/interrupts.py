@@ -1,4 +1,6 @@
-"""SIGINT and SIGTERM: either ends a run once, in order, and leaves it alone while it writes results."""
+"""SIGINT and SIGTERM: the first one ends a run in an orderly way, and none interrupts writing
+results.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,10 @@ class Stopped(KeyboardInterrupt):
 
 
 class Interrupts:
-    """Turns the first signal into `Stopped`, and the others into nothing.
+    """Raises `Stopped` for the first signal and ignores the others.
 
-    Several come for one reason: `timeout` sends one to its child and another to its group.
+    One interruption may send several signals: `timeout` signals both its child and the process
+    group.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,9 @@
-"""Items and reports that take little memory: a run has tens of thousands, and pytest keeps them all.
+"""Test items and reports that take little memory: a run has tens of thousands, and pytest keeps
+all.
 
-What pytest gives an item when it makes it (dictionaries and lists, most of which stay empty) is made
-when it is first asked for, and is given back when the item has run. Reports of items that passed are
-counted and not kept, unless an option asks for them.
+Attributes that pytest sets on each item (dictionaries and lists that mostly stay empty) are created
+on first access and dropped after the item has run. Reports of passed items are counted but not
+kept, unless an option needs them.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _ASKED: Mapping[str, str] = {"": "", "passed": "pPA", "skipped": "sa", "xfailed"
 
 
 class LightItem(pytest.Item):
-    """An item that has of pytest's attributes only those that somebody has asked for."""
+    """An item whose pytest attributes are created on first access."""
 
     def __init__(self, **rest: Any) -> None:
         super().__init__(**rest)
@@ -48,7 +49,7 @@ class LightItem(pytest.Item):
         return value
 
     def lighten(self) -> None:
-        """Give back what can be made again; marks are kept."""
+        """Drop the attributes that can be created again; marks are kept."""
         kept = ("own_markers", "keywords") if self.__dict__.get("own_markers") else ()
         for name in (*_MADE, *_NOTED):
             if name not in kept:
@@ -58,7 +59,7 @@ class LightItem(pytest.Item):
 
 
 class _Counted:
-    """Stands for a report of which only the number matters."""
+    """A placeholder for a report that only has to be counted."""
 
     count_towards_summary = True
 
@@ -67,8 +68,9 @@ _COUNTED: Any = _Counted()
 
 
 def forget(config: pytest.Config, report: pytest.TestReport) -> None:
-    """Of a report that the terminal's reporter has just been given, keep no more than that it was there,
-    unless an option asks to see such reports at the end."""
+    """Replace the report that the terminal reporter has just received by a placeholder, unless an
+    option asks to list such reports at the end.
+    """
     reporter: TerminalReporter | None = config.pluginmanager.getplugin("terminalreporter")
     if reporter is None or config.getoption("durations", None) is not None:
         return

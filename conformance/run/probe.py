@@ -1,9 +1,10 @@
-"""What an implementation offers, found by trying: what is tried, and what follows from how it ended.
+"""Probing an implementation: which programs to try, and what to conclude from their results.
 
-Five questions, each answered by what ran (`conformance.run.prober` runs it): which of the usual keywords
-the function has, what it runs again and keeps, which variant of the framework shows the same deviations,
-which capabilities it refuses with an error, and which it raises on without saying so. What it accepts
-and gets wrong is no answer here: that is what a run is for.
+It answers five questions from actual runs (`conformance.run.prober` runs the programs): which of
+the usual keywords the function accepts, what it runs again and keeps, which variant of the
+framework has the same deviations, which capabilities it refuses with an error, and on which it
+fails without an error that says so. Whether accepted cases give correct results is left to a full
+run.
 """
 
 from __future__ import annotations
@@ -128,8 +129,9 @@ def small(cases: Iterable[Case]) -> list[Case]:
 def telling(
     cases: Sequence[Case], rules: Sequence[Rerun], expect: Callable[[Case, Rerun], Expected]
 ) -> list[Case]:
-    """The first of the cases, and two for each pair of rules that allow other counts there. Few are
-    enough, as each tells many pairs apart."""
+    """The first cases that distinguish rules: two for each pair of rules that allow different
+    counts. Few are enough, since each case distinguishes many pairs.
+    """
     chosen: list[Case] = list(cases[:1])
     together = {(a, b): 2 for a in range(len(rules)) for b in range(a)}
     for case in cases[:LOOKED_AT]:

@@ -186,9 +186,10 @@ class _Prober:
     # -- what it is built on -----------------------------------------------------------------------
 
     def _with_known(self, described: Described, rules: Sequence[probe.Rerun]) -> Described:
-        """The implementation with the variants of the framework whose known deviations it shows, if any
-        of those whose rules it keeps to has such: it is built on them. The first is the one of which
-        it shows the most, the others have deviations that the first has not."""
+        """The implementation with the variants that it is built on: those, among the variants whose
+        rules it follows, whose known deviations it shows. The first shares the most deviations;
+        each other one adds some that the first lacks.
+        """
         if described.model.known:
             return described
         named = [name for rule in rules for name in rule.variants]

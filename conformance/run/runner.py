@@ -151,9 +151,10 @@ def executions_under(
 
 
 def complete(case: Case, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
-    """The verdicts, and a `broken` one for every check that owes its verdict or was not announced.
+    """The verdicts, with a `broken` one added for each applicable check that gave none, and one if
+    checks that do not apply gave verdicts.
 
-    A run that did not finish has one verdict, of the check `error`, that is not a pass.
+    A run that did not finish has one verdict that is not a pass, of the check `error`.
     """
     named = {verdict.check for verdict in verdicts}
     unfinished = named == {ERROR} and all(v.status is not Status.PASS for v in verdicts)

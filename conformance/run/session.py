@@ -327,8 +327,9 @@ class Suite:
             self._give_up(error)
 
     def _fits(self, case: Case, variant: Variant, found: Result) -> tuple[Discipline, ...]:
-        """The other disciplines under which the executions would be right that are wrong, of somebody's
-        own recompute: perhaps that is all that is wrong."""
+        """For a user's implementation: the other disciplines under which its wrong executions would
+        be right. The declared discipline may then be the only mistake.
+        """
         failed = any(v.check == "executions" and v.status is Status.FAIL for v in found.verdicts)
         if variant.implementation is None or found.observation is None or not failed:
             return ()
@@ -341,14 +342,15 @@ class Suite:
         )
 
     def _give_up(self, error: WriteError) -> None:
-        """Run nothing more: its results would be lost."""
+        """Stop the run, since further results could not be written."""
         self.unwritten = self.unwritten or str(error)
         assert self.session is not None
         self.session.shouldstop = "results cannot be written"
 
     def _from_earlier(self, pair: Pair, asked: frozenset[str], variant: Variant) -> Result | None:
-        """The result that an earlier run has left of a pair, where it has all checks that are asked for
-        now; `None` where it has to run."""
+        """The result of a pair from an earlier run, if it has every requested check; `None` if it
+        must run.
+        """
         name = variant.adapter
         if name not in self._taken_over:
             file = self._resumed(name)
@@ -627,10 +629,10 @@ class Suite:
         return Runner(chosen.adapter, self.selection.paths, log, chosen.known)
 
     def _clear(self, name: str, whole: bool) -> None:
-        """Take away what the new results of an adapter replace, after they are written: the shards of
-        an earlier run, and what was left of one that was cut off.
+        """After an adapter's new results are written, remove what they replace: the shards of an
+        earlier run, and the partial results of one that was cut off.
 
-        A shard leaves the other shards alone, and what they were merged into once.
+        A shard leaves other shards and their earlier merged results in place.
         """
         reports = self.selection.paths.reports
         if not self.shard:

@@ -107,7 +107,7 @@ def _without_one(nodes: tuple[Node, ...]) -> Iterator[tuple[Node, ...]]:
 
 
 def _bypassed(node: Node, after: tuple[Node, ...]) -> tuple[Node, ...]:
-    """What comes after a node where what it makes is what it was given first."""
+    """The nodes after a node, reading its first input in place of its results."""
     read = node_reads(node)
     if not read:
         return after
@@ -116,7 +116,9 @@ def _bypassed(node: Node, after: tuple[Node, ...]) -> tuple[Node, ...]:
 
 
 def _made_before(node: Node, before: tuple[Node, ...]) -> tuple[Node, ...]:
-    """What comes before a node where the statement that made what it was given makes its result."""
+    """The nodes before a node, with the statement that made its input producing its result
+    directly.
+    """
     read, made = node_reads(node), node_makes(node)
     if not read or len(made) != 1:
         return before
@@ -210,7 +212,9 @@ _V = TypeVar("_V")
 
 
 def _is_whole(case: Case) -> bool:
-    """Whether names are made before they are read, something is differentiated, a region is left."""
+    """Whether every name is defined before it is read, a loss is differentiated, and a region is
+    left.
+    """
     known = set(case.names())
     regions: set[str] = set()
     for node in case.program:
@@ -221,7 +225,7 @@ def _is_whole(case: Case) -> bool:
 
 
 def _knows(node: Node, known: set[str], regions: set[str]) -> bool:
-    """Whether all that a node reads is known; adds what it makes."""
+    """Whether all names that a node reads are defined; adds those that it defines."""
     if not known.issuperset(node_reads(node)):
         return False
     if isinstance(node, Again) and node.region not in regions:

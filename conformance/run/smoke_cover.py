@@ -151,8 +151,9 @@ def seconds_of(adapter: Adapter, run: Results | None = None) -> dict[Pair, float
 
 
 def with_unsupported(shown: Shown, caught: Caught) -> Shown:
-    """The same, and faults that no pair catches are caught by the pairs that no variant supports: an
-    implementation in the framework's place may offer more than the framework does."""
+    """The same, with faults that no other pair catches assigned to pairs whose variant does not
+    support the case: a faulty implementation may accept what the framework refuses.
+    """
     seen = frozenset[Thing]().union(*shown.values())
     lost = {fault: cases for fault, cases in caught.items() if Thing("fault", fault) not in seen}
     return {
@@ -228,7 +229,7 @@ def cover(shown: Mapping[P, AbstractSet[T]], costs: Mapping[P, float]) -> tuple[
 
 
 def alone(shown: Mapping[P, AbstractSet[T]]) -> dict[P, frozenset[T]]:
-    """For each key what no other shows; a key for which that is nothing can be left out."""
+    """For each key, what only it shows; a key that shows nothing unique can be left out."""
     return {
         key: frozenset(things).difference(*(shown[other] for other in shown if other != key))
         for key, things in shown.items()

@@ -35,7 +35,9 @@ class Evidence:
 
     @property
     def refused_plain(self) -> bool:
-        """Whether the plain program, which the case allows it, raised: nothing of it is a control."""
+        """Whether the plain program raised, as the case allows: then there is no plain run to
+        compare with.
+        """
         return self.case.as_plain and self.plain.error is not None
 
     @property

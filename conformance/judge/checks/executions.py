@@ -102,10 +102,7 @@ def _key(count: Count) -> Key:
 
 
 def _told_apart(evidence: Evidence, seen: Sequence[Key]) -> dict[Key, Allowed]:
-    """The expectations that the observer could see: all regions, and the statements it knows.
-
-    It knows those that it saw in either run.
-    """
+    """The expectations that can be checked: all regions, and the statements seen in either run."""
     known = {(region, statement) for region, statement, _ in seen if statement}
     return {
         key: allowed

@@ -114,7 +114,9 @@ def _afterwards(evidence: Evidence, drawn: Sampling, method: str, *, asked: bool
 
 
 def _by_sums(evidence: Evidence) -> Verdict | None:
-    """The verdict by what sums of gradients must be; `None` where they are, and draws tell more."""
+    """The verdict from the known sums of gradients; `None` where they are right and draws can be
+    compared as well.
+    """
     if not _totals(evidence.case, evidence.plain):
         return CHECK.verdict(
             Status.BROKEN, "gradients of the plain run do not sum to what the case says"
@@ -141,8 +143,9 @@ def _of(steps: int, words: str) -> str:
 
 
 def _totals(case: Case, run: Run) -> bool:
-    """Whether the sums of gradients are the multiples of the losses that the case says: that of the last
-    step, and, by what training has moved a parameter by, those of all steps together."""
+    """Whether the sums of gradients are the multiples of the losses that the case states: those of
+    the last step and, from how far training has moved a parameter, those of all steps together.
+    """
     for name, factor in case.totals.items():
         gradient = run.gradients.get(name)
         last = math.nan if gradient is None else float(gradient.astype(np.float64).sum())
@@ -158,7 +161,7 @@ def _totals(case: Case, run: Run) -> bool:
 
 
 def _moved(evidence: Evidence) -> tuple[str, ...]:
-    """The generators that the recomputed run leaves elsewhere than the plain run."""
+    """The generators whose final state differs between the recomputed and the plain run."""
     ours, plain = evidence.recomputed.generators, evidence.plain.generators
     return tuple(n for n in ours if n in plain and not np.array_equal(ours[n], plain[n]))
 
@@ -192,7 +195,7 @@ def _by_label(places: Iterable[Place]) -> tuple[Place, ...]:
 
 
 def _seen(samples: list[RandomSample]) -> Sampling:
-    """What the reruns drew: fresh is what no forward run of the same statement had drawn."""
+    """What the reruns drew. A draw is fresh if no forward run of the same statement drew it."""
     forward: dict[Place, list[RandomSample]] = {}
     for draw in samples:
         if draw.phase == "forward":
@@ -212,7 +215,7 @@ def _seen(samples: list[RandomSample]) -> Sampling:
 
 
 def _by_gradients(evidence: Evidence) -> Sampling:
-    """What gradients tell of draws that cannot be seen."""
+    """What the gradients imply about draws that cannot be observed."""
     tolerance = evidence.case.tolerance
     plain = dict(quantities(evidence.plain))
     if evidence.case.procedure.kind != "train":

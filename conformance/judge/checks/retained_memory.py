@@ -72,7 +72,7 @@ def _too_many_states(states: States) -> Iterator[str]:
 
 
 def _too_much(seen: Bytes) -> Iterator[str]:
-    """That more is kept than may be, or else that too little is freed."""
+    """Whether too much is kept, or else too little freed."""
     unit, freed = seen.unit, seen.plain - seen.recomputed
     if too_much(seen):
         kept = f"{seen.recomputed / unit:.2f} activations are kept"

@@ -96,7 +96,7 @@ def _missing(
 def _against(
     evidence: Evidence, name: str, array: Array, plain: Array | None, reference: Array | None
 ) -> Difference | None:
-    """How a value differs from the plain run and the reference, as far as they are controls."""
+    """How a value differs from the plain run and the reference, where these are available."""
     wide = evidence.against_reference
     if plain is not None and reference is not None:
         off = difference("value", name, plain, reference, wide, "reference", in_plain=True)

@@ -104,15 +104,16 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
 
     @abstractmethod
     def leaf(self, value: object) -> Leaf | None:
-        """The elements and dtype of a tensor of the framework; `None` for anything else."""
+        """The elements and dtype of a tensor of the framework; `None` for any other value."""
 
     def generator(self) -> Array | None:
-        """A few numbers drawn now from the implicit generator; `None` where there is none."""
+        """A few numbers drawn now from the framework's default generator; `None` where it has none."""
         return None
 
     def numbers(self, generator: object) -> Array | None:
-        """A few numbers drawn now from an explicit generator of the framework; `None` where its
-        state cannot be told, or where it has none (a key)."""
+        """A few numbers drawn now from an explicit generator; `None` where its state cannot be
+        read, or where it has none (a JAX key).
+        """
         return None
 
     def nbytes(self, value: object) -> int:
@@ -121,23 +122,25 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
         return 0 if leaf is None else leaf.array.nbytes
 
     def state_bytes(self, state: object) -> int:
-        """Bytes of a state that one of `state_readers` handed out; 0 where Python can tell."""
+        """Bytes of a state that one of `state_readers` returned; 0 where Python can measure it."""
         return self.nbytes(state)
 
     def wait(self) -> None:
-        """Wait until the framework has done all that it has begun."""
+        """Wait until the framework has finished all asynchronous work."""
 
     def settle(self) -> None:
-        """Wait until the framework has done all that it has begun, and drop what nobody holds."""
+        """Wait for all asynchronous work, and collect garbage."""
         self.wait()
         gc.collect()
 
     def held(self) -> int | None:
-        """Bytes allocated now. The default asks glibc, and so sees no pool that never gives back."""
+        """Bytes allocated now. The default asks glibc, and so does not see inside a framework's own
+        pool.
+        """
         return allocated_bytes()
 
     def reset_peak(self) -> None:
-        """Forget the peak: from now on `peak` tells of what comes."""
+        """Reset the peak: from now on `peak` covers only what follows."""
 
     def peak(self) -> int | None:
         """The most bytes allocated at any time since `reset_peak`; `None` where it cannot be told
@@ -201,7 +204,7 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
         run: Run,
         unobserved: Mapping[str, str],
     ) -> Run:
-        """`run` with what the passes after the first see of the program, run again for each."""
+        """`run` with what later passes observe; each of these passes runs the program again."""
         kept = self.keeps(program, unobserved)
         together = self.counts_and_reads(program, unobserved)
         if run.executions is None and "executions" not in unobserved:
@@ -223,7 +226,7 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
         forward: Callable[..., Any],
         unobserved: Mapping[str, str],
     ) -> Run:
-        """The first run: values with nothing attached, or (`at_once`) with all that is counted."""
+        """The first run: values with nothing attached or, with `at_once`, values and all counts."""
         if not self.at_once or "executions" in unobserved:
             return self.values(program, module, forward)
         keeping: Any = _Keeping(module)
@@ -249,23 +252,24 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
         )
 
     def keeps(self, program: Program, unobserved: Mapping[str, str]) -> bool:
-        """Whether it is read what a program keeps between forward and backward."""
+        """Whether the bytes retained between forward and backward are measured."""
         return "retained memory" not in unobserved and program.procedure in BACKWARD_PROCEDURES
 
     def counts_and_reads(self, program: Program, unobserved: Mapping[str, str]) -> bool:
-        """Whether memory is read in the run in which executions are counted. What tells the samples
-        copies them, and would be seen among the program's own tensors."""
+        """Whether memory is measured in the run in which executions are counted. Recording random
+        samples copies them, and the copies would be counted as the program's tensors.
+        """
         counted = "executions" not in unobserved
         return self.together and counted and self.keeps(program, unobserved) and not program.random
 
     def meter(self) -> Meter:
-        """What reads memory."""
+        """The object that measures memory."""
         return Meter(self)
 
     def count_and_read(
         self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run
     ) -> Run:
-        """`run` with executions, samples and bytes out of one run."""
+        """`run` with executions, random samples and bytes, all from one run."""
         meter = self.meter()
         with self.states.followed():
             run = self.count(program, module, forward, run, meter)
@@ -284,14 +288,15 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
         return replace(run, generators=self.standing(program, result))
 
     def unseed(self) -> None:
-        """Have the framework as if no program before had seeded it."""
+        """Reset the generators, so that no seed of an earlier program is left."""
 
     def raised(self, error: BaseException) -> None:
-        """Told of an exception that a program raised, and with it of what its frames hold, before both
-        are dropped."""
+        """Hook for an exception that a program raised, called before the exception and its frames
+        are dropped.
+        """
 
     def standing(self, program: Program, result: Mapping[str, Any]) -> Mapping[str, Array]:
-        """Where each generator of the program stands, told by the numbers that it gives next."""
+        """The position of each generator of the program, given by the numbers that it draws next."""
         found: dict[str, Array | None] = {}
         if "implicit" in program.sources:
             found["implicit"] = self.generator()
@@ -305,7 +310,7 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
         return {name: numbers for name, numbers in found.items() if numbers is not None}
 
     def read(self, result: Mapping[str, Any]) -> Run:
-        """What `run(forward)` of a program returned, as an observation."""
+        """Convert what `run(forward)` of a program returned into an observation."""
         return Run(
             outputs=self.to_tree(result["outputs"]),
             losses=tuple(float(self._array(loss)) for loss in result.get("losses", ())),
@@ -326,7 +331,7 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """What has to be on while `held`, `peak` and `alive` are to tell of a program."""
+        """The context that must be active while `held`, `peak` and `alive` measure a program."""
         yield
 
     def count(
@@ -373,9 +378,9 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
     ) -> int | None:
         """Bytes held when the first backward pass starts, beyond inputs, parameters and outputs.
 
-        The program runs `rehearsals` times before the run that is read. Leaves the peak since the
-        baseline in `highest`, and what is kept of random state in `random_state`. `Meter` says what is
-        read when.
+        The program runs `rehearsals` times before the measured run. Stores the peak beyond the
+        baseline, in bytes, in `highest`, and the random state kept in `random_state`. `Meter` says
+        when each value is read.
         """
         with self.watching(), self.states.followed():
             for _ in range(self.rehearsals + 1):
@@ -390,11 +395,11 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
     def leftovers(
         self, program: Program, module: ModuleType, forward: Callable[..., Any]
     ) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
-        """Bytes held and tensors alive after each of `program.release` runs of the procedure, beyond
-        those before the first.
+        """Bytes held and tensors alive after each of `program.release` runs, beyond those before
+        the first.
 
-        The garbage collector is off: what only it could free grows from run to run. Nothing traces.
-        With `program.keeps` the outputs of all runs are among what is held.
+        The garbage collector is off, so that reference cycles show as growth from run to run. No
+        tracing is active. With `program.keeps`, the outputs of all runs are included.
         """
         kept: list[Any] = []
         held: list[int | None] = []
@@ -439,7 +444,7 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
         return sum(seen.values())
 
     def identity(self, value: object) -> int:
-        """What tells two tensors apart that do not share memory."""
+        """A key that differs for tensors that do not share memory."""
         return id(value)
 
     # -- values ----------------------------------------------------------------------------------
@@ -509,7 +514,7 @@ class Meter:
 
     @property
     def random_state(self) -> RandomState | None:
-        """What is kept of random state when backward starts, and was not there before."""
+        """The random state that is held when backward starts and was not there at the baseline."""
         if self._before is None or self._after is None:
             return None
         before, after = self._before.states, self._after.states
@@ -517,7 +522,7 @@ class Meter:
 
     @property
     def highest(self) -> int | None:
-        """The most bytes held at any time since the baseline, beyond it."""
+        """The most bytes held at any time since the baseline, minus the baseline."""
         if self.retained is None or self._before is None or self._before.held is None:
             return None
         return None if self._peak is None else self._peak - self._before.held
@@ -541,8 +546,9 @@ class _Reading:
 
 
 def told_apart(run: Run, other: Run) -> Run:
-    """A run without the statements that the other one does not tell apart: for compilers, which make
-    the work of one statement a part of another's."""
+    """A run without the statements that the other run cannot distinguish: a compiler may fuse one
+    statement into another.
+    """
     if run.executions is None or other.executions is None:
         return run
     shown = {(e.region, e.statement) for e in other.executions}
@@ -551,7 +557,7 @@ def told_apart(run: Run, other: Run) -> Run:
 
 
 def computes_alike(run: Run, control: Run) -> bool:
-    """Whether a run has the losses and gradients of its control, but for rounding."""
+    """Whether a run has the losses and gradients of the plain run, up to rounding."""
     pairs = [(run.gradients.get(name), wanted) for name, wanted in control.gradients.items()]
     pairs.append((np.array(run.losses), np.array(control.losses)))
     for found, wanted in pairs:
@@ -591,7 +597,7 @@ def error_seen(error: BaseException, program: Program) -> ErrorSeen:
 
 
 def error_text(error: BaseException) -> str:
-    """The text of an exception, whatever its class makes of that: a plain string that can be printed."""
+    """The text of an exception as a plain, printable string, even if its `__str__` fails."""
     try:
         text = str.__str__(str(error))  # of a class of its own, it could not be read where it goes
     except BaseException as raised:
@@ -619,14 +625,14 @@ class _Failing:
 
 
 class _Keeping:
-    """A program that keeps what its last run returned."""
+    """A program that keeps the outputs of its last run alive."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
         self.result: Mapping[str, Any] = {}
 
     def run(self, forward: Callable[..., Any]) -> None:
-        """Run, and keep what comes back."""
+        """Run the program and keep its outputs."""
         self.result = self._module.run(forward)
 
     def __getattr__(self, name: str) -> Any:

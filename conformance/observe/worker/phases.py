@@ -1,8 +1,8 @@
-"""Being told when a phase of a program starts, at the full speed of Python.
+"""Detecting the start of a phase of a program at full Python speed.
 
-`sys.settrace` slows down all Python of a process, a framework's own above all. Where nothing but the
-start of a phase is of interest, `run` is compiled once more from the program's text, with a call
-before each line that starts one; all else that it uses is the program's own.
+`sys.settrace` slows down all Python code in the process, the framework's included. Where only phase
+starts matter, `run` is recompiled from the program's text with a call before each line that starts
+one. It still uses the program's own globals.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Copies of random state: which of them a program keeps, and how much memory they take.
 
-A region that preserves randomness keeps what its generators stood at when it ran. Frameworks read that
-by functions of theirs and of Python's (`torch.get_rng_state`, `random.getstate`), and some of what
-these hand out is no tensor, so that nothing that watches tensors sees it. Here the functions
-themselves are followed: what they hand out is known until it is freed.
+A region that preserves randomness saves the state of its generators when it runs. Frameworks read
+that state with functions of their own and of Python (`torch.get_rng_state`, `random.getstate`).
+Some return no tensor, so that counting tensors misses the copies. This module wraps those functions
+and tracks what they return until it is freed.
 """
 
 from __future__ import annotations
@@ -43,12 +43,14 @@ class RandomStates:
         self._nbytes = 0
 
     def now(self) -> RandomState:
-        """What is alive. Several kinds of state are one copy: the most of one kind counts."""
+        """The copies that are alive. Several kinds of state may belong to one copy, so the most of
+        any kind counts.
+        """
         return RandomState(self._nbytes, max(self._alive.values(), default=0))
 
     @contextmanager
     def followed(self) -> Iterator[None]:
-        """Follow the readers of modules that are imported."""
+        """Wrap the readers in all imported modules while inside the `with`."""
         with ExitStack() as stack:
             for reader in self._readers:
                 module = sys.modules.get(reader[0])

@@ -150,13 +150,17 @@ class Meter:
         return Measured(baseline, self._retained, highest)
 
     def _in_use(self, frame: FrameType) -> int:
-        """Bytes in memory that something holds; with a pool, those that it has touched and not free."""
+        """Bytes of pages that are in use; with a pool, the touched pages without those that are
+        free in it.
+        """
         pages = self._settled()
         return pages - self._free(frame) if self._probes else pages
 
     def _settled(self) -> int:
-        """Bytes in memory when all is done and given back, seen twice: another thread of the framework
-        may still be at it when the framework says that it is done."""
+        """Bytes in memory after all work is done and freed memory is returned, read until two
+        readings agree: another thread of the framework may still be busy when the framework reports
+        that it is done.
+        """
         found = 0
         for _ in range(MOST_LOOKS):
             self._observer.settle()

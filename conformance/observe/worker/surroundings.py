@@ -1,8 +1,8 @@
-"""What a program may change of the process that it runs in, put back after each.
+"""Restoring, after each program, the process state that it may have changed.
 
-One worker runs many programs, and what one of them sets must change no verdict on the next: the working
-folder, the environment, warnings, signals, and the framework's own settings, which an observer names
-(`Observer.settings`). What cannot be put back, threads above all, costs the worker: it is replaced.
+One worker runs many programs, and none may change a verdict on the next: the working folder,
+environment variables, warnings, signals, and the framework's own settings (`Observer.settings`) are
+restored. If something cannot be restored, such as a thread that still runs, the worker is replaced.
 """
 
 from __future__ import annotations
@@ -79,14 +79,14 @@ _OWN: Mapping[str, Setting] = {
 
 @dataclass(frozen=True)
 class Spoilt:
-    """An answer of a worker that can be given no more programs, and why."""
+    """An answer of a worker that must not run further programs, and the reason."""
 
     answer: Any
     why: tuple[str, ...]
 
 
 class Surroundings:
-    """The process as it is now; `settings` are the framework's."""
+    """A snapshot of the process; `settings` are the framework's."""
 
     def __init__(self, settings: Mapping[str, Setting]) -> None:
         self._settings = {**_OWN, **settings}
@@ -94,7 +94,7 @@ class Surroundings:
         self._threads = set(threading.enumerate())
 
     def put_back(self) -> tuple[str, ...]:
-        """Set again what has changed. Returns what that was not possible for."""
+        """Restore what has changed. Returns what could not be restored."""
         left = [name for name in self._settings if not self._as_before(name)]
         # One that a library has started, it will use again.
         new = [thread for thread in threading.enumerate() if thread not in self._threads]
@@ -113,7 +113,7 @@ class Surroundings:
 
 
 def _code(thread: threading.Thread) -> CodeType | None:
-    """What a thread runs, as far as Python tells."""
+    """The code that a thread runs, as far as Python can tell."""
     run = getattr(thread, "function", None) or getattr(thread, "_target", None) or type(thread).run
     return getattr(getattr(run, "__func__", run), "__code__", None)
 

@@ -1,4 +1,4 @@
-"""Watching threads that a program starts: what watches a framework is often one thread's alone."""
+"""Observing threads that a program starts: a framework's hooks often apply to one thread only."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from unittest import mock
 
 @contextmanager
 def entering(context: Callable[[], AbstractContextManager[object]]) -> Iterator[None]:
-    """Have every thread that Python starts meanwhile run inside a context.
+    """Have every thread that Python starts inside the `with` run in a context.
 
-    A dispatch mode or an op callback is on in the thread that set it: what another one runs, a
-    backward pass, would go unseen. `context` is called by the thread that starts the other.
+    A dispatch mode or an op callback is active only in the thread that set it, so that a backward
+    pass in another thread would be missed. `context` is called by the thread that starts the other.
     """
     start = threading.Thread.start
 
