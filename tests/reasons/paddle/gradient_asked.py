@@ -20,7 +20,7 @@ class Sin(paddle.autograd.PyLayer):
 
 
 def differs(changed: bool) -> bool:
-    """Whether the gradient is lost, but not without recompute; changed, the rule does not ask."""
+    """Whether recompute alone loses the gradient; with the change, the rule does not ask."""
     global ASKS
     ASKS = not changed
 

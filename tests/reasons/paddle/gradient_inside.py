@@ -7,7 +7,7 @@ REASON = "A gradient that is taken inside the region reads what has been saved t
 
 
 def differs(changed: bool) -> bool:
-    """Whether forward raises an error, but not without recompute; changed, the slope is written out."""
+    """Whether forward raises, but not without recompute; with the change, the slope is written out."""
 
     def region(x):
         y = paddle.exp(x)

@@ -7,7 +7,7 @@ REASON = "The region around it makes the inner region's argument again, and hand
 
 
 def differs(changed: bool) -> bool:
-    """Whether the inner region has nothing to differentiate; changed, the one around it is plain."""
+    """Whether the inner region has nothing to derive; with the change, the outer one is plain."""
 
     def inner(x):
         return paddle.exp(paddle.sin(x))

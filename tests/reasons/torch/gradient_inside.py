@@ -9,7 +9,7 @@ REASON = "A gradient that is taken inside the region reads what the region has s
 
 
 def differs(changed: bool) -> bool:
-    """Whether it runs twice and keeps more than its result; changed, it writes the slope out."""
+    """Whether it runs twice and keeps the second run; with the change, the slope is written out."""
     runs = []
 
     def region(x):
