@@ -112,7 +112,7 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
 
     def numbers(self, generator: object) -> Array | None:
         """A few numbers drawn now from an explicit generator; `None` where its state cannot be
-        read, or where it has none (a JAX key).
+        read, or where it has none (a key).
         """
         return None
 

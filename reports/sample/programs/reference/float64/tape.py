@@ -998,6 +998,18 @@ def custom_sin(x: Tensor, reads: int = 1, rule: str = "reverse") -> Tensor:
 
 
 @_operation
+def asking_sin(x: Tensor) -> Tensor:
+    """`sin(x)`, and twice its gradient, which is wanted wherever it is asked for."""
+    return custom_sin(x)
+
+
+@_operation
+def slope_of_sin(x: Tensor) -> Tensor:
+    """`cos(x)`, what the gradient of the sum of `sin(x)` is."""
+    return cos(x)
+
+
+@_operation
 def noted_sin(x: Tensor) -> Tensor:
     """`sin(x)`; programs leave the note."""
     return sin(x)

@@ -41,30 +41,22 @@ def inputs():
     return {"x": x, "w1": w1, "w2": w2}
 
 
-def plain(x, w1, w2):
-    def block(x, w1, w2):
-        c = conv2d(x, w1, same=True)
-        r = np.maximum(c, 0)
-        y = conv2d(r, w2)
-        return y
+def block(x, w1, w2):
+    c = conv2d(x, w1, same=True)
+    r = np.maximum(c, 0)
+    return conv2d(r, w2)
 
+
+def plain(x, w1, w2):
     y = block(x, w1, w2)
     p = max_pool2d(y, 2)
-    z = avg_pool2d(p, 2)
-    return z
+    return avg_pool2d(p, 2)
 
 
 def recomputed(x, w1, w2):
-    def block(x, w1, w2):
-        c = conv2d(x, w1, same=True)
-        r = np.maximum(c, 0)
-        y = conv2d(r, w2)
-        return y
-
     y = checkpoint(block)(x, w1, w2)
     p = max_pool2d(y, 2)
-    z = avg_pool2d(p, 2)
-    return z
+    return avg_pool2d(p, 2)
 
 
 def run(forward):
@@ -80,23 +72,9 @@ def run(forward):
     vjp, loss = make_vjp(loss_of)(wanted)
     outputs = seen[0]
     gradients = vjp(np.ones_like(loss))
-    return {
-        "outputs": outputs,
-        "losses": [loss],
-        "gradients": {
-            "x": gradients["x"],
-            "w1": gradients["w1"],
-            "w2": gradients["w2"],
-        },
-    }
-
-
-def main():
-    for name, forward in (("plain", plain), ("recomputed", recomputed)):
-        print(name)
-        for key, value in run(forward).items():
-            print(f"  {key}: {value}")
+    return {"outputs": outputs, "losses": [loss], "gradients": gradients}
 
 
 if __name__ == "__main__":
-    main()
+    for forward in (plain, recomputed):
+        print(forward.__name__, run(forward))

@@ -20,26 +20,22 @@ def plain(x, w1, w2):
     def block(x):
         h = x @ w1
         s = np.sin(h)
-        a = np.exp(s)
-        return a
+        return np.exp(s)
 
     a = block(x)
     y = a @ w2
-    z = y * y
-    return z
+    return y * y
 
 
 def recomputed(x, w1, w2):
     def block(x):
         h = x @ w1
         s = np.sin(h)
-        a = np.exp(s)
-        return a
+        return np.exp(s)
 
     a = checkpoint(block)(x)
     y = a @ w2
-    z = y * y
-    return z
+    return y * y
 
 
 def run(forward):
@@ -55,19 +51,9 @@ def run(forward):
     vjp, loss = make_vjp(loss_of)(wanted)
     outputs = seen[0]
     gradients = vjp(np.ones_like(loss))
-    return {
-        "outputs": outputs,
-        "losses": [loss],
-        "gradients": {"w1": gradients["w1"], "w2": gradients["w2"]},
-    }
-
-
-def main():
-    for name, forward in (("plain", plain), ("recomputed", recomputed)):
-        print(name)
-        for key, value in run(forward).items():
-            print(f"  {key}: {value}")
+    return {"outputs": outputs, "losses": [loss], "gradients": gradients}
 
 
 if __name__ == "__main__":
-    main()
+    for forward in (plain, recomputed):
+        print(forward.__name__, run(forward))

@@ -33,26 +33,22 @@ def plain(x, w1, w2):
     def block(x):
         c = lax.conv_general_dilated(x, w1, (1, 1), "SAME")
         r = jax.nn.relu(c)
-        y = lax.conv_general_dilated(r, w2, (1, 1), "VALID")
-        return y
+        return lax.conv_general_dilated(r, w2, (1, 1), "VALID")
 
     y = block(x)
     p = max_pool2d(y, 2)
-    z = avg_pool2d(p, 2)
-    return z
+    return avg_pool2d(p, 2)
 
 
 def recomputed(x, w1, w2):
     def block(x):
         c = lax.conv_general_dilated(x, w1, (1, 1), "SAME")
         r = jax.nn.relu(c)
-        y = lax.conv_general_dilated(r, w2, (1, 1), "VALID")
-        return y
+        return lax.conv_general_dilated(r, w2, (1, 1), "VALID")
 
     y = jax.checkpoint(block)(x)
     p = max_pool2d(y, 2)
-    z = avg_pool2d(p, 2)
-    return z
+    return avg_pool2d(p, 2)
 
 
 def run(forward):
@@ -60,26 +56,18 @@ def run(forward):
     wanted = {"x": values["x"], "w1": values["w1"], "w2": values["w2"]}
 
     @jax.jit
-    def step(wanted, cotangent):
+    def step(wanted):
         def loss_of(wanted):
             outputs = forward(**wanted)
             return outputs.sum(), outputs
 
-        loss, vjp, outputs = jax.vjp(loss_of, wanted, has_aux=True)
-        (gradients,) = vjp(cotangent.astype(loss.dtype))
+        (loss, outputs), gradients = jax.value_and_grad(loss_of, has_aux=True)(wanted)
         return loss, outputs, gradients
 
-    one = jnp.ones(())
-    loss, outputs, gradients = step(wanted, one)
+    loss, outputs, gradients = step(wanted)
     return {"outputs": outputs, "losses": [loss], "gradients": gradients}
 
 
-def main():
-    for name, forward in (("plain", plain), ("recomputed", recomputed)):
-        print(name)
-        for key, value in run(forward).items():
-            print(f"  {key}: {value}")
-
-
 if __name__ == "__main__":
-    main()
+    for forward in (plain, recomputed):
+        print(forward.__name__, run(forward))

@@ -49,26 +49,18 @@ def run(forward):
     wanted = {"x": values["x"], "w": values["w"]}
 
     @jax.jit
-    def step(wanted, cotangent):
+    def step(wanted):
         def loss_of(wanted):
             outputs = forward(**wanted)
             return outputs[0].sum(), outputs
 
-        loss, vjp, outputs = jax.vjp(loss_of, wanted, has_aux=True)
-        (gradients,) = vjp(cotangent.astype(loss.dtype))
+        (loss, outputs), gradients = jax.value_and_grad(loss_of, has_aux=True)(wanted)
         return loss, outputs, gradients
 
-    one = jnp.ones(())
-    loss, outputs, gradients = step(wanted, one)
+    loss, outputs, gradients = step(wanted)
     return {"outputs": outputs, "losses": [loss], "gradients": gradients}
 
 
-def main():
-    for name, forward in (("plain", plain), ("recomputed", recomputed)):
-        print(name)
-        for key, value in run(forward).items():
-            print(f"  {key}: {value}")
-
-
 if __name__ == "__main__":
-    main()
+    for forward in (plain, recomputed):
+        print(forward.__name__, run(forward))

@@ -25,27 +25,23 @@ def plain(x, w1, w2):
     def block(x):
         h = ops.matmul(x, w1)
         s = ops.sin(h)
-        a = ops.exp(s)
-        return a
+        return ops.exp(s)
 
     a = block(x)
     y = ops.matmul(a, w2)
-    z = ops.multiply(y, y)
-    return z
+    return ops.multiply(y, y)
 
 
 def recomputed(x, w1, w2):
     def block(x):
         h = ops.matmul(x, w1)
         s = ops.sin(h)
-        a = ops.exp(s)
-        return a
+        return ops.exp(s)
 
     remat_block = keras.remat(block)
     a = remat_block(x)
     y = ops.matmul(a, w2)
-    z = ops.multiply(y, y)
-    return z
+    return ops.multiply(y, y)
 
 
 def run(forward):
@@ -59,12 +55,6 @@ def run(forward):
     return {"outputs": outputs, "losses": [loss], "gradients": gradients}
 
 
-def main():
-    for name, forward in (("plain", plain), ("recomputed", recomputed)):
-        print(name)
-        for key, value in run(forward).items():
-            print(f"  {key}: {value}")
-
-
 if __name__ == "__main__":
-    main()
+    for forward in (plain, recomputed):
+        print(forward.__name__, run(forward))

@@ -16,182 +16,63 @@ from keras import ops
 def inputs():
     rng = np.random.default_rng(0)
     x = ops.convert_to_tensor(0.5 * rng.standard_normal((2048, 64)), "float32")
-    w1 = keras.Variable(0.12 * rng.standard_normal((64, 64)), dtype="float32")
-    w2 = keras.Variable(0.12 * rng.standard_normal((64, 64)), dtype="float32")
-    w3 = keras.Variable(0.12 * rng.standard_normal((64, 64)), dtype="float32")
-    w4 = keras.Variable(0.12 * rng.standard_normal((64, 64)), dtype="float32")
-    w5 = keras.Variable(0.12 * rng.standard_normal((64, 64)), dtype="float32")
-    w6 = keras.Variable(0.12 * rng.standard_normal((64, 64)), dtype="float32")
-    w7 = keras.Variable(0.12 * rng.standard_normal((64, 64)), dtype="float32")
-    w8 = keras.Variable(0.12 * rng.standard_normal((64, 64)), dtype="float32")
-    v1 = keras.Variable(0.12 * rng.standard_normal((64, 64)), dtype="float32")
-    v2 = keras.Variable(0.12 * rng.standard_normal((64, 64)), dtype="float32")
-    v3 = keras.Variable(0.12 * rng.standard_normal((64, 64)), dtype="float32")
-    v4 = keras.Variable(0.12 * rng.standard_normal((64, 64)), dtype="float32")
-    v5 = keras.Variable(0.12 * rng.standard_normal((64, 64)), dtype="float32")
-    v6 = keras.Variable(0.12 * rng.standard_normal((64, 64)), dtype="float32")
-    v7 = keras.Variable(0.12 * rng.standard_normal((64, 64)), dtype="float32")
-    v8 = keras.Variable(0.12 * rng.standard_normal((64, 64)), dtype="float32")
+    ws = [
+        keras.Variable(0.12 * rng.standard_normal((64, 64)), dtype="float32")
+        for _ in range(8)
+    ]
+    vs = [
+        keras.Variable(0.12 * rng.standard_normal((64, 64)), dtype="float32")
+        for _ in range(8)
+    ]
     return {
         "x": x,
-        "w1": w1,
-        "w2": w2,
-        "w3": w3,
-        "w4": w4,
-        "w5": w5,
-        "w6": w6,
-        "w7": w7,
-        "w8": w8,
-        "v1": v1,
-        "v2": v2,
-        "v3": v3,
-        "v4": v4,
-        "v5": v5,
-        "v6": v6,
-        "v7": v7,
-        "v8": v8,
+        **{f"w{i}": w for i, w in enumerate(ws, 1)},
+        **{f"v{i}": v for i, v in enumerate(vs, 1)},
     }
 
 
 def plain(x, w1, w2, w3, w4, w5, w6, w7, w8, v1, v2, v3, v4, v5, v6, v7, v8):
     h = ops.matmul(x, v1)
 
-    def segment1(h):
-        p1 = ops.matmul(h, w1)
-        s1 = ops.sin(p1)
-        t1 = ops.sin(s1)
-        u1 = ops.sin(t1)
-        q1 = ops.matmul(u1, v1)
-        r1 = ops.sin(q1)
-        m1 = ops.sin(r1)
-        h = ops.sin(m1)
-        return h
+    def segment(h, w, v):
+        p = ops.matmul(h, w)
+        s = ops.sin(p)
+        t = ops.sin(s)
+        u = ops.sin(t)
+        q = ops.matmul(u, v)
+        r = ops.sin(q)
+        m = ops.sin(r)
+        return ops.sin(m)
 
-    h = segment1(h)
-
-    def segment2(h):
-        p2 = ops.matmul(h, w2)
-        s2 = ops.sin(p2)
-        t2 = ops.sin(s2)
-        u2 = ops.sin(t2)
-        q2 = ops.matmul(u2, v2)
-        r2 = ops.sin(q2)
-        m2 = ops.sin(r2)
-        h = ops.sin(m2)
-        return h
-
-    h = segment2(h)
-
-    def segment3(h):
-        p3 = ops.matmul(h, w3)
-        s3 = ops.sin(p3)
-        t3 = ops.sin(s3)
-        u3 = ops.sin(t3)
-        q3 = ops.matmul(u3, v3)
-        r3 = ops.sin(q3)
-        m3 = ops.sin(r3)
-        h = ops.sin(m3)
-        return h
-
-    h = segment3(h)
-
-    def segment4(h):
-        p4 = ops.matmul(h, w4)
-        s4 = ops.sin(p4)
-        t4 = ops.sin(s4)
-        u4 = ops.sin(t4)
-        q4 = ops.matmul(u4, v4)
-        r4 = ops.sin(q4)
-        m4 = ops.sin(r4)
-        h = ops.sin(m4)
-        return h
-
-    h = segment4(h)
-    z = ops.sum(h)
-    return z
+    for w, v in zip((w1, w2, w3, w4), (v1, v2, v3, v4)):
+        h = segment(h, w.value, v.value)
+    return ops.sum(h)
 
 
 def recomputed(x, w1, w2, w3, w4, w5, w6, w7, w8, v1, v2, v3, v4, v5, v6, v7, v8):
     h = ops.matmul(x, v1)
 
-    def segment1(h):
-        p1 = ops.matmul(h, w1)
-        s1 = ops.sin(p1)
-        t1 = ops.sin(s1)
-        u1 = ops.sin(t1)
-        q1 = ops.matmul(u1, v1)
-        r1 = ops.sin(q1)
-        m1 = ops.sin(r1)
-        h = ops.sin(m1)
-        return h
+    def segment(h, w, v):
+        p = ops.matmul(h, w)
+        s = ops.sin(p)
+        t = ops.sin(s)
+        u = ops.sin(t)
+        q = ops.matmul(u, v)
+        r = ops.sin(q)
+        m = ops.sin(r)
+        return ops.sin(m)
 
-    remat_segment1 = keras.remat(segment1)
-    h = remat_segment1(h)
-
-    def segment2(h):
-        p2 = ops.matmul(h, w2)
-        s2 = ops.sin(p2)
-        t2 = ops.sin(s2)
-        u2 = ops.sin(t2)
-        q2 = ops.matmul(u2, v2)
-        r2 = ops.sin(q2)
-        m2 = ops.sin(r2)
-        h = ops.sin(m2)
-        return h
-
-    remat_segment2 = keras.remat(segment2)
-    h = remat_segment2(h)
-
-    def segment3(h):
-        p3 = ops.matmul(h, w3)
-        s3 = ops.sin(p3)
-        t3 = ops.sin(s3)
-        u3 = ops.sin(t3)
-        q3 = ops.matmul(u3, v3)
-        r3 = ops.sin(q3)
-        m3 = ops.sin(r3)
-        h = ops.sin(m3)
-        return h
-
-    remat_segment3 = keras.remat(segment3)
-    h = remat_segment3(h)
-
-    def segment4(h):
-        p4 = ops.matmul(h, w4)
-        s4 = ops.sin(p4)
-        t4 = ops.sin(s4)
-        u4 = ops.sin(t4)
-        q4 = ops.matmul(u4, v4)
-        r4 = ops.sin(q4)
-        m4 = ops.sin(r4)
-        h = ops.sin(m4)
-        return h
-
-    remat_segment4 = keras.remat(segment4)
-    h = remat_segment4(h)
-    z = ops.sum(h)
-    return z
+    remat_segment = keras.remat(segment)
+    for w, v in zip((w1, w2, w3, w4), (v1, v2, v3, v4)):
+        h = remat_segment(h, w.value, v.value)
+    return ops.sum(h)
 
 
 def run(forward):
     values = inputs()
     wanted = {
-        "w1": values["w1"].value,
-        "w2": values["w2"].value,
-        "w3": values["w3"].value,
-        "w4": values["w4"].value,
-        "w5": values["w5"].value,
-        "w6": values["w6"].value,
-        "w7": values["w7"].value,
-        "w8": values["w8"].value,
-        "v1": values["v1"].value,
-        "v2": values["v2"].value,
-        "v3": values["v3"].value,
-        "v4": values["v4"].value,
-        "v5": values["v5"].value,
-        "v6": values["v6"].value,
-        "v7": values["v7"].value,
-        "v8": values["v8"].value,
+        **{f"w{i}": values[f"w{i}"].value for i in range(1, 9)},
+        **{f"v{i}": values[f"v{i}"].value for i in range(1, 9)},
     }
     with tf.GradientTape() as tape:
         tape.watch(wanted)
@@ -202,22 +83,13 @@ def run(forward):
         "outputs": outputs,
         "losses": [loss],
         "gradients": {
-            name: gradients[name]
-            for name in (
-                "w1",
-                "w4",
-                "v4",
-            )
+            "w1": gradients["w1"],
+            "w4": gradients["w4"],
+            "v4": gradients["v4"],
         },
     }
 
 
-def main():
-    for name, forward in (("plain", plain), ("recomputed", recomputed)):
-        print(name)
-        for key, value in run(forward).items():
-            print(f"  {key}: {value}")
-
-
 if __name__ == "__main__":
-    main()
+    for forward in (plain, recomputed):
+        print(forward.__name__, run(forward))

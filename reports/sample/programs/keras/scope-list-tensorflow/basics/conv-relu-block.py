@@ -36,19 +36,17 @@ def plain(x, w1, w2):
                 data_format="channels_first",
             )
             r = ops.relu(c)
-            y = ops.conv(
+            return ops.conv(
                 r,
                 ops.transpose(self.w2, (2, 3, 1, 0)),
                 padding="valid",
                 data_format="channels_first",
             )
-            return y
 
     block = Block(w1, w2)
     y = block(x)
     p = ops.max_pool(y, 2, 2, data_format="channels_first")
-    z = ops.average_pool(p, 2, 2, data_format="channels_first")
-    return z
+    return ops.average_pool(p, 2, 2, data_format="channels_first")
 
 
 def recomputed(x, w1, w2):
@@ -66,20 +64,18 @@ def recomputed(x, w1, w2):
                 data_format="channels_first",
             )
             r = ops.relu(c)
-            y = ops.conv(
+            return ops.conv(
                 r,
                 ops.transpose(self.w2, (2, 3, 1, 0)),
                 padding="valid",
                 data_format="channels_first",
             )
-            return y
 
     with keras.RematScope(mode="list_of_layers", layer_names=["block"]):
         block = Block(w1, w2)
     y = block(x)
     p = ops.max_pool(y, 2, 2, data_format="channels_first")
-    z = ops.average_pool(p, 2, 2, data_format="channels_first")
-    return z
+    return ops.average_pool(p, 2, 2, data_format="channels_first")
 
 
 def run(forward):
@@ -93,12 +89,6 @@ def run(forward):
     return {"outputs": outputs, "losses": [loss], "gradients": gradients}
 
 
-def main():
-    for name, forward in (("plain", plain), ("recomputed", recomputed)):
-        print(name)
-        for key, value in run(forward).items():
-            print(f"  {key}: {value}")
-
-
 if __name__ == "__main__":
-    main()
+    for forward in (plain, recomputed):
+        print(forward.__name__, run(forward))

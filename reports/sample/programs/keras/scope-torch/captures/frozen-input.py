@@ -29,14 +29,12 @@ def plain(x, w1, w2):
         def call(self, x):
             h = ops.matmul(x, self.w1)
             s = ops.sin(h)
-            a = ops.exp(s)
-            return a
+            return ops.exp(s)
 
     block = Block(w1)
     a = block(x)
     y = ops.matmul(a, w2)
-    z = ops.multiply(y, y)
-    return z
+    return ops.multiply(y, y)
 
 
 def recomputed(x, w1, w2):
@@ -48,15 +46,13 @@ def recomputed(x, w1, w2):
         def call(self, x):
             h = ops.matmul(x, self.w1)
             s = ops.sin(h)
-            a = ops.exp(s)
-            return a
+            return ops.exp(s)
 
     with keras.RematScope(mode="full"):
         block = Block(w1)
     a = block(x)
     y = ops.matmul(a, w2)
-    z = ops.multiply(y, y)
-    return z
+    return ops.multiply(y, y)
 
 
 def run(forward):
@@ -69,12 +65,6 @@ def run(forward):
     return {"outputs": outputs, "losses": [loss], "gradients": gradients}
 
 
-def main():
-    for name, forward in (("plain", plain), ("recomputed", recomputed)):
-        print(name)
-        for key, value in run(forward).items():
-            print(f"  {key}: {value}")
-
-
 if __name__ == "__main__":
-    main()
+    for forward in (plain, recomputed):
+        print(forward.__name__, run(forward))

@@ -25,8 +25,7 @@ class Block(nn.Cell):
     def construct(self, x):
         h = ops.matmul(x, self.w1)
         s = ops.sin(h)
-        a = ops.exp(s)
-        return a
+        return ops.exp(s)
 
 
 class Net(nn.Cell):
@@ -38,25 +37,18 @@ class Net(nn.Cell):
     def construct(self, x):
         a = self.block(x)
         y = ops.matmul(a, self.w2)
-        z = y * y
-        return z
+        return y * y
 
 
 def plain(w1, w2):
     return Net(w1, w2)
 
 
-class RecomputedNet(nn.Cell):
-    def __init__(self, w1, w2):
-        super().__init__()
-        self.w2 = w2
-        self.block = Block(w1)
-
+class RecomputedNet(Net):
     def construct(self, x):
         a = ms.recompute(self.block, x)
         y = ops.matmul(a, self.w2)
-        z = y * y
-        return z
+        return y * y
 
 
 def recomputed(w1, w2):
@@ -82,12 +74,6 @@ def run(forward):
     return {"outputs": outputs, "losses": [loss], "gradients": gradients}
 
 
-def main():
-    for name, forward in (("plain", plain), ("recomputed", recomputed)):
-        print(name)
-        for key, value in run(forward).items():
-            print(f"  {key}: {value}")
-
-
 if __name__ == "__main__":
-    main()
+    for forward in (plain, recomputed):
+        print(forward.__name__, run(forward))

@@ -30,8 +30,7 @@ class Block(nn.Cell):
     def construct(self, x):
         c = ops.conv2d(x, self.w1, pad_mode="same")
         r = ops.relu(c)
-        y = ops.conv2d(r, self.w2, pad_mode="valid")
-        return y
+        return ops.conv2d(r, self.w2, pad_mode="valid")
 
 
 class Net(nn.Cell):
@@ -42,24 +41,18 @@ class Net(nn.Cell):
     def construct(self, x):
         y = self.block(x)
         p = ops.MaxPool(2, 2)(y)
-        z = ops.avg_pool2d(p, 2, 2)
-        return z
+        return ops.avg_pool2d(p, 2, 2)
 
 
 def plain(w1, w2):
     return Net(w1, w2)
 
 
-class RecomputedNet(nn.Cell):
-    def __init__(self, w1, w2):
-        super().__init__()
-        self.block = Block(w1, w2)
-
+class RecomputedNet(Net):
     def construct(self, x):
         y = ms.recompute(self.block, x)
         p = ops.MaxPool(2, 2)(y)
-        z = ops.avg_pool2d(p, 2, 2)
-        return z
+        return ops.avg_pool2d(p, 2, 2)
 
 
 def recomputed(w1, w2):
@@ -85,12 +78,6 @@ def run(forward):
     return {"outputs": outputs, "losses": [loss], "gradients": gradients}
 
 
-def main():
-    for name, forward in (("plain", plain), ("recomputed", recomputed)):
-        print(name)
-        for key, value in run(forward).items():
-            print(f"  {key}: {value}")
-
-
 if __name__ == "__main__":
-    main()
+    for forward in (plain, recomputed):
+        print(forward.__name__, run(forward))

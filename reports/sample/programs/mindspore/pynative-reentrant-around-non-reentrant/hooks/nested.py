@@ -24,8 +24,7 @@ class Inner(nn.Cell):
     def construct(self, s1):
         h2 = ops.matmul(s1, self.w)
         s2 = ops.sin(h2)
-        a = ops.exp(s2)
-        return a
+        return ops.exp(s2)
 
 
 class Outer(nn.Cell):
@@ -38,8 +37,7 @@ class Outer(nn.Cell):
         h1 = ops.matmul(x, self.w)
         s1 = ops.sin(h1)
         a = self.inner(s1)
-        y = ops.tanh(a)
-        return y
+        return ops.tanh(a)
 
 
 class Net(nn.Cell):
@@ -49,8 +47,7 @@ class Net(nn.Cell):
 
     def construct(self, x):
         y = self.outer(x)
-        z = y * y
-        return z
+        return y * y
 
 
 def plain(w):
@@ -67,8 +64,7 @@ class RecomputedOuter(nn.Cell):
         h1 = ops.matmul(x, self.w)
         s1 = ops.sin(h1)
         a = ms.recompute(self.inner, s1, use_reentrant=False, early_stop=False)
-        y = ops.tanh(a)
-        return y
+        return ops.tanh(a)
 
 
 class RecomputedNet(nn.Cell):
@@ -78,8 +74,7 @@ class RecomputedNet(nn.Cell):
 
     def construct(self, x):
         y = ms.recompute(self.outer, x, use_reentrant=True)
-        z = y * y
-        return z
+        return y * y
 
 
 def recomputed(w):
@@ -112,12 +107,6 @@ def run(forward):
     }
 
 
-def main():
-    for name, forward in (("plain", plain), ("recomputed", recomputed)):
-        print(name)
-        for key, value in run(forward).items():
-            print(f"  {key}: {value}")
-
-
 if __name__ == "__main__":
-    main()
+    for forward in (plain, recomputed):
+        print(forward.__name__, run(forward))

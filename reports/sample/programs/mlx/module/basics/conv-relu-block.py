@@ -36,13 +36,11 @@ def plain(x, w1, w2):
     def block(x):
         c = conv2d(x, w1, same=True)
         r = nn.relu(c)
-        y = conv2d(r, w2)
-        return y
+        return conv2d(r, w2)
 
     y = block(x)
     p = max_pool2d(y, 2)
-    z = avg_pool2d(p, 2)
-    return z
+    return avg_pool2d(p, 2)
 
 
 def recomputed(x, w1, w2):
@@ -53,13 +51,11 @@ def recomputed(x, w1, w2):
     def block(x):
         c = conv2d(x, block_module.w1, same=True)
         r = nn.relu(c)
-        y = conv2d(r, block_module.w2)
-        return y
+        return conv2d(r, block_module.w2)
 
     y = nn.utils.checkpoint(block_module, block)(x)
     p = max_pool2d(y, 2)
-    z = avg_pool2d(p, 2)
-    return z
+    return avg_pool2d(p, 2)
 
 
 def run(forward):
@@ -76,12 +72,6 @@ def run(forward):
     return {"outputs": outputs, "losses": [loss], "gradients": gradients}
 
 
-def main():
-    for name, forward in (("plain", plain), ("recomputed", recomputed)):
-        print(name)
-        for key, value in run(forward).items():
-            print(f"  {key}: {value}")
-
-
 if __name__ == "__main__":
-    main()
+    for forward in (plain, recomputed):
+        print(forward.__name__, run(forward))

@@ -21,13 +21,11 @@ def plain(x, w1, w2):
     def block(x):
         h = x @ w1
         s = mx.sin(h)
-        a = mx.exp(s)
-        return a
+        return mx.exp(s)
 
     a = block(x)
     y = a @ w2
-    z = y * y
-    return z
+    return y * y
 
 
 def recomputed(x, w1, w2):
@@ -37,13 +35,11 @@ def recomputed(x, w1, w2):
     def block(x):
         h = x @ block_module.w1
         s = mx.sin(h)
-        a = mx.exp(s)
-        return a
+        return mx.exp(s)
 
     a = nn.utils.checkpoint(block_module, block)(x)
     y = a @ w2
-    z = y * y
-    return z
+    return y * y
 
 
 def run(forward):
@@ -60,12 +56,6 @@ def run(forward):
     return {"outputs": outputs, "losses": [loss], "gradients": gradients}
 
 
-def main():
-    for name, forward in (("plain", plain), ("recomputed", recomputed)):
-        print(name)
-        for key, value in run(forward).items():
-            print(f"  {key}: {value}")
-
-
 if __name__ == "__main__":
-    main()
+    for forward in (plain, recomputed):
+        print(forward.__name__, run(forward))

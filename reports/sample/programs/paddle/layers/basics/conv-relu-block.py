@@ -41,8 +41,7 @@ class PlainNet(nn.Layer):
     def forward(self, x):
         y = self.block(x)
         p = self.p(y)
-        z = self.z(p)
-        return z
+        return self.z(p)
 
 
 def plain(w1, w2):
@@ -66,8 +65,7 @@ class RecomputedNet(nn.Layer):
     def forward(self, x):
         y = recompute(self.block, x)
         p = self.p(y)
-        z = self.z(p)
-        return z
+        return self.z(p)
 
 
 def recomputed(w1, w2):
@@ -88,12 +86,6 @@ def run(forward):
     return {"outputs": outputs, "losses": [loss], "gradients": gradients}
 
 
-def main():
-    for name, forward in (("plain", plain), ("recomputed", recomputed)):
-        print(name)
-        for key, value in run(forward).items():
-            print(f"  {key}: {value}")
-
-
 if __name__ == "__main__":
-    main()
+    for forward in (plain, recomputed):
+        print(forward.__name__, run(forward))

@@ -49,26 +49,22 @@ def plain(x, w1, w2):
     def block(x):
         h = x @ w1
         s = paddle.sin(h)
-        a = paddle.exp(s)
-        return a
+        return paddle.exp(s)
 
     a = block(x)
     y = a @ w2
-    z = y * y
-    return z
+    return y * y
 
 
 def recomputed(x, w1, w2):
     def block(x):
         h = x @ w1
         s = paddle.sin(h)
-        a = paddle.exp(s)
-        return a
+        return paddle.exp(s)
 
     a = recompute(block, x)
     y = a @ w2
-    z = y * y
-    return z
+    return y * y
 
 
 def run(forward):
@@ -101,12 +97,6 @@ def run(forward):
     return found
 
 
-def main():
-    for name, forward in (("plain", plain), ("recomputed", recomputed)):
-        print(name)
-        for key, value in run(forward).items():
-            print(f"  {key}: {value}")
-
-
 if __name__ == "__main__":
-    main()
+    for forward in (plain, recomputed):
+        print(forward.__name__, run(forward))

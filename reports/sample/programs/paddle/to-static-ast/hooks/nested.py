@@ -29,16 +29,13 @@ def plain(x, w):
         def inner(s1):
             h2 = s1 @ w
             s2 = paddle.sin(h2)
-            a = paddle.exp(s2)
-            return a
+            return paddle.exp(s2)
 
         a = inner(s1)
-        y = paddle.tanh(a)
-        return y
+        return paddle.tanh(a)
 
     y = outer(x)
-    z = y * y
-    return z
+    return y * y
 
 
 @paddle.jit.to_static(full_graph=True)
@@ -50,16 +47,13 @@ def recomputed(x, w):
         def inner(s1):
             h2 = s1 @ w
             s2 = paddle.sin(h2)
-            a = paddle.exp(s2)
-            return a
+            return paddle.exp(s2)
 
         a = recompute(inner, s1)
-        y = paddle.tanh(a)
-        return y
+        return paddle.tanh(a)
 
     y = recompute(outer, x)
-    z = y * y
-    return z
+    return y * y
 
 
 def run(forward):
@@ -78,12 +72,6 @@ def run(forward):
     }
 
 
-def main():
-    for name, forward in (("plain", plain), ("recomputed", recomputed)):
-        print(name)
-        for key, value in run(forward).items():
-            print(f"  {key}: {value}")
-
-
 if __name__ == "__main__":
-    main()
+    for forward in (plain, recomputed):
+        print(forward.__name__, run(forward))

@@ -29,13 +29,11 @@ def plain(x, w1, w2):
     def block(x):
         c = F.conv2d(x, w1, padding="same")
         r = F.relu(c)
-        y = F.conv2d(r, w2)
-        return y
+        return F.conv2d(r, w2)
 
     y = block(x)
     p = F.max_pool2d(y, 2)
-    z = F.avg_pool2d(p, 2)
-    return z
+    return F.avg_pool2d(p, 2)
 
 
 @paddle.jit.to_static(full_graph=False)
@@ -43,13 +41,11 @@ def recomputed(x, w1, w2):
     def block(x):
         c = F.conv2d(x, w1, padding="same")
         r = F.relu(c)
-        y = F.conv2d(r, w2)
-        return y
+        return F.conv2d(r, w2)
 
     y = recompute(block, x)
     p = F.max_pool2d(y, 2)
-    z = F.avg_pool2d(p, 2)
-    return z
+    return F.avg_pool2d(p, 2)
 
 
 def run(forward):
@@ -65,12 +61,6 @@ def run(forward):
     return {"outputs": outputs, "losses": [loss], "gradients": gradients}
 
 
-def main():
-    for name, forward in (("plain", plain), ("recomputed", recomputed)):
-        print(name)
-        for key, value in run(forward).items():
-            print(f"  {key}: {value}")
-
-
 if __name__ == "__main__":
-    main()
+    for forward in (plain, recomputed):
+        print(forward.__name__, run(forward))

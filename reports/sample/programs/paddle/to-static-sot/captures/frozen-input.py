@@ -26,13 +26,11 @@ def plain(x, w1, w2):
     def block(x):
         h = x @ w1
         s = paddle.sin(h)
-        a = paddle.exp(s)
-        return a
+        return paddle.exp(s)
 
     a = block(x)
     y = a @ w2
-    z = y * y
-    return z
+    return y * y
 
 
 @paddle.jit.to_static(full_graph=False)
@@ -40,13 +38,11 @@ def recomputed(x, w1, w2):
     def block(x):
         h = x @ w1
         s = paddle.sin(h)
-        a = paddle.exp(s)
-        return a
+        return paddle.exp(s)
 
     a = recompute(block, x)
     y = a @ w2
-    z = y * y
-    return z
+    return y * y
 
 
 def run(forward):
@@ -58,12 +54,6 @@ def run(forward):
     return {"outputs": outputs, "losses": [loss], "gradients": gradients}
 
 
-def main():
-    for name, forward in (("plain", plain), ("recomputed", recomputed)):
-        print(name)
-        for key, value in run(forward).items():
-            print(f"  {key}: {value}")
-
-
 if __name__ == "__main__":
-    main()
+    for forward in (plain, recomputed):
+        print(forward.__name__, run(forward))

@@ -20,27 +20,23 @@ def plain(x, w1, w2):
     def block(x):
         c = tape.conv2d(x, w1, padding="same")
         r = tape.relu(c)
-        y = tape.conv2d(r, w2)
-        return y
+        return tape.conv2d(r, w2)
 
     y = block(x)
     p = tape.max_pool2d(y, size=2)
-    z = tape.avg_pool2d(p, size=2)
-    return z
+    return tape.avg_pool2d(p, size=2)
 
 
 def recomputed(x, w1, w2):
     def block(x):
         c = tape.conv2d(x, w1, padding="same")
         r = tape.relu(c)
-        y = tape.conv2d(r, w2)
-        return y
+        return tape.conv2d(r, w2)
 
     recomputed_block = tape.recompute(block)
     y = recomputed_block(x)
     p = tape.max_pool2d(y, size=2)
-    z = tape.avg_pool2d(p, size=2)
-    return z
+    return tape.avg_pool2d(p, size=2)
 
 
 def run(forward):
@@ -57,12 +53,6 @@ def run(forward):
     }
 
 
-def main():
-    for name, forward in (("plain", plain), ("recomputed", recomputed)):
-        print(name)
-        for key, value in run(forward).items():
-            print(f"  {key}: {value}")
-
-
 if __name__ == "__main__":
-    main()
+    for forward in (plain, recomputed):
+        print(forward.__name__, run(forward))

@@ -20,27 +20,23 @@ def plain(x, w1, w2):
     def block(x):
         h = tape.matmul(x, w1)
         s = tape.sin(h)
-        a = tape.exp(s)
-        return a
+        return tape.exp(s)
 
     a = block(x)
     y = tape.matmul(a, w2)
-    z = tape.multiply(y, y)
-    return z
+    return tape.multiply(y, y)
 
 
 def recomputed(x, w1, w2):
     def block(x):
         h = tape.matmul(x, w1)
         s = tape.sin(h)
-        a = tape.exp(s)
-        return a
+        return tape.exp(s)
 
     recomputed_block = tape.recompute(block)
     a = recomputed_block(x)
     y = tape.matmul(a, w2)
-    z = tape.multiply(y, y)
-    return z
+    return tape.multiply(y, y)
 
 
 def run(forward):
@@ -57,12 +53,6 @@ def run(forward):
     }
 
 
-def main():
-    for name, forward in (("plain", plain), ("recomputed", recomputed)):
-        print(name)
-        for key, value in run(forward).items():
-            print(f"  {key}: {value}")
-
-
 if __name__ == "__main__":
-    main()
+    for forward in (plain, recomputed):
+        print(forward.__name__, run(forward))

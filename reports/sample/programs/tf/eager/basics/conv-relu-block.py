@@ -39,27 +39,23 @@ def plain(x, w1, w2):
     def block(x):
         c = conv2d(x, w1, 1, "SAME")
         r = tf.nn.relu(c)
-        y = conv2d(r, w2, 1, "VALID")
-        return y
+        return conv2d(r, w2, 1, "VALID")
 
     y = block(x)
     p = max_pool2d(y, 2)
-    z = avg_pool2d(p, 2)
-    return z
+    return avg_pool2d(p, 2)
 
 
 def recomputed(x, w1, w2):
     def block(x):
         c = conv2d(x, w1, 1, "SAME")
         r = tf.nn.relu(c)
-        y = conv2d(r, w2, 1, "VALID")
-        return y
+        return conv2d(r, w2, 1, "VALID")
 
     recomputed_block = tf.recompute_grad(block)
     y = recomputed_block(x)
     p = max_pool2d(y, 2)
-    z = avg_pool2d(p, 2)
-    return z
+    return avg_pool2d(p, 2)
 
 
 def run(forward):
@@ -73,12 +69,6 @@ def run(forward):
     return {"outputs": outputs, "losses": [loss], "gradients": gradients}
 
 
-def main():
-    for name, forward in (("plain", plain), ("recomputed", recomputed)):
-        print(name)
-        for key, value in run(forward).items():
-            print(f"  {key}: {value}")
-
-
 if __name__ == "__main__":
-    main()
+    for forward in (plain, recomputed):
+        print(forward.__name__, run(forward))

@@ -20,33 +20,29 @@ def plain(x, w1, w2):
     def block(x):
         h = x @ w1
         s = tf.sin(h)
-        a = tf.exp(s)
-        return a
+        return tf.exp(s)
 
     a = block(x)
     y = a @ w2
-    z = y * y
-    return z
+    return y * y
 
 
 def recomputed(x, w1, w2):
     def block(x):
         h = x @ w1
         s = tf.sin(h)
-        a = tf.exp(s)
-        return a
+        return tf.exp(s)
 
     recomputed_block = tf.recompute_grad(block)
     a = recomputed_block(x)
     y = a @ w2
-    z = y * y
-    return z
+    return y * y
 
 
 def run(forward):
     values = inputs()
 
-    # Cotangents are data: the graph optimizer cannot see through a product with them.
+    # A constant cotangent would let the optimizer make one of forward and rerun.
     @tf.function(autograph=False)
     def step(values, cotangent):
         sources = {"w1": values["w1"], "w2": values["w2"]}
@@ -60,12 +56,6 @@ def run(forward):
     return {"outputs": outputs, "losses": [loss], "gradients": gradients}
 
 
-def main():
-    for name, forward in (("plain", plain), ("recomputed", recomputed)):
-        print(name)
-        for key, value in run(forward).items():
-            print(f"  {key}: {value}")
-
-
 if __name__ == "__main__":
-    main()
+    for forward in (plain, recomputed):
+        print(forward.__name__, run(forward))

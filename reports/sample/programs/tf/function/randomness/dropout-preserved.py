@@ -45,7 +45,7 @@ def run(forward):
     tf.random.set_seed(0)
     values = inputs()
 
-    # Cotangents are data: the graph optimizer cannot see through a product with them.
+    # A constant cotangent would let the optimizer make one of forward and rerun.
     @tf.function(autograph=False)
     def step(values, cotangent):
         sources = {"x": values["x"], "w1": values["w1"], "w2": values["w2"]}
@@ -60,12 +60,6 @@ def run(forward):
     return {"outputs": outputs, "losses": [loss], "gradients": gradients}
 
 
-def main():
-    for name, forward in (("plain", plain), ("recomputed", recomputed)):
-        print(name)
-        for key, value in run(forward).items():
-            print(f"  {key}: {value}")
-
-
 if __name__ == "__main__":
-    main()
+    for forward in (plain, recomputed):
+        print(forward.__name__, run(forward))

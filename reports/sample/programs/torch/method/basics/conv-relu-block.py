@@ -36,14 +36,12 @@ class PlainNet(nn.Module):
     def forward(self, x):
         y = self.block(x)
         p = F.max_pool2d(y, 2)
-        z = F.avg_pool2d(p, 2)
-        return z
+        return F.avg_pool2d(p, 2)
 
     def block(self, x):
         c = self.c(x)
         r = F.relu(c)
-        y = self.y(r)
-        return y
+        return self.y(r)
 
 
 def plain(w1, w2):
@@ -61,14 +59,12 @@ class RecomputedNet(nn.Module):
     def forward(self, x):
         y = checkpoint(self.block, x)
         p = F.max_pool2d(y, 2)
-        z = F.avg_pool2d(p, 2)
-        return z
+        return F.avg_pool2d(p, 2)
 
     def block(self, x):
         c = self.c(x)
         r = F.relu(c)
-        y = self.y(r)
-        return y
+        return self.y(r)
 
 
 def recomputed(w1, w2):
@@ -89,12 +85,6 @@ def run(forward):
     return {"outputs": outputs, "losses": [loss], "gradients": gradients}
 
 
-def main():
-    for name, forward in (("plain", plain), ("recomputed", recomputed)):
-        print(name)
-        for key, value in run(forward).items():
-            print(f"  {key}: {value}")
-
-
 if __name__ == "__main__":
-    main()
+    for forward in (plain, recomputed):
+        print(forward.__name__, run(forward))

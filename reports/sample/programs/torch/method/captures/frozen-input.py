@@ -31,14 +31,12 @@ class PlainNet(nn.Module):
     def forward(self, x):
         a = self.block(x)
         y = a @ self.w2
-        z = y * y
-        return z
+        return y * y
 
     def block(self, x):
         h = x @ self.w1
         s = torch.sin(h)
-        a = torch.exp(s)
-        return a
+        return torch.exp(s)
 
 
 def plain(w1, w2):
@@ -54,14 +52,12 @@ class RecomputedNet(nn.Module):
     def forward(self, x):
         a = checkpoint(self.block, x)
         y = a @ self.w2
-        z = y * y
-        return z
+        return y * y
 
     def block(self, x):
         h = x @ self.w1
         s = torch.sin(h)
-        a = torch.exp(s)
-        return a
+        return torch.exp(s)
 
 
 def recomputed(w1, w2):
@@ -78,12 +74,6 @@ def run(forward):
     return {"outputs": outputs, "losses": [loss], "gradients": gradients}
 
 
-def main():
-    for name, forward in (("plain", plain), ("recomputed", recomputed)):
-        print(name)
-        for key, value in run(forward).items():
-            print(f"  {key}: {value}")
-
-
 if __name__ == "__main__":
-    main()
+    for forward in (plain, recomputed):
+        print(forward.__name__, run(forward))

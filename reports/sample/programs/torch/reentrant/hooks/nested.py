@@ -28,16 +28,13 @@ def plain(x, w):
         def inner(s1):
             h2 = s1 @ w
             s2 = torch.sin(h2)
-            a = torch.exp(s2)
-            return a
+            return torch.exp(s2)
 
         a = inner(s1)
-        y = torch.tanh(a)
-        return y
+        return torch.tanh(a)
 
     y = outer(x)
-    z = y * y
-    return z
+    return y * y
 
 
 def recomputed(x, w):
@@ -48,16 +45,13 @@ def recomputed(x, w):
         def inner(s1):
             h2 = s1 @ w
             s2 = torch.sin(h2)
-            a = torch.exp(s2)
-            return a
+            return torch.exp(s2)
 
         a = checkpoint(inner, s1, use_reentrant=True)
-        y = torch.tanh(a)
-        return y
+        return torch.tanh(a)
 
     y = checkpoint(outer, x, use_reentrant=True)
-    z = y * y
-    return z
+    return y * y
 
 
 def run(forward):
@@ -76,12 +70,6 @@ def run(forward):
     }
 
 
-def main():
-    for name, forward in (("plain", plain), ("recomputed", recomputed)):
-        print(name)
-        for key, value in run(forward).items():
-            print(f"  {key}: {value}")
-
-
 if __name__ == "__main__":
-    main()
+    for forward in (plain, recomputed):
+        print(forward.__name__, run(forward))

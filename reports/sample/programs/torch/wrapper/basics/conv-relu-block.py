@@ -36,24 +36,21 @@ class Block(nn.Module):
     def forward(self, x):
         c = F.conv2d(x, self.w1, padding="same")
         r = F.relu(c)
-        y = F.conv2d(r, self.w2)
-        return y
+        return F.conv2d(r, self.w2)
 
 
 def plain(x, w1, w2):
     block = Block(w1, w2)
     y = block(x)
     p = F.max_pool2d(y, 2)
-    z = F.avg_pool2d(p, 2)
-    return z
+    return F.avg_pool2d(p, 2)
 
 
 def recomputed(x, w1, w2):
     block = checkpoint_wrapper(Block(w1, w2))
     y = block(x)
     p = F.max_pool2d(y, 2)
-    z = F.avg_pool2d(p, 2)
-    return z
+    return F.avg_pool2d(p, 2)
 
 
 def run(forward):
@@ -69,12 +66,6 @@ def run(forward):
     return {"outputs": outputs, "losses": [loss], "gradients": gradients}
 
 
-def main():
-    for name, forward in (("plain", plain), ("recomputed", recomputed)):
-        print(name)
-        for key, value in run(forward).items():
-            print(f"  {key}: {value}")
-
-
 if __name__ == "__main__":
-    main()
+    for forward in (plain, recomputed):
+        print(forward.__name__, run(forward))

@@ -31,8 +31,7 @@ class Inner(nn.Module):
     def forward(self, s1):
         h2 = s1 @ self.w
         s2 = torch.sin(h2)
-        a = torch.exp(s2)
-        return a
+        return torch.exp(s2)
 
 
 class Outer(nn.Module):
@@ -45,15 +44,13 @@ class Outer(nn.Module):
         h1 = x @ self.w
         s1 = torch.sin(h1)
         a = self.inner(s1)
-        y = torch.tanh(a)
-        return y
+        return torch.tanh(a)
 
 
 def plain(x, w):
     outer = Outer(w)
     y = outer(x)
-    z = y * y
-    return z
+    return y * y
 
 
 class RecomputedOuter(nn.Module):
@@ -66,15 +63,13 @@ class RecomputedOuter(nn.Module):
         h1 = x @ self.w
         s1 = torch.sin(h1)
         a = self.inner(s1)
-        y = torch.tanh(a)
-        return y
+        return torch.tanh(a)
 
 
 def recomputed(x, w):
     outer = checkpoint_wrapper(RecomputedOuter(w))
     y = outer(x)
-    z = y * y
-    return z
+    return y * y
 
 
 def run(forward):
@@ -93,12 +88,6 @@ def run(forward):
     }
 
 
-def main():
-    for name, forward in (("plain", plain), ("recomputed", recomputed)):
-        print(name)
-        for key, value in run(forward).items():
-            print(f"  {key}: {value}")
-
-
 if __name__ == "__main__":
-    main()
+    for forward in (plain, recomputed):
+        print(forward.__name__, run(forward))
