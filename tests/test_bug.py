@@ -213,7 +213,14 @@ def test_what_nothing_reads_is_left_out():
 def test_all_writes_one_for_each_reason(conformance, tmp_path):
     done = conformance("bug", "--all", *PLACES, "--no-run", "--output", "bugs")
     assert done.returncode == 0, done.stderr
-    assert len(list((tmp_path / "bugs" / "mini").glob("*.md"))) == 1
+    (issue,) = (tmp_path / "bugs" / "mini").glob("*.md")
+    issue.write_text("as a person has left it")
+    done = conformance("bug", "--all", "--new", *PLACES, "--no-run", "--output", "bugs")
+    assert done.returncode == 0, done.stderr
+    assert issue.read_text() == "as a person has left it"
+    issue.with_name("reasons.json").unlink()
+    conformance("bug", "--all", "--new", *PLACES, "--no-run", "--output", "bugs")
+    assert issue.read_text() != "as a person has left it"
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,12 @@ def bug(
         Path | None,
         typer.Option("--output", help="File to write to, with --all the folder."),
     ] = None,
+    only_new: Annotated[
+        bool,
+        typer.Option(
+            "--new", help="With --all, keep the issues that the folder has, write others."
+        ),
+    ] = False,
     no_shrink: Annotated[
         bool, typer.Option("--no-shrink", help="Leave the program as long as it is.")
     ] = False,
@@ -116,7 +122,8 @@ def bug(
     """
     paths = find_paths(cases, adapters_folder, reports)
     if everything:
-        _write_all(paths, adapter, output or paths.reports / issues.FOLDER, no_shrink, no_run)
+        folder = output or paths.reports / issues.FOLDER
+        _write_all(paths, adapter, folder, only_new, no_shrink, no_run)
         return
     if not variant or not case:
         raise ConformanceError(
@@ -172,7 +179,12 @@ def _find(name: str, case_id: str, check: str, paths: Paths) -> _Found:
 
 
 def _write_all(
-    paths: Paths, names: Collection[str], folder: Path, no_shrink: bool, no_run: bool
+    paths: Paths,
+    names: Collection[str],
+    folder: Path,
+    only_new: bool,
+    no_shrink: bool,
+    no_run: bool,
 ) -> None:
     files = [paths.reports / f"{name}.jsonl" for name in names]
     files = files or sorted(paths.reports.glob("*.jsonl"))
@@ -188,8 +200,13 @@ def _write_all(
         absent = _missing(adapter)
         if absent and not no_run:
             typer.echo(f"{adapter.name}: not run, {absent} is not installed here", err=True)
-        written: dict[str, str] = {}
-        for found in _unreported(adapter, run, loaded):
+        there = issues.reasons_of(folder / adapter.name)
+        shown = list(_unreported(adapter, run, loaded))
+        kept = {f.reason: there[f.reason] for f in shown if only_new and f.reason in there}
+        written = dict(kept)
+        for found in shown:
+            if found.reason in kept:
+                continue
             try:
                 name, text = _text(found, paths, no_shrink, no_run or bool(absent))
             except ConformanceError as error:
