@@ -479,5 +479,5 @@ def _versions(found: _Found) -> dict[str, str]:
     return {
         **{name: importlib.metadata.version(name) for name in packages},
         "Python": platform.python_version(),
-        "platform": platform.platform(),
+        "platform": " ".join((platform.system(), platform.machine(), *platform.libc_ver())),
     }
