@@ -164,6 +164,15 @@ def test_what_is_refused_not_offered_or_not_run_is_told_apart() -> None:
     assert (both.word, both.others) == ("yes", ("structure/no-arguments",))
 
 
+def test_that_nesting_is_refused_answers_no_other_question() -> None:
+    refused = unoffered(Unoffered("refuses", "nested-regions: ValueError: no", ("nested-regions",)))
+    nested = result(refused, case="structure/no-arguments", run=RAISED)
+    right = result(RAN, verdict("gradient", Status.PASS), run=Run())
+    both = answer(ASKED, [right, nested])
+    assert (both.word, both.others) == ("yes", ("structure/no-arguments",))
+    assert answer(ASKED, [nested]).word == "refuses"
+
+
 def _question(title: str) -> Question:
     return next(question for question in QUESTIONS if question.title == title)
 

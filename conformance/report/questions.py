@@ -11,12 +11,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from conformance.model.facts import Unoffered
 from conformance.model.observation import Phase, Run
 from conformance.model.verdict import Status, Verdict
 from conformance.report.outcomes import SIGN, Outcome, gravest, of_result, of_verdict
 from conformance.results import Result, Results
 
 _GRADIENTS = frozenset({"gradient", "value"})
+#: The capability of regions inside regions.
+NESTING = "nested-regions"
 #: A count of executions or a share of bytes; `None` where it was not observed.
 Measure = Callable[[Result], float | None]
 
@@ -338,12 +341,16 @@ def answers(results: Sequence[Results]) -> dict[str, tuple[Answer, ...]]:
 
 def answer(question: Question, results: Iterable[Result]) -> Answer:
     """The answer of a variant, from its results."""
-    asked = [r for r in results if _is_asked(r.case, question.cases)]
+    every = [r for r in results if _is_asked(r.case, question.cases)]
+    if not every:
+        return Answer(Outcome.NOT_RUN, WORDS[Outcome.NOT_RUN])
+    # That regions inside regions are refused is the answer to one question, and not to each of them.
+    asked = [r for r in every if not _refuses_nesting(r)] or every
     outcomes = {r.case: of_result(r, question.checks) for r in asked}
     outcome = gravest(outcomes.values())
-    others = tuple(case for case, o in outcomes.items() if o is Outcome.NOT_OFFERED)
-    if not asked:
-        return Answer(Outcome.NOT_RUN, WORDS[Outcome.NOT_RUN])
+    others = tuple(
+        r.case for r in every if outcomes.get(r.case, Outcome.NOT_OFFERED) is Outcome.NOT_OFFERED
+    )
     worst = [r for r in asked if outcomes[r.case] is outcome]
     number, measured = _measured(question, worst)
     chosen = measured or worst[0]
@@ -378,6 +385,15 @@ def _message(result: Result, outcome: Outcome, question: Question) -> str:
 def _refuses(result: Result) -> bool:
     """Whether the framework says that it does not do this, as its documentation does."""
     return any(v.check == "error" and v.status is Status.UNSUPPORTED for v in result.verdicts)
+
+
+def _refuses_nesting(result: Result) -> bool:
+    """Whether the variant refuses the case for its regions inside regions."""
+    facts = (fact for verdict in result.verdicts for fact in verdict.facts)
+    return any(
+        isinstance(f, Unoffered) and f.how == "refuses" and f.capabilities == (NESTING,)
+        for f in facts
+    )
 
 
 def _is_asked(case: str, cases: Sequence[str]) -> bool:
