@@ -361,6 +361,7 @@ def test_smoke_from_update_to_report(conformance: Command, tmp_path: Path) -> No
     for page in ("index.html", "report.md"):
         text = (tmp_path / "reports" / page).read_text().replace("\\", "")
         assert "A smoke selection, not the whole suite: mini (--smoke, " in text
+        assert "says nothing of a framework" in " ".join(text.split())
     done = conformance("smoke", *place, "--update")
     assert done.returncode == 2
     assert "not a whole run: only --smoke" in done.stderr

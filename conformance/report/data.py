@@ -193,7 +193,12 @@ class Report(_View, frozen=True):
         for adapter in parts:
             selections.setdefault(adapter.selection, []).append(adapter.name)
         said = "; ".join(f"{', '.join(names)} ({which})" for which, names in selections.items())
-        return f"{what}, not the whole suite: {said}."
+        # Of a smoke run's cases few are right: they are chosen for what goes wrong in them.
+        chosen = (
+            " Its cases are chosen because they show known deviations or catch faults: how many of them"
+            " are right says nothing of a framework."
+        )
+        return f"{what}, not the whole suite: {said}.{chosen if smoke else ''}"
 
     @property
     def unexpected(self) -> tuple[DeviationView, ...]:
