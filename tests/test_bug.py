@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from conformance.cli.bug import _unreported
+from conformance.drivers.adapter import read_adapter
 from conformance.emit.reasons import alone, reason_of
 from conformance.judge.known import read
+from conformance.language.load import load_folder
 from conformance.model.verdict import Level, Status, Verdict
 from conformance.report.bug import Bug, render, say, seems, slug
 from conformance.report.outcomes import Outcome
+from conformance.results import Header, Result, Results, make_footer
+from conformance.results.triage import notes
 from conformance.run.alone import run_alone
 from tests import commands, mini
 
@@ -249,3 +255,19 @@ def test_bad_input_is_one_message_with_a_hint(conformance, words, message):
 def test_what_a_program_prints_speaks_of_no_place_on_this_machine():
     text = "print('/opt/venv/lib/python3.11/site-packages/lib/a.py: 1, /tmp/tmp12_abcde/profile')"
     assert run_alone(text, {}).output == "lib/a.py: 1, profile"
+
+
+def test_a_second_failure_of_one_check_has_an_issue_of_its_own(tmp_path):
+    file = tmp_path / "known.yaml"
+    entry = (
+        "- {{case: mini/square, variant: wrong, check: error, observed: {0}, reason: {0} it is}}\n"
+    )
+    file.write_text(entry.format("late") + entry.format("lost"))
+    adapter = replace(read_adapter(mini.ADAPTERS / "mini"), deviations=file)
+    found = [Verdict("error", Status.FAIL, Level.MUST, words) for words in ("late", "lost")]
+    result = Result("mini/square", "mini/wrong", tuple(found), None, None, "")
+    result = replace(result, known=notes(read(file), result))
+    header = Header("1", "mini", ("mini/wrong",), {}, {}, "x")
+    run = Results(Path("mini.jsonl"), header, (result,), make_footer((result,), {}))
+    cases = {case.id: case for case in load_folder(mini.CASES)}
+    assert [f.reason for f in _unreported(adapter, run, cases)] == ["late it is", "lost it is"]

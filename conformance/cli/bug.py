@@ -30,6 +30,7 @@ from conformance.emit.programs import EmitFailure, texts
 from conformance.emit.standalone import Compared, Counted, Ending, Raised, standalone
 from conformance.errors import ConformanceError, ResultsError, nearest
 from conformance.judge import known
+from conformance.judge.triage import explaining
 from conformance.language.load import load_folder
 from conformance.model.case import Case
 from conformance.model.observation import Leaf, Run
@@ -246,7 +247,19 @@ def _unreported(adapter: Adapter, run: Results, cases: Mapping[str, Case]) -> It
             v for v in result.verdicts if (n := result.note(v.check)) and n.reason == finding.words
         )
         variant = adapter.variant(result.variant.partition("/")[2])
+        waiting.discard(finding.words)
         yield _Found(adapter, variant, cases[result.case], result, verdict, run.header.versions)
+    # A result has one note for each check: the reason of a second failure of a check is found here.
+    for result in run.results:
+        for verdict in result.verdicts if result.case in cases else ():
+            entry = explaining(entries, result.case, result.variant, verdict)
+            if entry is not None and entry.reason in waiting:
+                waiting.discard(entry.reason)
+                variant = adapter.variant(result.variant.partition("/")[2])
+                noted = replace(result, known=(entry.note,))
+                yield _Found(
+                    adapter, variant, cases[result.case], noted, verdict, run.header.versions
+                )
 
 
 # -- one of them --------------------------------------------------------------------------------
