@@ -3,6 +3,7 @@ to running the same programs bare.
 
     python benchmarks/floor.py torch/non-reentrant torch/reentrant
     python benchmarks/floor.py jax                    # all variants of an adapter, as one run
+    python benchmarks/floor.py torch/reentrant,method,wrapper     # some of them, as one run
     python benchmarks/floor.py torch/reentrant --update    # and write the rows into README.md
 
 The floor is one process with one thread that imports the framework and then imports each program
@@ -75,10 +76,9 @@ HEADINGS = ("variant", "programs", "floor, CPU s", "run, CPU s", "ratio")
 
 
 def measure(
-    adapter: Adapter, variants: Sequence[Variant], paths: Paths, words: Sequence[str]
+    name: str, adapter: Adapter, variants: Sequence[Variant], paths: Paths, words: Sequence[str]
 ) -> Cost:
     """The cost of one run of these variants, and of the programs that it has emitted."""
-    name = adapter.name if len(variants) != 1 else variants[0].id
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-c", "from conformance.cli import main; main()", "run"]
         command += ["--adapter", str(adapter.folder), "--reports", folder, "-q"]
@@ -211,7 +211,7 @@ def update(text: str, costs: Sequence[Cost]) -> str:
 
 
 def main(
-    names: Annotated[list[str], typer.Argument(help="Adapters, or adapter/variant.")],
+    names: Annotated[list[str], typer.Argument(help="Adapters, or adapter/variant,variant.")],
     keyword: Annotated[str, typer.Option("-k", help="Only these cases, as pytest takes it.")] = "",
     write: Annotated[bool, typer.Option("--update", help="Write into README.md.")] = False,
 ) -> None:
@@ -221,9 +221,9 @@ def main(
     for name in names:
         adapter_name, _, wanted = name.partition("/")
         adapter = find_adapter(adapter_name, paths.adapters)
-        variants = (adapter.variant(wanted),) if wanted else adapter.variants
+        one_run = tuple(map(adapter.variant, wanted.split(","))) if wanted else adapter.variants
         words = ["-k", keyword] if keyword else []
-        costs.append(measure(adapter, variants, paths, words))
+        costs.append(measure(name, adapter, one_run, paths, words))
         Console().print(table(costs[-1:]))
         if write:
             README.write_text(update(README.read_text("utf-8"), costs[-1:]), "utf-8")

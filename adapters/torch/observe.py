@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -46,6 +47,18 @@ class Dispatched(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
+        if func.namespace != "aten":  # it may be the program's own, written in Python
+            return self.watched(func, args, kwargs)
+        # What PyTorch and this mode call in Python from here on is of no line of the program.
+        follow = sys.gettrace()
+        sys.settrace(None)
+        try:
+            return self.watched(func, args, kwargs)
+        finally:
+            sys.settrace(follow)
+
+    def watched(self, func: Any, args: Sequence[Any], kwargs: Any) -> Any:
+        """Run an operation, and note it with its line and the storages of its outputs."""
         site = self.trace.current()
         result = func(*args, **(kwargs or {}))
         self.live.know(result)

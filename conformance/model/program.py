@@ -9,14 +9,14 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal as OneOf
+from typing import NamedTuple
 
 #: The note on a program in which a region is called through the framework's vectorising map.
 MAPPED = "mapped"
 SiteKind = OneOf["statement", "region", "layer", "phase"]
 
 
-@dataclass(frozen=True)
-class Site:
+class Site(NamedTuple):
     """What a line of a program does: an entry of the source map.
 
     `statement`: computes one statement of the case, named `label`, in `region` (empty outside).

@@ -94,7 +94,7 @@ def assumptions(
     three forms: gradients are computed for all tensors that require one; only for those in `Case.wrt`;
     or only for the latter, but with residuals kept as for the former.
     """
-    used = sorted({step.statement.op for step in dataflow.steps()})
+    used = sorted({step.statement.op for step in dataflow.steps})
     ways: dict[str, range] = {}
     for op in used:
         count = max((len(sets) for sets in OPERATIONS[op].needs.values()), default=1)
@@ -117,7 +117,7 @@ def assumptions(
             yield made
             if "cheap" in made.regions:
                 yield replace(made, through=True)
-            if len(masks) > 1 and any(map(is_kept, dataflow.steps())):
+            if len(masks) > 1 and any(map(is_kept, dataflow.steps)):
                 yield replace(made, mask_kept=False)
 
 

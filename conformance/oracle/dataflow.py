@@ -42,7 +42,7 @@ class Call:
 
     By their numbers: `taken` are all tensors in its arguments, `saved_on_entry` those that are
     positional arguments themselves, not in a container, and `gives` those that it returned. `body` is
-    what ran in it, in order.
+    what ran in it, in order; it is not changed any more once the forward pass is over.
     """
 
     region: Region
@@ -57,9 +57,20 @@ class Call:
         """The calls around it and itself, the outermost first."""
         return (*(self.parent.chain if self.parent else ()), self)
 
-    def steps(self) -> Iterator[Step]:
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
         """Every step in it, those of inner regions included."""
-        return _steps(self.body)
+        return tuple(_steps(self.body))
+
+    @cached_property
+    def made(self) -> frozenset[int]:
+        """The tensors that its steps made."""
+        return frozenset(n for step in self.steps for n in step.results)
+
+    @cached_property
+    def read(self) -> frozenset[int]:
+        """The tensors among the arguments of its steps."""
+        return frozenset(n for step in self.steps for n in step.reads)
 
 
 @dataclass(eq=False)
@@ -85,6 +96,7 @@ class Step:
         """The region's name (empty outside of regions) and the statement's label, as in results."""
         return (self.call.region.name if self.call else "", self.statement.label)
 
+    @cached_property
     def reads(self) -> tuple[int, ...]:
         """The numbers of all tensors among its arguments."""
         return tuple(n for numbers in self.arguments.values() for n in numbers)
@@ -106,9 +118,10 @@ class Dataflow:
         self.loss: int | None = None
         self.second_loss: int | None = None
 
-    def steps(self) -> Iterator[Step]:
-        """Every step, in the order of the forward pass."""
-        return _steps(self.body)
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """Every step, in the order of the forward pass; to be asked for once that is over."""
+        return tuple(_steps(self.body))
 
     def calls(self, items: Iterable[Step | Call] | None = None) -> Iterator[Call]:
         """Every call of a region (in `items`, else in the program), an outer one before its inner
@@ -121,7 +134,7 @@ class Dataflow:
     def active(self, names: Iterable[str]) -> frozenset[int]:
         """The tensors that depend differentiably on the named leaves, these included."""
         active = {self.leaves[name] for name in names}
-        for step in self.steps():
+        for step in self.steps:
             if self.differentiable(step, active):
                 active |= {n for n in step.results if self.tensors[n].floating}
         return frozenset(active)
@@ -141,7 +154,7 @@ class Dataflow:
         `active` depends on. `None` among the ends is passed over."""
         wanted = {n for n in ends if n in active}
         steps: set[Step] = set()
-        for step in reversed(list(self.steps())):
+        for step in reversed(self.steps):
             if wanted.isdisjoint(step.results):
                 continue
             names = self.differentiable(step, active)

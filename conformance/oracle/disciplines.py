@@ -37,7 +37,7 @@ def whole(dataflow: Dataflow, assumption: Assumption) -> Counter[Key]:
             return False
         return asked(call) if "asked" in assumption.regions else contributes(call, assumption)
 
-    for step in dataflow.steps():
+    for step in dataflow.steps:
         left_out = is_kept(step) or ("ends" in assumption.regions and is_end(step))
         if not left_out:
             reruns[step.key] += sum(again(call) for call in around(step.chain))
@@ -48,7 +48,7 @@ def whole(dataflow: Dataflow, assumption: Assumption) -> Counter[Key]:
 
 def contributes(call: Call, assumption: Assumption) -> bool:
     """Whether the gradient of any statement in a call of a region is computed."""
-    return any(step in assumption.differentiated for step in call.steps())
+    return any(step in assumption.differentiated for step in call.steps)
 
 
 def is_end(step: Step) -> bool:
@@ -56,8 +56,8 @@ def is_end(step: Step) -> bool:
     step of a region, and outside of regions."""
     if not step.chain:
         return False
-    first, *rest = step.chain[0].steps()
-    read = {number for other in rest for number in other.reads()}
+    first, *rest = step.chain[0].steps
+    read = {number for other in rest for number in other.reads}
     return step is not first and read.isdisjoint(step.results)
 
 

@@ -52,11 +52,11 @@ class _Counts:
         self.passes = procedure.steps if procedure.kind == "train" else 1
         self.passes += procedure.after == "backward"
         #: How often each runs in one forward pass.
-        self.once: Counter[Key] = Counter(step.key for step in dataflow.steps())
+        self.once: Counter[Key] = Counter(step.key for step in dataflow.steps)
         self.once.update((call.region.name, "") for call in dataflow.calls())
-        cheap = {step.key for step in dataflow.steps() if step.statement.op not in COSTLY}
+        cheap = {step.key for step in dataflow.steps if step.statement.op not in COSTLY}
         self.cheap = cheap | {(region, "") for region, _ in cheap if region}
-        self.nested = {step.key for step in dataflow.steps() if len(step.chain) > 1}
+        self.nested = {step.key for step in dataflow.steps if len(step.chain) > 1}
 
     def allowed(self) -> dict[tuple[str, str, Phase], Allowed]:
         allowed: dict[tuple[str, str, Phase], Allowed] = {}
@@ -145,7 +145,7 @@ def nesting(key: Key, dataflow: Dataflow) -> int:
     ran again as a whole."""
     region, label = key
     if label:
-        return sum(len(step.chain) for step in dataflow.steps() if step.key == key)
+        return sum(len(step.chain) for step in dataflow.steps if step.key == key)
     return sum(len(call.chain) for call in dataflow.calls() if call.region.name == region)
 
 
@@ -155,9 +155,9 @@ def needed_executions(dataflow: Dataflow) -> Counter[Key]:
     wanted = set(dataflow.outputs) | ({dataflow.loss} - {None})
     needed: Counter[Key] = Counter()
     entered: set[Call] = set()
-    for step in reversed(list(dataflow.steps())):
+    for step in reversed(dataflow.steps):
         if not step.results or not wanted.isdisjoint(step.results):
-            wanted |= set(step.reads())
+            wanted |= set(step.reads)
             needed[step.key] += 1
             entered.update(step.chain)
     needed.update((call.region.name, "") for call in entered)

@@ -3,6 +3,7 @@ region is recomputed, and those of the recomputed one."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 
 from conformance.language.operations import RANDOM
@@ -16,7 +17,7 @@ from conformance.oracle.assumptions import (
     runs_plainly,
 )
 from conformance.oracle.dataflow import Call, Dataflow, Step
-from conformance.oracle.ledger import Kept, Ledger
+from conformance.oracle.ledger import VIEWS, Kept, Ledger
 from conformance.oracle.minimal import Unit, minimal_units
 from conformance.oracle.peaks import peaks
 
@@ -35,7 +36,7 @@ def expected_memory(case: Case, dataflow: Dataflow, declared: Mapping[str, str])
         alive = _differentiable(dataflow, assumed)
         units = minimal_units(dataflow, assumed)
         factors = "factors" in assumed.regions
-        for views, wide in ((True, False), (True, True), (False, False), (False, True)):
+        for views, wide in _layouts(dataflow, assumed):
             ledger = Ledger(dataflow, views=views, wide=wide, factors=factors)
             before = _plain(dataflow, assumed, ledger, alive)
             least, most = (
@@ -58,6 +59,14 @@ def expected_memory(case: Case, dataflow: Dataflow, declared: Mapping[str, str])
         peaks=min(pairs, key=lambda pair: pair[0] - pair[1], default=(0, 0)),
         states=sum(map(_random_states, dataflow.calls())),
     )
+
+
+def _layouts(dataflow: Dataflow, assumed: Assumption) -> Iterable[tuple[bool, bool]]:
+    """The ways to lay out what is kept, as (views, wide) of a `Ledger`, those left out that differ in
+    nothing: without a reshaped tensor, or without a mask."""
+    views = any(step.statement.op in VIEWS for step in dataflow.steps)
+    masks = any("mask" in assumed.residuals(dataflow, step) for step in dataflow.steps)
+    return itertools.product((True, False) if views else (False,), (False, True)[: 1 + masks])
 
 
 def keepers(
@@ -94,7 +103,7 @@ def _random_states(call: Call) -> int:
     state again when the outer one is rerun."""
     if call.parent is not None or not call.region.preserve_rng:
         return 0
-    return max(1, sum(step.statement.op in RANDOM for step in call.steps()))
+    return max(1, sum(step.statement.op in RANDOM for step in call.steps))
 
 
 def _differentiable(dataflow: Dataflow, assumed: Assumption) -> frozenset[Step]:
@@ -115,12 +124,12 @@ def _spared(dataflow: Dataflow, assumed: Assumption, ledger: Ledger, alive: Iter
     """Bytes that the plain run keeps if a compiler runs all cheap operations again: masks, and the
     results of costly operations that residuals are computed from."""
     kept: Kept = {}
-    producers = {n: step for step in dataflow.steps() for n in step.results}
+    producers = {n: step for step in dataflow.steps for n in step.results}
     wanted: list[int] = []
     for step in alive:
         for word in assumed.residuals(dataflow, step):
             if word == "mask" and step.statement.op == "loop_sin":
-                wanted += step.reads()
+                wanted += step.reads
             elif word == "mask":
                 kept[step] = ledger.mask(step)
             else:
@@ -135,7 +144,7 @@ def _spared(dataflow: Dataflow, assumed: Assumption, ledger: Ledger, alive: Iter
         if producer is None or producer.statement.op in COSTLY:
             ledger.add(kept, [number])
         else:
-            wanted += producer.reads()
+            wanted += producer.reads
     return sum(kept.values())
 
 
@@ -158,11 +167,9 @@ def _recomputed(
     for unit in units:
         if unit.calls[0].parent is not None or runs_plainly(unit.calls[0], assumed):
             continue
-        if any(step in alive for step in unit.steps()):
-            made = {n for step in unit.steps() for n in step.results}
-            read = {n for step in unit.steps() for n in step.reads()}
+        if not alive.isdisjoint(unit.steps):
             taken = {n for call in unit.calls for n in (*call.taken, *call.gives)}
-            ledger.add(most, (read | taken) - made)
+            ledger.add(most, (unit.read | taken) - unit.made)
             ledger.add(least, unit.reads)
             for kept in (least, most):
                 ledger.add(kept, unit.kept_results)

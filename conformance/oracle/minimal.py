@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from conformance.language.operations import RANDOM
 from conformance.model.case import Position, Region
@@ -41,10 +42,27 @@ class Unit:
     reruns: frozenset[Step] = frozenset()
     kept_results: frozenset[int] = frozenset()
 
-    def steps(self) -> Iterator[Step]:
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
         """Every step in its calls."""
-        for call in self.calls:
-            yield from call.steps()
+        if len(self.calls) == 1:
+            return self.calls[0].steps
+        return tuple(step for call in self.calls for step in call.steps)
+
+    @cached_property
+    def made(self) -> frozenset[int]:
+        """The tensors that its steps made."""
+        return frozenset().union(*(call.made for call in self.calls))
+
+    @cached_property
+    def producers(self) -> Mapping[int, Step]:
+        """The step that made each of these."""
+        return {n: step for step in self.steps for n in step.results}
+
+    @cached_property
+    def read(self) -> frozenset[int]:
+        """The tensors among the arguments of its steps."""
+        return frozenset().union(*(call.read for call in self.calls))
 
 
 def minimal(dataflow: Dataflow, assumption: Assumption) -> Counter[Key]:
@@ -94,7 +112,7 @@ def _solved(dataflow: Dataflow, assumption: Assumption, unit: Unit) -> list[Unit
     inner: list[Unit] = []
     for call in unit.calls:
         if not assumption.regions.isdisjoint(("flat", "program")):
-            direct += call.steps()
+            direct += call.steps
             continue
         direct += [item for item in call.body if isinstance(item, Step)]
         for below in units(dataflow, call.body):
@@ -102,7 +120,7 @@ def _solved(dataflow: Dataflow, assumption: Assumption, unit: Unit) -> list[Unit
     available = _available(dataflow, assumption, unit, direct)
     wanted, reruns = _residuals(dataflow, assumption, direct, available)
     wanted += [n for u in inner if u.calls[0].parent in unit.calls for n in u.reads]
-    made = {n: step for step in unit.steps() for n in step.results}
+    made = unit.producers
     reads: set[int] = set()
     kept: set[int] = set()
     expanded: set[Step] = set()  # steps whose arguments are wanted already
@@ -114,7 +132,7 @@ def _solved(dataflow: Dataflow, assumption: Assumption, unit: Unit) -> list[Unit
             reads.add(number)
         elif made[number] not in expanded:
             expanded.add(made[number])
-            wanted += made[number].reads()
+            wanted += made[number].reads
     solved = Unit(unit.calls, frozenset(reads), frozenset(reruns | expanded), frozenset(kept))
     return [solved, *inner]
 
@@ -151,7 +169,7 @@ def _residuals(
         if "mask" in words and not (saved and (assumption.mask_kept or not is_kept(step))):
             masks.add(step)
             if step.statement.op not in RANDOM or not assumption.mask_alone:
-                wanted += step.reads()
+                wanted += step.reads
     return wanted, masks
 
 
@@ -166,11 +184,11 @@ def tensors_of(step: Step, words: Iterable[str]) -> list[int]:
 @functools.lru_cache(maxsize=2)
 def passed(dataflow: Dataflow) -> frozenset[int]:
     """The tensors made in one outermost region that a statement in another one reads."""
-    home = {n: step.chain[0] for step in dataflow.steps() if step.chain for n in step.results}
+    home = {n: step.chain[0] for step in dataflow.steps if step.chain for n in step.results}
     return frozenset(
         n
-        for step in dataflow.steps()
-        for n in step.reads()
+        for step in dataflow.steps
+        for n in step.reads
         if step.chain and home.get(n, step.chain[0]) is not step.chain[0]
     )
 
@@ -182,20 +200,20 @@ def _made_anew(dataflow: Dataflow, assumption: Assumption, solved: list[Unit]) -
     made: Mapping[int, Step] = {
         n: step
         for unit in solved
-        for step in unit.steps()
+        for step in unit.steps
         if "anew" in assumption.regions or _is_operation(step)
         for n in step.results
     }
-    available = {n for u in solved for step in u.steps() if is_kept(step) for n in step.results}
+    available = {n for u in solved for step in u.steps if is_kept(step) for n in step.results}
     available |= passed(dataflow) if "passed" in assumption.regions else frozenset()
     cheap = {
         n: step
-        for step in dataflow.steps()
+        for step in dataflow.steps
         for n in step.results
         if assumption.through and step.call is None and step.statement.op not in COSTLY
     }
     wanted = [n for unit in solved for n in unit.reads]
-    for step in dataflow.steps():
+    for step in dataflow.steps:
         if step in assumption.differentiated and step.call is None:
             wanted += tensors_of(step, assumption.residuals(dataflow, step))
     again: set[Step] = set()
@@ -203,10 +221,10 @@ def _made_anew(dataflow: Dataflow, assumption: Assumption, solved: list[Unit]) -
         number = wanted.pop()
         if number in made and number not in available and made[number] not in again:
             again.add(made[number])
-            wanted += made[number].reads()
+            wanted += made[number].reads
         elif number in cheap:
-            wanted += cheap.pop(number).reads()
-    return [replace(u, reruns=u.reruns | again.intersection(u.steps())) for u in solved]
+            wanted += cheap.pop(number).reads
+    return [replace(u, reruns=u.reruns | again.intersection(u.steps)) for u in solved]
 
 
 def _is_operation(step: Step) -> bool:

@@ -45,7 +45,7 @@ class _Backward:
     def run(self, *, recompute: bool) -> int:
         """The peak, with every region recomputed or run plainly."""
         flow = self.dataflow
-        items: Sequence[Step | Call] = flow.body if recompute else list(flow.steps())
+        items: Sequence[Step | Call] = flow.body if recompute else flow.steps
         self.keep(items)
         self.note()
         for number in flow.outputs if flow.loss is None else (flow.loss,):
@@ -82,12 +82,10 @@ class _Backward:
             if item in self.alive:
                 self.ledger.add_residuals(kept, item, self.assumed.residuals(self.dataflow, item))
         elif runs_plainly(item, self.assumed):
-            for step in item.steps():
+            for step in item.steps:
                 kept |= self.residuals(step)
-        elif any(step in self.alive for step in item.steps()):
-            made = {n for step in item.steps() for n in step.results}
-            read = {n for step in item.steps() for n in step.reads()}
-            self.ledger.add(kept, (read | set(item.taken)) - made)
+        elif not self.alive.isdisjoint(item.steps):
+            self.ledger.add(kept, item.read.union(item.taken) - item.made)
             self.ledger.add(kept, kept_by_policy(item))
         return kept
 

@@ -7,6 +7,7 @@ that the user started writes them as `<reports>/<adapter>.jsonl`, the same with 
 
 from __future__ import annotations
 
+import gc
 import itertools
 import platform
 import warnings
@@ -286,6 +287,9 @@ class Suite:
                     listed = self._pairs.setdefault(item.variant.adapter, [])
                     self._places[pair] = len(listed)
                     listed.append((item.case, item.variant))
+        # Items stay to the end: collecting garbage need not look through all of them each time.
+        gc.collect()
+        gc.freeze()
 
     # -- running -------------------------------------------------------------------------------
 
@@ -472,6 +476,7 @@ class Suite:
                 self.partial.close()
             for partial in self.left:
                 partial.close()
+        gc.unfreeze()
         self.interrupts.restore()
         if self.ended is None and self.unwritten:
             self.ended = Exit.NOT_WRITTEN
