@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from conformance.run.remaining import Remaining, in_words
@@ -97,3 +100,18 @@ def test_the_end(clock) -> None:
 )
 def test_words(seconds, words) -> None:
     assert in_words(seconds) == words
+
+
+def test_the_bar_moves_while_pytest_captures_what_an_item_prints(tmp_path) -> None:
+    captured = tmp_path / "captured"
+    program = f"""
+import os
+from conformance.cli.progress import Progress
+
+progress = Progress()
+os.dup2(os.open({str(captured)!r}, os.O_WRONLY | os.O_CREAT), 2)
+progress.console.print("1 of 6 checks")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stderr == "1 of 6 checks\n"
+    assert captured.read_bytes() == b""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import pytest
 from _pytest.terminal import TerminalReporter
@@ -24,11 +26,21 @@ if TYPE_CHECKING:  # most commands run nothing
 INTERVAL = 30.0
 
 
+def _standard_error() -> TextIO:
+    """The standard error of this process, also while pytest captures what an item prints: a run is
+    nearly always inside an item, and the bar moves meanwhile."""
+    try:
+        number = os.dup(sys.stderr.fileno())
+    except (OSError, ValueError):  # it is no file, or closed
+        return sys.stderr
+    return os.fdopen(number, "w", buffering=1, encoding="utf-8", errors="backslashreplace")
+
+
 class Progress:
     """A pytest plugin that takes the place of pytest's dots."""
 
     def __init__(self) -> None:
-        self.console = Console(stderr=True, highlight=False)
+        self.console = Console(file=_standard_error(), highlight=False)
         self.total = self.done = self.unexpected = 0
         self.said = -INTERVAL
         self.bar: Bar | None = None
