@@ -30,7 +30,6 @@ from conformance.emit.programs import EmitFailure, texts
 from conformance.emit.standalone import Compared, Counted, Ending, Raised, standalone
 from conformance.errors import ConformanceError, ResultsError, nearest
 from conformance.judge import known
-from conformance.judge.triage import explaining
 from conformance.language.load import load_folder
 from conformance.model.case import Case
 from conformance.model.observation import Leaf, Run
@@ -64,7 +63,7 @@ class _Found:
 
     @property
     def reason(self) -> str:
-        note = self.result.note(self.verdict.check)
+        note = self.verdict.known
         return " ".join(note.reason.split()) if note else ""
 
 
@@ -243,23 +242,10 @@ def _unreported(adapter: Adapter, run: Results, cases: Mapping[str, Case]) -> It
         if finding.words not in waiting or finding.example[0] not in cases:
             continue
         result = by_pair[finding.example]
-        verdict = next(
-            v for v in result.verdicts if (n := result.note(v.check)) and n.reason == finding.words
-        )
+        verdict = next(v for v in result.verdicts if v.known and v.known.reason == finding.words)
         variant = adapter.variant(result.variant.partition("/")[2])
         waiting.discard(finding.words)
         yield _Found(adapter, variant, cases[result.case], result, verdict, run.header.versions)
-    # A result has one note for each check: the reason of a second failure of a check is found here.
-    for result in run.results:
-        for verdict in result.verdicts if result.case in cases else ():
-            entry = explaining(entries, result.case, result.variant, verdict)
-            if entry is not None and entry.reason in waiting:
-                waiting.discard(entry.reason)
-                variant = adapter.variant(result.variant.partition("/")[2])
-                noted = replace(result, known=(entry.note,))
-                yield _Found(
-                    adapter, variant, cases[result.case], noted, verdict, run.header.versions
-                )
 
 
 # -- one of them --------------------------------------------------------------------------------
@@ -293,7 +279,8 @@ def _text(found: _Found, paths: Paths, no_shrink: bool, no_run: bool) -> tuple[s
     case, result = found.case, found.result
     if not no_run:
         case, result = _observed_here(found, paths, no_shrink)
-    verdict = next(v for v in result.verdicts if v.check == found.verdict.check)
+    verdict = _like(found.verdict, result, case)
+    assert verdict is not None
     ending = _ending(case, result, verdict)
     text = texts(found.adapter, [(case, found.variant)])[case.id, found.variant.id]
     if isinstance(text, EmitFailure):
@@ -371,8 +358,8 @@ def _observed_here(found: _Found, paths: Paths, no_shrink: bool) -> tuple[Case, 
         runner = Runner(found.adapter, trial, Path(folder) / "log.txt")
         try:
             result = runner.run(found.case, found.variant)
-            kind = _kind(result, found.verdict.check, found.case)
-            if kind is None:
+            seen = _like(found.verdict, result, found.case)
+            if seen is None:
                 now = "; ".join(f"{v.check}: {v.message}" for v in result.verdicts)
                 raise ConformanceError(
                     f"{found.verdict.check} of {found.case.id} passes on {found.variant.id} here",
@@ -380,11 +367,12 @@ def _observed_here(found: _Found, paths: Paths, no_shrink: bool) -> tuple[Case, 
                 )
             if no_shrink:
                 return found.case, result
-            last = [result]
+            kind, last = _kind(seen, result, found.case), [result]
 
             def fails(case: Case) -> bool:
                 tried = runner.run(case, found.variant)
-                same = _kind(tried, found.verdict.check, case) == kind
+                shown = _like(seen, tried, case)
+                same = shown is not None and _kind(shown, tried, case) == kind
                 if same:
                     last[0] = tried
                 return same
@@ -395,11 +383,16 @@ def _observed_here(found: _Found, paths: Paths, no_shrink: bool) -> tuple[Case, 
             runner.close()
 
 
-def _kind(result: Result, check: str, case: Case) -> tuple[str, ...] | None:
-    """What kind of finding a check has come to, whatever the numbers and names; `None` for none."""
-    verdict = next((v for v in result.verdicts if v.check == check), None)
-    if verdict is None or not verdict.status.deviates:
-        return None
+def _like(verdict: Verdict, result: Result, case: Case) -> Verdict | None:
+    """The deviation of the same check in a result: the first one of the same kind, or else the first.
+    `None` where there is none."""
+    there = [v for v in result.verdicts if v.check == verdict.check and v.status.deviates]
+    kind = _kind(verdict, result, case)
+    return next((v for v in there if _kind(v, result, case) == kind), there[0] if there else None)
+
+
+def _kind(verdict: Verdict, result: Result, case: Case) -> tuple[str, ...]:
+    """What kind of finding a verdict is, whatever the numbers and names."""
     names = "|".join(re.escape(n) for n in sorted(case.names(), key=len, reverse=True))
     words = re.sub(rf"\b({names})\b", "NAME", verdict.message) if names else verdict.message
     words = re.sub(r"[\d.e+-]*\d[\d.e+-]*", "0", words)

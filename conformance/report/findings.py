@@ -127,9 +127,8 @@ def _telling(outcome: Outcome, result: Result, variants: Mapping[str, int]) -> t
 
 def _cause(verdict: Verdict, result: Result) -> tuple[str, str, bool]:
     """The reason of a known deviation and its address; of others what was observed."""
-    note = result.note(verdict.check)
-    if note is not None and verdict.status.deviates:
-        return note.reason, note.url, True
+    if verdict.known is not None and verdict.status.deviates:
+        return verdict.known.reason, verdict.known.url, True
     if verdict.status is Status.WARN:
         return f"{verdict.check}: {verdict.message}", "", True  # a SHOULD needs no entry
     return f"{result.case}, {verdict.check}: {verdict.message}", "", False
@@ -155,14 +154,14 @@ def tallies(run: Results) -> dict[str, Tally]:
     """The tally of each variant (full id) of a run, in its order."""
     found = {variant: Tally(Counter(), 0) for variant in run.header.variants}
     for result in run.results:
-        new = any(_is_unexpected(verdict, result) for verdict in result.verdicts)
+        new = any(map(_is_unexpected, result.verdicts))
         one = Tally(Counter([of_result(result)]), int(new))
         found[result.variant] = found.get(result.variant, Tally(Counter(), 0)) + one
     return found
 
 
-def _is_unexpected(verdict: Verdict, result: Result) -> bool:
+def _is_unexpected(verdict: Verdict) -> bool:
     if verdict.status is Status.BROKEN:
         return True
     deviates = verdict.status.deviates and verdict.status is not Status.WARN
-    return deviates and result.note(verdict.check) is None
+    return deviates and verdict.known is None

@@ -41,10 +41,9 @@ def told(results: Mapping[str, Result]) -> tuple[Told, ...]:
 def _why(result: Result, side: Side) -> tuple[str, str]:
     """The reason of the known deviation behind what a side says, and its address."""
     for verdict in result.verdicts:
-        if verdict.status.deviates and of_verdict(verdict, result) is side.outcome:
-            note = result.note(verdict.check)
-            if note is not None:
-                return note.reason, note.url
+        note = verdict.known if verdict.status.deviates else None
+        if note is not None and of_verdict(verdict, result) is side.outcome:
+            return note.reason, note.url
     return "", ""
 
 

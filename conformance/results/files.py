@@ -20,9 +20,16 @@ import msgspec
 from conformance.errors import MissingFooterError, ResultsError
 from conformance.results import codec
 from conformance.results.arrays import ArrayFile, beside, joint_digest, write_arrays
-from conformance.results.lines import ExpectedLine, FooterLine, HeaderLine, Line, ResultLine
+from conformance.results.lines import (
+    ExpectedLine,
+    FooterLine,
+    HeaderLine,
+    Line,
+    PlainLine,
+    ResultLine,
+)
 from conformance.results.model import FORMAT, Footer, Header, Result, Results, make_footer
-from conformance.results.sheaf import Bound, Sheaf
+from conformance.results.written import ResultWriter, WrittenResults
 from conformance.words import printable
 from conformance.writing import writing
 
@@ -57,17 +64,17 @@ _START = msgspec.json.Decoder(_Start)
 def write(path: Path, header: Header, results: Iterable[Result], footer: Footer) -> None:
     """Write lines to `path` and arrays beside it, both whole or none. Raises `WriteError`."""
     with writing(path), _beside(path) as folder:
-        sheaf = Sheaf(folder / "all")
+        writer = ResultWriter(folder / "all")
         try:
             for number, result in enumerate(results):
-                sheaf.put(number, codec.encode(result))
+                writer.put(number, codec.encode(result))
         finally:
-            sheaf.close()
-        bind(path, header, Bound.of([folder / "all"]), footer)
+            writer.close()
+        write_merged(path, header, WrittenResults.of([folder / "all"]), footer)
 
 
-def bind(
-    path: Path, header: Header, results: Bound, footer: Footer, room: Path | None = None
+def write_merged(
+    path: Path, header: Header, results: WrittenResults, footer: Footer, room: Path | None = None
 ) -> None:
     """Move finished temporary results and their arrays to `path`, replacing both files or neither.
 
@@ -182,8 +189,8 @@ def read(path: Path) -> Results:
                 model = _line(line, where)
                 if isinstance(model, ResultLine):
                     results.append(_result(decoder, model, where, header))
-                elif isinstance(model, ExpectedLine):
-                    _expectation(decoder, model, where)
+                elif isinstance(model, ExpectedLine | PlainLine):
+                    _shared(decoder, model, where)
                 elif isinstance(model, FooterLine):
                     footer = codec.footer_from(model)
                 else:
@@ -216,13 +223,14 @@ def _shown(found: Any, line: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
     """A line with control characters escaped, so that it is safe to print. Values that a program
     returned are left unchanged.
     """
+    if isinstance(found, ExpectedLine):
+        return found
     shown = decoder.decode(_ESCAPES.sub(_written_out, line))
     if isinstance(found, ResultLine):
-        for mine, theirs in ((shown.recomputed, found.recomputed), (shown.plain, found.plain)):
-            if mine is not None and theirs is not None:
-                mine.outputs = theirs.outputs
-    elif isinstance(found, ExpectedLine):
-        return found
+        if found.recomputed is not None:
+            shown.recomputed.outputs = found.recomputed.outputs
+    elif isinstance(found, PlainLine):
+        shown.run.outputs = found.run.outputs
     return shown
 
 
@@ -247,13 +255,16 @@ def _header(line: bytes, where: str) -> Any:
     return found
 
 
-def _expectation(decoder: codec.Decoder, model: ExpectedLine, where: str) -> None:
+def _shared(decoder: codec.Decoder, model: ExpectedLine | PlainLine, where: str) -> None:
     try:
-        decoder.expectation(model)
+        if isinstance(model, ExpectedLine):
+            decoder.expectation(model)
+        else:
+            decoder.plain(model)
     except ResultsError as error:
-        hint = error.hint or _RUN_AGAIN
-        message = f"expectation {model.key}: {error.message}"
-        raise ResultsError(message, where=where, hint=hint) from error
+        what = "expectation" if isinstance(model, ExpectedLine) else "plain run"
+        message = f"{what} {model.key}: {error.message}"
+        raise ResultsError(message, where=where, hint=error.hint or _RUN_AGAIN) from error
 
 
 def _result(decoder: codec.Decoder, model: ResultLine, where: str, header: Header) -> Result:

@@ -32,7 +32,7 @@ from conformance.observe.pool import Broken, Crashed, Finished, Outcome, Pool, S
 from conformance.oracle import expected as oracle
 from conformance.paths import Paths
 from conformance.results import STAGES, Result
-from conformance.results.triage import notes
+from conformance.results.triage import noted
 from conformance.words import printable
 
 #: The check that says how a run ended; every case has it.
@@ -328,5 +328,5 @@ class Runner:
         program: str = "",
     ) -> Result:
         shown = tuple(map(_printable, verdicts))
-        bare = Result(case.id, variant.id, shown, observation, expected, program)
-        return replace(bare, known=notes(self.known, bare))
+        result = Result(case.id, variant.id, shown, observation, expected, program)
+        return noted(self.known, result)
