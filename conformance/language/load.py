@@ -44,7 +44,7 @@ from conformance.language.spec import (
 )
 from conformance.language.spec_errors import described, explain
 from conformance.language.statements import RegionCall, divided, parse, parse_head
-from conformance.language.tables import read_table, written_out
+from conformance.language.tables import read_table, with_tensors
 from conformance.language.yaml_marks import Marked, load, read_text
 from conformance.model.case import (
     Again,
@@ -163,7 +163,7 @@ def load_text(text: str, name: str) -> tuple[Case, ...]:
     found: list[Case] = []
     for key, raw in cases.items():
         path = ("cases", key)
-        found += _expanded(*written_out(marked, path, raw, table), family, path)
+        found += _expanded(*with_tensors(marked, path, raw, table), family, path)
     table.refuse_unused(marked)
     return tuple(found)
 

@@ -29,7 +29,7 @@ class Leaf:
 
 if TYPE_CHECKING:
     #: An output as it came back: tensors as `Leaf`, containers as they were (`tuple`, `list`, `dict`),
-    #: `None`, bools, numbers and strings as themselves, anything else as `Foreign`.
+    #: `None`, bools, numbers and strings as themselves, anything else as the name of its type.
     Tree = (
         Leaf
         | None
