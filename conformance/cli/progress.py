@@ -7,7 +7,6 @@ from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from _pytest.terminal import TerminalReporter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TextColumn
 from rich.progress import Progress as Bar
@@ -40,7 +39,9 @@ class Progress:
     def pytest_configure(self, config: pytest.Config) -> None:
         """Keep pytest from naming each file."""
         self.suite = config.pluginmanager.getplugin("conformance-suite")
-        reporter: TerminalReporter | None = config.pluginmanager.getplugin("terminalreporter")
+        reporter: pytest.TerminalReporter | None = config.pluginmanager.getplugin(
+            "terminalreporter"
+        )
         if reporter is not None and reporter.verbosity <= 0:
             reporter.showfspath = False
 

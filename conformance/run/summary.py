@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
-from _pytest.terminal import TerminalReporter
+import pytest
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -160,7 +160,7 @@ class AdapterRun:
         return Footer(self.results, statuses)
 
 
-def print_summary(runs: Sequence[AdapterRun], reporter: TerminalReporter) -> None:
+def print_summary(runs: Sequence[AdapterRun], reporter: pytest.TerminalReporter) -> None:
     """Print the summary where pytest prints."""
     colour = reporter.hasmarkup
     width = reporter._tw.fullwidth if colour else 160
