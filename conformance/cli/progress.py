@@ -50,10 +50,10 @@ class Progress:
         self, report: Any, config: pytest.Config
     ) -> Generator[None, Any, Any]:
         """Keep the category that is counted, drop the letter that is printed."""
-        found = yield
-        if config.get_verbosity() > 0 or found is None:
-            return found
-        return found[0], "", ""
+        status = yield
+        if config.get_verbosity() > 0 or status is None:
+            return status
+        return status[0], "", ""
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Without xdist: what will run."""
@@ -79,9 +79,9 @@ class Progress:
         )
         with Bar(*columns, console=self.console, transient=True) as self.bar:
             self.bar.add_task("judging", total=self.total or None)
-            found = yield
+            ended = yield
         self.bar = None
-        return found
+        return ended
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count an item when it ends."""

@@ -178,9 +178,9 @@ class Report(_View, frozen=True):
         """Which adapters ran a part of the cases only, or were interrupted, in a line; empty where all
         ran everything."""
         cut_off = [f"{a.name} ({a.interrupted})" for a in self.adapters if a.interrupted]
-        found = [f"Not finished: {', '.join(cut_off)}."] if cut_off else []
+        sentences = [f"Not finished: {', '.join(cut_off)}."] if cut_off else []
         selected = self._selected()
-        return " ".join([*found, selected] if selected else found)
+        return " ".join([*sentences, selected] if selected else sentences)
 
     def _selected(self) -> str:
         parts = [adapter for adapter in self.adapters if adapter.selection]

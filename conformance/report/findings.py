@@ -84,7 +84,7 @@ def findings(results: Sequence[Results]) -> tuple[Finding, ...]:
     return ranked(finding for run in results for finding in _of_run(run))
 
 
-def ranked(found: Iterable[Finding]) -> tuple[Finding, ...]:
+def ranked(unranked: Iterable[Finding]) -> tuple[Finding, ...]:
     """Findings, the gravest first; of equal ones those that an adapter's first variant shows, then those
     that most variants show, then most cases."""
 
@@ -92,7 +92,7 @@ def ranked(found: Iterable[Finding]) -> tuple[Finding, ...]:
         shown = -len(finding.variants), -len(finding.cases)
         return finding.outcome.rank, not finding.first, *shown
 
-    return tuple(sorted(found, key=rank))
+    return tuple(sorted(unranked, key=rank))
 
 
 def _of_run(run: Results) -> Iterable[Finding]:
@@ -152,12 +152,12 @@ class Tally:
 
 def tallies(run: Results) -> dict[str, Tally]:
     """The tally of each variant (full id) of a run, in its order."""
-    found = {variant: Tally(Counter(), 0) for variant in run.header.variants}
+    by_variant = {variant: Tally(Counter(), 0) for variant in run.header.variants}
     for result in run.results:
         new = any(map(_is_unexpected, result.verdicts))
         one = Tally(Counter([of_result(result)]), int(new))
-        found[result.variant] = found.get(result.variant, Tally(Counter(), 0)) + one
-    return found
+        by_variant[result.variant] = by_variant.get(result.variant, Tally(Counter(), 0)) + one
+    return by_variant
 
 
 def _is_unexpected(verdict: Verdict) -> bool:

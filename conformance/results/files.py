@@ -84,10 +84,10 @@ def write_merged(
     """
     with writing(path), _beside(path, room) as folder:
         lines, arrays = folder / "lines", folder / "arrays"
-        found = results.arrays()
-        write_arrays(arrays, found)
+        stored = results.arrays()
+        write_arrays(arrays, stored)
         with lines.open("wb") as file:
-            file.write(codec.header_line(header, joint_digest(found)) + b"\n")
+            file.write(codec.header_line(header, joint_digest(stored)) + b"\n")
             file.writelines(results.lines())
             file.write(codec.footer_line(footer) + b"\n")
         for made in (lines, arrays):
@@ -182,9 +182,9 @@ def read(path: Path) -> Results:
                 if footer is not None:
                     raise ResultsError("a line after the footer", where=where, hint=_RUN_AGAIN)
                 if header is None:
-                    found = _header(line, where)
-                    header = codec.header_from(found)
-                    decoder = codec.Decoder(ArrayFile.read(beside(path), found.arrays).get)
+                    start = _header(line, where)
+                    header = codec.header_from(start)
+                    decoder = codec.Decoder(ArrayFile.read(beside(path), start.arrays).get)
                     continue
                 model = _line(line, where)
                 if isinstance(model, ResultLine):
@@ -209,8 +209,8 @@ def _no_array(name: str) -> Any:
 
 def _line(line: bytes, where: str, decoder: msgspec.json.Decoder[Any] = _LINES) -> Any:
     try:
-        found = decoder.decode(line)
-        return found if _MAY_CONTROL.search(line) is None else _shown(found, line, decoder)
+        decoded = decoder.decode(line)
+        return decoded if _MAY_CONTROL.search(line) is None else _shown(decoded, line, decoder)
     except RecursionError as error:
         raise ResultsError("nested too deeply", where=where, hint=_RUN_AGAIN) from error
     except ValueError as error:  # msgspec's own errors, and a number of too many digits
@@ -219,25 +219,25 @@ def _line(line: bytes, where: str, decoder: msgspec.json.Decoder[Any] = _LINES) 
         raise ResultsError(str(error), where=where, hint=_RUN_AGAIN) from error
 
 
-def _shown(found: Any, line: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
+def _shown(decoded: Any, line: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
     """A line with control characters escaped, so that it is safe to print. Values that a program
     returned are left unchanged.
     """
-    if isinstance(found, ExpectedLine):
-        return found
+    if isinstance(decoded, ExpectedLine):
+        return decoded
     shown = decoder.decode(_ESCAPES.sub(_written_out, line))
-    if isinstance(found, ResultLine):
-        if found.recomputed is not None:
-            shown.recomputed.outputs = found.recomputed.outputs
-    elif isinstance(found, PlainLine):
-        shown.run.outputs = found.run.outputs
+    if isinstance(decoded, ResultLine):
+        if decoded.recomputed is not None:
+            shown.recomputed.outputs = decoded.recomputed.outputs
+    elif isinstance(decoded, PlainLine):
+        shown.run.outputs = decoded.run.outputs
     return shown
 
 
-def _written_out(found: re.Match[bytes]) -> bytes:
-    text = json.loads(b'"' + found[0] + b'"')
+def _written_out(match: re.Match[bytes]) -> bytes:
+    text = json.loads(b'"' + match[0] + b'"')
     shown = printable(text)
-    return found[0] if text == shown else json.dumps(shown)[1:-1].encode("ascii")
+    return match[0] if text == shown else json.dumps(shown)[1:-1].encode("ascii")
 
 
 def _header(line: bytes, where: str) -> Any:
@@ -250,9 +250,9 @@ def _header(line: bytes, where: str) -> Any:
             where=where,
             hint=f"it was written by version {start.suite} of the suite; {_RUN_AGAIN}",
         )
-    found = _line(line, where)
-    assert isinstance(found, HeaderLine)
-    return found
+    header = _line(line, where)
+    assert isinstance(header, HeaderLine)
+    return header
 
 
 def _shared(decoder: codec.Decoder, model: ExpectedLine | PlainLine, where: str) -> None:

@@ -48,13 +48,13 @@ class PartialResults:
         """The folders left by interrupted runs of these adapters, oldest first. This process holds
         their locks until they are closed or removed.
         """
-        found = {
+        folders = {
             path
             for name in adapters
             for path in reports.glob(f"{_NAME}*")
             if (path / name / _HEADER).is_file()
         }
-        for folder in sorted(found, key=_modified):
+        for folder in sorted(folders, key=_modified):
             with contextlib.suppress(OSError):
                 lock = _held(folder)
                 yield cls(folder, lock)
@@ -90,8 +90,8 @@ class PartialResults:
 
     def results(self, adapter: str) -> WrittenResults:
         """What all processes have put here for an adapter."""
-        found = sorted((self.folder / adapter).glob("*.index"))
-        return WrittenResults.of(file.with_suffix("") for file in found)
+        indices = sorted((self.folder / adapter).glob("*.index"))
+        return WrittenResults.of(file.with_suffix("") for file in indices)
 
     def read(self, adapter: str, header: Header, footer: Footer) -> Results:
         """What all processes have put here for an adapter, decoded. Raises `WriteError`, since it takes

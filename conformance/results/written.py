@@ -114,7 +114,7 @@ class WrittenResults:
         Raises `ValueError` and `OSError` where it is damaged.
         """
         decoder = msgspec.json.Decoder(Entry)
-        found: dict[int, tuple[Path, Entry]] = {}
+        entries: dict[int, tuple[Path, Entry]] = {}
         shared: dict[str, tuple[Path, Span]] = {}
         stored: dict[str, tuple[Path, Stored]] = {}
         for stem in stems:
@@ -123,17 +123,17 @@ class WrittenResults:
                     if not line.endswith(b"\n"):  # of a process that died while it wrote
                         continue
                     entry = decoder.decode(line)
-                    found[entry.number] = (stem, entry)
+                    entries[entry.number] = (stem, entry)
                     for key, span in entry.shared.items():
                         if span is not None:
                             shared.setdefault(key, (stem, span))
                     for place in entry.arrays:
                         stored.setdefault(place.name, (stem, place))
-        for _, entry in found.values():
+        for _, entry in entries.values():
             missing = next((key for key in entry.shared if key not in shared), None)
             if missing is not None:
                 raise ValueError(f"the index names a line {missing} that is not there")
-        return cls(tuple(found[number] for number in sorted(found)), shared, stored)
+        return cls(tuple(entries[number] for number in sorted(entries)), shared, stored)
 
     @property
     def notes(self) -> Iterator[bytes]:

@@ -145,9 +145,9 @@ def executions_under(
     def expect(samples: Sequence[RandomSample] | None) -> Expected:
         return oracle.expect(case, discipline, residuals=kept, samples=samples)
 
-    found = [v for v in verdicts_on(case, other, expect, observation) if v.check == "executions"]
-    failed = (verdict for verdict in found if verdict.status is Status.FAIL)
-    return next(failed, found[0] if found else None)
+    verdicts = [v for v in verdicts_on(case, other, expect, observation) if v.check == "executions"]
+    failed = (verdict for verdict in verdicts if verdict.status is Status.FAIL)
+    return next(failed, verdicts[0] if verdicts else None)
 
 
 def complete(case: Case, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
