@@ -31,5 +31,5 @@ def printable(text: str) -> str:
 
 def control_character(text: str) -> str:
     """The first control character of a text, as a Python escape; empty if there is none."""
-    found = _CONTROLS.search(text.replace("\r\n", "\n"))
-    return ascii(found[0])[1:-1] if found else ""
+    match = _CONTROLS.search(text.replace("\r\n", "\n"))
+    return ascii(match[0])[1:-1] if match else ""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from conformance.language.load import load_text
@@ -140,7 +141,6 @@ def result(
     plain: Run | None = None,
     verdicts: Sequence[Verdict] = (PASS,),
     expects: Expected | None = None,
-    known: Sequence[KnownNote] = (),
     program: str = "",
 ) -> Result:
     """A result with both runs as they should be, but for what is given."""
@@ -151,8 +151,12 @@ def result(
         observation=Observation(plain or run(), recomputed or run(), {"value": "direct"}),
         expected=expects or expected(),
         program=program,
-        known=tuple(known),
     )
+
+
+def known(verdict: Verdict, reason: str, url: str = "") -> Verdict:
+    """A verdict that a known deviation describes."""
+    return msgspec.structs.replace(verdict, known=KnownNote(reason, url))
 
 
 def unobserved(variant: str, status: Status, message: str, case: str = "sample/block") -> Result:

@@ -20,13 +20,14 @@ from conformance.model.observation import (
     Observation,
     Run,
 )
-from conformance.model.verdict import KnownNote, Level, Status, Verdict
+from conformance.model.verdict import Level, Status, Verdict
 from conformance.report.behaviours import first_variants, put_into, render, tables
 from conformance.report.findings import findings, tallies
 from conformance.report.outcomes import MEANING, SIGN, Outcome, gravest, of_result
 from conformance.report.overview import bar, described, frameworks
 from conformance.report.questions import QUESTIONS, WORDS, Answer, Question, answer
 from conformance.results import Header, Result, Results, make_footer
+from tests.report_samples import known
 from tests.suite_cases import CASES
 
 RAISED = Run(error=ErrorSeen("ValueError", ("ValueError",), "no", "backward"))
@@ -53,13 +54,12 @@ def result(
     *verdicts: Verdict,
     case: str = "captures/frozen-input",
     variant: str = "mini/right",
-    known: tuple[KnownNote, ...] = (),
     run: Run | None = None,
     plain: Run | None = None,
     expected: Expected | None = None,
 ) -> Result:
     seen = None if run is None else Observation(plain or Run(), run)
-    return Result(case, variant, verdicts, seen, expected, "", known)
+    return Result(case, variant, verdicts, seen, expected, "")
 
 
 def ran(*found: Result, variants: tuple[str, ...] = ()) -> Results:
@@ -219,14 +219,14 @@ def test_what_runs_again_is_counted_by_operation() -> None:
 
 
 def test_findings_of_one_cause_stand_together_and_the_gravest_first() -> None:
-    note = KnownNote("gradient", "it forgets", "https://example.org/1")
-    wrong, costs = verdict("gradient", Status.FAIL), verdict("release", Status.FAIL, "1 B more")
+    wrong = known(verdict("gradient", Status.FAIL), "it forgets", "https://example.org/1")
+    costs = verdict("release", Status.FAIL, "1 B more")
     found = findings(
         [
             ran(
                 result(RAN, costs, case="a/a", run=Run()),
-                result(RAN, wrong, case="a/b", known=(note,), run=Run()),
-                result(RAN, wrong, case="a/c", known=(note,), variant="mini/other", run=Run()),
+                result(RAN, wrong, case="a/b", run=Run()),
+                result(RAN, wrong, case="a/c", variant="mini/other", run=Run()),
             )
         ]
     )
@@ -240,12 +240,11 @@ def test_findings_of_one_cause_stand_together_and_the_gravest_first() -> None:
 
 
 def test_a_tally_counts_cases_and_what_was_not_known() -> None:
-    note = KnownNote("gradient", "it forgets", "")
     wrong = verdict("gradient", Status.FAIL)
     lacks = unoffered(LACKS)
     run = ran(
         result(RAN, case="a/a", run=Run()),
-        result(RAN, wrong, case="a/b", known=(note,), run=Run()),
+        result(RAN, known(wrong, "it forgets"), case="a/b", run=Run()),
         result(RAN, wrong, case="a/c", run=Run()),
         result(lacks, case="a/d"),
         variants=("mini/right", "mini/idle"),
@@ -262,11 +261,11 @@ def test_a_tally_counts_cases_and_what_was_not_known() -> None:
 
 def test_the_page_has_a_row_for_each_question_and_a_column_for_each_variant() -> None:
     wrong = verdict("gradient", Status.FAIL, "w is None")
-    note = KnownNote("gradient", "it <forgets>", "https://example.org/1")
+    wrong = known(wrong, "it <forgets>", "https://example.org/1")
     page = render(
         [
             ran(
-                result(RAN, wrong, known=(note,), run=Run()),
+                result(RAN, wrong, run=Run()),
                 result(RAN, verdict("gradient", Status.PASS), variant="mini/other", run=Run()),
             )
         ]

@@ -19,7 +19,7 @@ from conformance.model.verdict import Level, Status, Verdict
 from conformance.report.bug import Bug, render, say, seems, slug
 from conformance.report.outcomes import Outcome
 from conformance.results import Header, Result, Results, make_footer
-from conformance.results.triage import notes
+from conformance.results.triage import noted
 from conformance.run.alone import run_alone
 from tests import commands, mini
 
@@ -266,7 +266,7 @@ def test_a_second_failure_of_one_check_has_an_issue_of_its_own(tmp_path):
     adapter = replace(read_adapter(mini.ADAPTERS / "mini"), deviations=file)
     found = [Verdict("error", Status.FAIL, Level.MUST, words) for words in ("late", "lost")]
     result = Result("mini/square", "mini/wrong", tuple(found), None, None, "")
-    result = replace(result, known=notes(read(file), result))
+    result = noted(read(file), result)
     header = Header("1", "mini", ("mini/wrong",), {}, {}, "x")
     run = Results(Path("mini.jsonl"), header, (result,), make_footer((result,), {}))
     cases = {case.id: case for case in load_folder(mini.CASES)}

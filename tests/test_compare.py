@@ -24,7 +24,7 @@ from conformance.compare.numeric import Missing, agreeing, close
 from conformance.errors import ComparisonError
 from conformance.model.case import Tolerance
 from conformance.model.observation import Allowed, ErrorSeen, Execution, Leaf, RandomSample, Run
-from conformance.model.verdict import KnownNote, Level, Status, Verdict
+from conformance.model.verdict import Level, Status, Verdict
 from conformance.results import read, write
 from conformance.results.parts import positions
 from tests import report_samples as samples
@@ -362,10 +362,8 @@ def test_a_variant_that_failed_already_is_nothing_new():
 
 
 def test_a_known_deviation_comes_with_its_reason():
-    known = [KnownNote("gradient", "the wrapper drops it", "")]
-    found = compared(
-        result("a/one"), result("b/one", run({"x": OFF}), verdicts=[FAIL], known=known)
-    )
+    known = samples.known(FAIL, "the wrapper drops it")
+    found = compared(result("a/one"), result("b/one", run({"x": OFF}), verdicts=[known]))
     (disagreement,) = only(found, "gradient of x").disagreements
     assert disagreement.judged == {"b/one": "known: the wrapper drops it"}
     assert found.ok

@@ -17,7 +17,7 @@ from conformance.drivers.adapter import all_adapters
 from conformance.judge.checks import CHECKS
 from conformance.language.load import load_text
 from conformance.model.facts import Calls, Difference, Fact, State, Unoffered
-from conformance.model.verdict import KnownNote, Status, Verdict
+from conformance.model.verdict import Status, Verdict
 from conformance.report.claims import (
     FILE,
     Claim,
@@ -30,6 +30,7 @@ from conformance.report.claims import (
 from conformance.report.documents import render, short, verdict_words
 from conformance.report.markdown import escape
 from conformance.results import Header, Result, Results, make_footer
+from tests.report_samples import known
 from tests.suite_cases import CASES
 
 ROOT = Path(__file__).parent.parent
@@ -241,10 +242,8 @@ def unoffered(how: OneOf["lacks", "not run"], why: str) -> Verdict:
     return verdict("error", Status.UNSUPPORTED, f"mini/right {fact.words}", fact)
 
 
-def result(
-    *verdicts: Verdict, variant: str = "mini/right", n: int = 1, known: tuple[KnownNote, ...] = ()
-) -> Result:
-    return Result(f"mini/square[n={n}]", variant, verdicts, None, None, "", known)
+def result(*verdicts: Verdict, variant: str = "mini/right", n: int = 1) -> Result:
+    return Result(f"mini/square[n={n}]", variant, verdicts, None, None, "")
 
 
 def ran(*listed: Result, adapter: str = "mini") -> Results:
@@ -254,7 +253,7 @@ def ran(*listed: Result, adapter: str = "mini") -> Results:
 
 PASSED = verdict("gradient", Status.PASS, "as the plain run")
 FAILED = verdict("gradient", Status.FAIL, "gradient of x is None")
-NOTE = KnownNote("gradient", "it forgets | x", "")
+KNOWN = known(FAILED, "it forgets | x")
 
 
 @pytest.mark.parametrize(
@@ -264,7 +263,7 @@ NOTE = KnownNote("gradient", "it forgets | x", "")
         (result(), "*no verdict*"),
         (result(PASSED), "*pass*"),
         (result(FAILED), "*fail*: gradient of x is None"),
-        (result(FAILED, known=(NOTE,)), "*fail* known: it forgets \\| x"),
+        (result(KNOWN), "*fail* known: it forgets \\| x"),
         (result(PASSED, FAILED), "*fail*: gradient of x is None"),
         (result(verdict("gradient", Status.REPORT, "it may")), "*report*: it may"),
         (
@@ -327,8 +326,7 @@ def test_facts_are_told_without_what_differs_from_variant_to_variant(
 
 
 def test_a_long_reason_is_cut_between_words() -> None:
-    note = KnownNote("gradient", "word " * 100, "")
-    text = verdict_words(result(FAILED, known=(note,)), "gradient")
+    text = verdict_words(result(known(FAILED, "word " * 100)), "gradient")
     assert text.startswith("*fail* known: word word")
     assert text.endswith("word …")
     assert len(text) < 200
@@ -339,7 +337,7 @@ def page(folder: Path, *runs: Results) -> str:
 
 
 def test_the_page_has_a_row_for_each_case_and_verdict(tmp_path: Path) -> None:
-    failed = result(FAILED, variant="mini/wrong", known=(NOTE,))
+    failed = result(KNOWN, variant="mini/wrong")
     text = page(tmp_path, ran(result(PASSED), failed), ran(adapter="other"))
     assert text.startswith("# Documents\n")
     assert "- mini: numpy 2\n" in text

@@ -9,15 +9,15 @@ from typer.testing import CliRunner
 
 from conformance.cli.app import app
 from conformance.model.observation import Run
-from conformance.model.verdict import KnownNote, Status
+from conformance.model.verdict import Status
 from conformance.report.history import Shot, histories, render, shot
 from conformance.results import Results, write
+from tests.report_samples import known
 from tests.test_behaviours import RAISED, RAN, ran, result, verdict
 
 WRONG = verdict("gradient", Status.FAIL, "gradient of x is <wrong>")
-NOTE = KnownNote("gradient", "it is <dropped>", "")
 FINE = result(RAN, verdict("gradient", Status.PASS), run=Run())
-BAD = result(WRONG, run=Run(), known=(NOTE,))
+BAD = result(known(WRONG, "it is <dropped>"), run=Run())
 OTHER = result(RAN, run=Run(), case="b/b")
 
 

@@ -14,7 +14,7 @@ from conformance.judge.triage import Triage, triage
 from conformance.model.facts import Difference, Raised
 from conformance.model.verdict import KnownNote, Level, Status, Verdict
 from conformance.results import Result
-from conformance.results.triage import additions, covered, notes, stale
+from conformance.results.triage import additions, covered, noted, stale
 
 ENTRY = Entry(("mini/*",), ("wrong",), "gradient", "is None", "it forgets", "", "known.yaml:1")
 
@@ -166,9 +166,21 @@ def test_entry_that_a_pass_contradicts_is_not_called_stale_too():
 
 def test_notes_are_kept_with_results():
     entry = Entry(("*",), ("*",), "gradient", "None", "it forgets", "upstream", "")
-    found = notes([entry], result(verdict(Status.FAIL), verdict(Status.FAIL, check="value")))
-    assert found == (KnownNote("gradient", "it forgets", "upstream"),)
-    assert notes([entry], result(verdict(Status.PASS))) == ()
+    two = result(verdict(Status.FAIL), verdict(Status.FAIL, check="value"))
+    note = KnownNote("it forgets", "upstream")
+    assert [v.known for v in noted([entry], two).verdicts] == [note, None]
+    passed = result(verdict(Status.PASS))
+    assert noted([entry], passed) == passed
+    # A note of an entry that is not there any more is taken away.
+    assert noted([], noted([entry], two)) == two
+
+
+def test_each_failure_of_a_check_has_the_note_of_its_own_entry():
+    late = Entry(("*",), ("*",), "gradient", "late", "it waits", "", "")
+    lost = Entry(("*",), ("*",), "gradient", "lost", "it forgets", "", "")
+    two = result(verdict(Status.FAIL, "it is lost"), verdict(Status.FAIL, "it is late"))
+    reasons = [v.known and v.known.reason for v in noted([late, lost], two).verdicts]
+    assert reasons == ["it forgets", "it waits"]
 
 
 def test_reading_gives_file_and_line(tmp_path):

@@ -21,7 +21,7 @@ from jsonschema import Draft202012Validator
 from conformance.compare import compare
 from conformance.language.load import TOLERANCES, load_text
 from conformance.model.observation import Allowed, ErrorSeen, RandomSample, Run
-from conformance.model.verdict import KnownNote, Level, Status, Verdict
+from conformance.model.verdict import Level, Status, Verdict
 from conformance.report import build, schema, sources, tables, write_report
 from conformance.report.data import grouped, worst
 from conformance.report.markdown import escape
@@ -111,7 +111,7 @@ def program(tmp_path: Path, relative: str, text: str) -> str:
 
 def realistic(tmp_path: Path):
     """Three adapters with a pass, failures, a crash, a time-out and something unsupported."""
-    known = [KnownNote("gradient", "the wrapper drops it", "https://example.org/issues/7")]
+    dropped = samples.known(FAIL, "the wrapper drops it", "https://example.org/issues/7")
     text = "import numpy as np\n\n\ndef plain(x):\n    return np.sin(x)  # a sine\n"
     paths = {
         v: program(tmp_path, f"programs/{v}/sample/block.py", f'"""{v}"""\n{text}')
@@ -121,7 +121,7 @@ def realistic(tmp_path: Path):
     slow = unobserved("c/one", Status.TIMEOUT, "no answer within 120 s", case="sample/noise")
     return (
         result("a/one", program=paths["a/one"]),
-        result("a/two", wrong, verdicts=[PASS, FAIL], known=known, program=paths["a/two"]),
+        result("a/two", wrong, verdicts=[PASS, dropped], program=paths["a/two"]),
         result("b/one", wrong, verdicts=[PASS, FAIL], program=paths["b/one"]),
         unobserved("c/one", Status.UNSUPPORTED, "c/one lacks kwargs (no such thing)"),
         result("a/one", case="sample/noise"),
@@ -241,12 +241,12 @@ def hostile(tmp_path: Path):
     )
     verdict = Verdict("gradient", Status.FAIL, Level.MUST, *[HOSTILE] * 4)
     lacking = Verdict("error", Status.UNSUPPORTED, Level.MUST, HOSTILE, HOSTILE)
-    note = KnownNote("gradient", HOSTILE, f"javascript:alert(1)//{HOSTILE}")
+    known = samples.known(verdict, HOSTILE, f"javascript:alert(1)//{HOSTILE}")
     path = program(tmp_path, "programs/a.py", f"# {HOSTILE}\nx = {HOSTILE!r}\n")
     error = ErrorSeen("Error", ("Error",), HOSTILE, "forward")
     odd = replace(run({HOSTILE: GRADIENT}), error=error)
     found = [
-        result("a/one", odd, verdicts=[verdict], known=[note], program=path),
+        result("a/one", odd, verdicts=[known], program=path),
         result("b/one", run({HOSTILE: GRADIENT}), verdicts=[verdict]),
         replace(result("c/one", run({HOSTILE: GRADIENT + 1})), verdicts=(PASS, lacking)),
     ]
@@ -384,9 +384,9 @@ def test_a_warning_is_a_deviation_but_not_unexpected():
 
 
 def test_a_broken_adapter_is_unexpected_even_with_a_note():
-    note = KnownNote("error", "never mind", "")
     broken = unobserved("a/one", Status.BROKEN, "the observer failed")
-    report = report_on(replace(broken, known=(note,)))
+    (verdict,) = broken.verdicts
+    report = report_on(replace(broken, verdicts=(samples.known(verdict, "never mind"),)))
     assert not report.ok
     assert report.unexpected[0].verdict.mark == "broken"
 
@@ -396,8 +396,7 @@ def test_a_result_without_verdicts_is_broken():
 
 
 def test_a_note_on_a_check_that_passes_marks_nothing():
-    note = KnownNote("value", "once", "")
-    report = report_on(result("a/one", known=[note]))
+    report = report_on(result("a/one", verdicts=[samples.known(PASS, "once")]))
     assert report.cases[0].cells["a/one"].verdicts[0].known is None
     assert report.deviations == []
 

@@ -8,24 +8,24 @@ import pytest
 from conformance.cli.options import in_place
 from conformance.errors import ResultsError
 from conformance.model.observation import RandomSample, Run
-from conformance.model.verdict import KnownNote, Level, Status, Verdict
+from conformance.model.verdict import Level, Status, Verdict
 from conformance.report import issues
 from conformance.report.groups import alike, memory_alike, told
 from conformance.report.masks import masks
 from conformance.report.outcomes import Outcome
 from conformance.report.tables import Cell, MemoryRow, Row, Table
-from tests.report_samples import FAIL, PASS, result, results
+from tests.report_samples import FAIL, PASS, known, result, results
 
 WRONG = Verdict("gradient", Status.FAIL, Level.MUST, "gradient of w is None")
 
 
 def test_variants_that_do_the_same_for_one_reason_stand_together() -> None:
-    note = KnownNote("gradient", "it forgets w", "https://example.org/1")
+    forgets = known(WRONG, "it forgets w", "https://example.org/1")
     found = told(
         {
             "a/one": result("a/one", verdicts=(PASS,)),
-            "a/two": result("a/two", verdicts=(WRONG,), known=(note,)),
-            "a/three": result("a/three", verdicts=(WRONG,), known=(note,)),
+            "a/two": result("a/two", verdicts=(forgets,)),
+            "a/three": result("a/three", verdicts=(forgets,)),
             "b/one": result("b/one", verdicts=(WRONG,)),
         }
     )

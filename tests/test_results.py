@@ -61,7 +61,7 @@ from conformance.results import (
     write,
 )
 from conformance.results.arrays import stored, write_arrays
-from conformance.results.sheaf import Bound, Sheaf
+from conformance.results.written import ResultWriter, WrittenResults
 from tests import report_samples as samples
 
 NAN, INF = float("nan"), float("inf")
@@ -140,7 +140,8 @@ def full() -> Result:
         Unoffered("lacks", "policy (it has none)", ("policy",)),
     )
     assert {type(fact) for fact in facts} == set(typing.get_args(Fact))
-    verdict = Verdict("gradient", Status.FAIL, Level.MUST, "m\u2028", "e", "o", "how", facts)
+    note = KnownNote("why", "https://example.org/1")
+    verdict = Verdict("gradient", Status.FAIL, Level.MUST, "m\u2028", "e", "o", "how", facts, note)
     return Result(
         case="sample/block",
         variant="sample/one",
@@ -148,7 +149,6 @@ def full() -> Result:
         observation=Observation(run, Run(), {"value": "direct"}, {"executions": "no"}, 0.25),
         expected=expected,
         program="programs/sample/one/block.py",
-        known=(KnownNote("gradient", "why", "https://example.org/1"),),
     )
 
 
@@ -294,6 +294,7 @@ def test_equal_arrays_are_stored_once_and_read_as_one(tmp_path):
     assert one.expected is two.expected
     assert one.observation is not None
     assert two.observation is not None
+    assert one.observation.plain is two.observation.plain
     assert one.observation.plain.gradients["x"] is two.observation.recomputed.gradients["x"]
 
 
@@ -390,24 +391,25 @@ def test_differences_of_what_is_not_finite():
 def test_results_of_several_processes_are_put_together_by_number(tmp_path):
     listed = [samples.result("sample/one", case=f"sample/{n}") for n in range(5)]
     stems = [tmp_path / "a", tmp_path / "b", tmp_path / "c"]
-    sheaves = [Sheaf(stem) for stem in stems]
+    writers = [ResultWriter(stem) for stem in stems]
     for number in (3, 0, 4, 2, 1):
-        sheaves[number % 2].put(number, codec.encode(listed[number]), b"%d" % number)
+        writers[number % 2].put(number, codec.encode(listed[number]), b"%d" % number)
     # A process that died while it wrote, and one result that another process ran again.
-    sheaves[2].put(3, codec.encode(replace(listed[3], program="again.py")), b"3")
-    for sheaf in sheaves:
-        sheaf.close()
+    writers[2].put(3, codec.encode(replace(listed[3], program="again.py")), b"3")
+    for writer in writers:
+        writer.close()
     with (tmp_path / "a.index").open("ab") as file:
         file.write(b"[7,[0,")
-    bound = Bound.of(stems)
-    assert list(bound.notes) == [b"0", b"1", b"2", b"3", b"4"]
+    merged = WrittenResults.of(stems)
+    assert list(merged.notes) == [b"0", b"1", b"2", b"3", b"4"]
     file = samples.results("sample", listed)
     path = tmp_path / "sample.jsonl"
-    files.bind(path, file.header, bound, file.footer)
+    files.write_merged(path, file.header, merged, file.footer)
     found = read(path)
     assert [r.case for r in found.results] == [f"sample/{n}" for n in range(5)]
     assert found.results[3].program == "again.py"
-    assert path.read_text().count('"type":"expected"') == 1
+    for kind in ("expected", "plain"):
+        assert path.read_text().count(f'"type":"{kind}"') == 1
     assert len(load_file(beside(path))) == 2
 
 
@@ -426,6 +428,10 @@ def test_a_file_cut_off_anywhere_has_no_footer(tmp_path):
             read(path)
         assert str(path) in str(caught.value)
         assert "hint: run the adapter again" in str(caught.value)
+
+
+#: Lines of the sample file: a result stands below its expectation and its plain run.
+EXPECTED, PLAIN, RESULT, SECOND, FOOTER = 2, 3, 4, 7, 8
 
 
 def damaged(tmp_path: Path, number: int, change) -> Path:
@@ -449,28 +455,28 @@ def refused(path: Path, number: int, match: str) -> None:
 
 def test_another_format_is_refused(tmp_path):
     path = damaged(tmp_path, 1, lambda v: v.update(format=2))
-    refused(path, 1, "format 2, but this suite reads format 4")
+    refused(path, 1, "format 2, but this suite reads format 5")
 
 
 def test_a_header_of_another_format_needs_no_field_of_this_one(tmp_path):
     path = tmp_path / "old.jsonl"
     path.write_text('{"type":"header","format":2,"suite":"0.0.9","adapter":"torch"}\n')
-    refused(path, 1, "format 2, but this suite reads format 4\n.*version 0.0.9 of the suite")
+    refused(path, 1, "format 2, but this suite reads format 5\n.*version 0.0.9 of the suite")
 
 
 def test_an_unknown_field_is_refused(tmp_path):
-    refused(damaged(tmp_path, 3, lambda v: v.update(more=1)), 3, "unknown field `more`")
+    refused(damaged(tmp_path, RESULT, lambda v: v.update(more=1)), RESULT, "unknown field `more`")
     refused(damaged(tmp_path, 1, lambda v: v.update(more=1)), 1, "unknown field `more`")
 
 
 def test_an_unknown_status_is_refused(tmp_path):
-    path = damaged(tmp_path, 3, lambda v: v["verdicts"][0].update(status="good"))
-    refused(path, 3, r"verdicts\[0\]\.status")
+    path = damaged(tmp_path, RESULT, lambda v: v["verdicts"][0].update(status="good"))
+    refused(path, RESULT, r"verdicts\[0\]\.status")
 
 
 def test_a_number_as_text_is_refused(tmp_path):
-    path = damaged(tmp_path, 3, lambda v: v["recomputed"].update(retained="8"))
-    refused(path, 3, "retained")
+    path = damaged(tmp_path, RESULT, lambda v: v["recomputed"].update(retained="8"))
+    refused(path, RESULT, "retained")
 
 
 def test_an_endless_nesting_is_refused(tmp_path):
@@ -478,27 +484,27 @@ def test_an_endless_nesting_is_refused(tmp_path):
     write_full(path)
     lines = path.read_bytes().split(b"\n")
     deep = b'["tuple",[' * 50_000 + b"]]" * 50_000
-    lines[2] = b'{"type":"result","case":"c","variant":"sample/one","verdicts":[],"recomputed":'
-    lines[2] += b'{"outputs":' + deep + b"}}"
+    lines[RESULT - 1] = (
+        b'{"type":"result","case":"c","variant":"sample/one","verdicts":[],"recomputed":'
+    )
+    lines[RESULT - 1] += b'{"outputs":' + deep + b"}}"
     path.write_bytes(b"\n".join(lines))
-    refused(path, 3, "nested too deeply")
+    refused(path, RESULT, "nested too deeply")
 
 
 @pytest.mark.parametrize("number", ["1" * 5000, "1e999"])
 def test_a_number_of_too_many_digits_is_refused(tmp_path, number):
-    path = damaged(tmp_path, 3, lambda v: v.update(seconds=123.25))
+    path = damaged(tmp_path, RESULT, lambda v: v.update(seconds=123.25))
     path.write_text(path.read_text().replace("123.25", number))
-    refused(path, 3, "digits|range")
+    refused(path, RESULT, "digits|range")
 
 
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        (lambda v: v["plain"]["gradients"].update(x="0" * 16), "no array 0000000000000000 in"),
-        (lambda v: v["plain"]["gradients"].update(x="../../etc"), "gradients"),
-        (lambda v: v["plain"]["gradients"].update(x=7), "gradients"),
-        (lambda v: v.update(expected="0" * 16), "no expectation 0000000000000000"),
-        (lambda v: v.pop("recomputed"), "a plain run without a recomputed one"),
+        (lambda v: v["gradients"].update(x="0" * 16), "no array 0000000000000000"),
+        (lambda v: v["gradients"].update(x="../../etc"), "gradients"),
+        (lambda v: v["gradients"].update(x=7), "gradients"),
         (lambda v: _part(v, [128, 512]), r"has shape \(\), but of an array of shape \(128, 512\)"),
         (lambda v: _part(v, [2, 2]), r"of an array of shape \(2, 2\), no part is kept"),
         (lambda v: _part(v, [10**30]), "no part is kept"),
@@ -507,25 +513,57 @@ def test_a_number_of_too_many_digits_is_refused(tmp_path, number):
     ],
 )
 def test_an_array_that_does_not_add_up_is_refused(tmp_path, change, match):
-    refused(damaged(tmp_path, 3, change), 3, match)
+    refused(damaged(tmp_path, PLAIN, lambda line: change(line["run"])), PLAIN, match)
 
 
-def _part(values, shape):
-    found = values["plain"]["parameters"]
-    values["plain"]["parameters"] = {"w": [found["w"], shape, 1.0, None, None]}
+def _part(run, shape):
+    run["parameters"] = {"w": [run["parameters"]["w"], shape, 1.0, None, None]}
 
 
-def _complex(values, dtype):
-    values["plain"]["parameters"]["w"] += f":{dtype}"
+def _complex(run, dtype):
+    run["parameters"]["w"] += f":{dtype}"
 
 
-def test_an_expectation_twice_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (lambda v: v.update(expected="0" * 16), "no expectation 0000000000000000 above"),
+        (lambda v: v.update(plain="0" * 16), "no plain run 0000000000000000 above"),
+        (lambda v: v.pop("plain"), "there is one alone"),
+        (lambda v: v.pop("recomputed"), "there is one alone"),
+    ],
+)
+def test_a_result_that_lacks_a_line_above_it_is_refused(tmp_path, change, match):
+    refused(damaged(tmp_path, RESULT, change), RESULT, match)
+
+
+@pytest.mark.parametrize(("number", "name"), [(EXPECTED, "expectation"), (PLAIN, "plain run")])
+def test_a_shared_line_twice_is_refused(tmp_path, number, name):
     path = tmp_path / "sample.jsonl"
     write_full(path)
     lines = path.read_bytes().split(b"\n")
-    lines.insert(2, lines[1])
+    lines.insert(number, lines[number - 1])
     path.write_bytes(b"\n".join(lines))
-    refused(path, 3, "a second expectation")
+    refused(path, number + 1, f"^.*{name} [0-9a-f]{{16}}: it is there a second time")
+
+
+@pytest.mark.parametrize(
+    ("number", "change", "match"),
+    [
+        (EXPECTED, lambda v: v["expected"].update(more=1), "unknown field `more`"),
+        (EXPECTED, lambda v: v["expected"].update(memory={"plain": [1]}), r"expected\.memory"),
+        (PLAIN, lambda v: v["run"].update(more=1), "unknown field `more`"),
+        (PLAIN, lambda v: v["run"]["error"].update(more=1), "unknown field `more`"),
+        (PLAIN, lambda v: v["run"].update(losses=["1e5"]), r"run\.losses"),
+        (
+            3,
+            lambda v: v["run"].update(parameters={"w": "0" * 16}),
+            "plain run .*: there is no array",
+        ),
+    ],
+)
+def test_damage_to_a_shared_line_is_refused(tmp_path, number, change, match):
+    refused(damaged(tmp_path, number, change), number, match)
 
 
 # -- damage to the arrays ----------------------------------------------------------------------------
@@ -617,31 +655,36 @@ def test_an_array_that_is_not_its_name_is_refused(tmp_path, other):
 
 
 def test_a_variant_that_the_header_does_not_name_is_refused(tmp_path):
-    path = damaged(tmp_path, 5, lambda v: v.update(variant="sample/three"))
-    refused(path, 5, "variant 'sample/three' is not in the header")
+    path = damaged(tmp_path, SECOND, lambda v: v.update(variant="sample/three"))
+    refused(path, SECOND, "variant 'sample/three' is not in the header")
 
 
 def test_one_result_twice_is_refused(tmp_path):
-    path = damaged(tmp_path, 5, lambda v: v.update(variant="sample/one"))
+    path = damaged(tmp_path, SECOND, lambda v: v.update(variant="sample/one"))
     with pytest.raises(ResultsError, match="stands there twice"):
         read(path)
 
 
 def test_a_footer_that_counts_otherwise_is_refused(tmp_path):
-    refused(damaged(tmp_path, 6, lambda v: v.update(results=3)), 6, "3 results, the file has 2")
-    path = damaged(tmp_path, 6, lambda v: v["statuses"].update({"pass": 3, "fail": 0}))
-    refused(path, 6, "counts per status")
+    refused(
+        damaged(tmp_path, FOOTER, lambda v: v.update(results=3)),
+        FOOTER,
+        "3 results, the file has 2",
+    )
+    path = damaged(tmp_path, FOOTER, lambda v: v["statuses"].update({"pass": 3, "fail": 0}))
+    refused(path, FOOTER, "counts per status")
 
 
 def test_lines_out_of_order_are_refused(tmp_path):
     path = tmp_path / "sample.jsonl"
     write_full(path)
-    header, said, one, _, two, footer = path.read_text("utf-8").rstrip("\n").split("\n")
+    header, said, plain, one, *_, footer = path.read_text("utf-8").rstrip("\n").split("\n")
     for lines, number, match in (
         ([one, header, footer], 1, "first line is not a header"),
         ([header, header, footer], 2, "second header"),
-        ([header, one, said, two, footer], 2, "no expectation .* above"),
-        ([header, said, one, footer, one], 5, "after the footer"),
+        ([header, plain, one, said, footer], 3, "no expectation .* above"),
+        ([header, said, one, plain, footer], 3, "no plain run .* above"),
+        ([header, said, plain, one, footer, one], 6, "after the footer"),
         ([header, "{}", footer], 2, "type"),
         ([header, "not JSON", footer], 2, "JSON"),
     ):
@@ -688,7 +731,7 @@ def test_where_one_file_cannot_get_its_name_neither_does(tmp_path, again):
 
 
 def test_memory_does_not_grow_with_the_number_of_results(tmp_path):
-    sheaf = Sheaf(tmp_path / "all")
+    writer = ResultWriter(tmp_path / "all")
     path = tmp_path / "sample.jsonl"
     header = samples.results("sample", [full()]).header
 
@@ -700,9 +743,11 @@ def test_memory_does_not_grow_with_the_number_of_results(tmp_path):
 
     def work():
         for number, result in enumerate(results()):
-            sheaf.put(number, codec.encode(result))
-        sheaf.close()
-        files.bind(path, header, Bound.of([tmp_path / "all"]), Footer(1500, {Status.PASS: 1500}))
+            writer.put(number, codec.encode(result))
+        writer.close()
+        files.write_merged(
+            path, header, WrittenResults.of([tmp_path / "all"]), Footer(1500, {Status.PASS: 1500})
+        )
 
     tracemalloc.start()
     work()

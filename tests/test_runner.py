@@ -81,7 +81,7 @@ def test_result_carries_its_evidence(running):
     assert found.expected is not None
     assert found.expected.executions["square", "", "rerun"].counts == (1,)
     assert found.program == "programs/mini/wrong/mini/square.py"
-    assert [note.check for note in found.known] == ["gradient"]
+    assert [v.check for v in found.verdicts if v.known] == ["gradient"]
 
 
 @pytest.mark.parametrize(

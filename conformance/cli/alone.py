@@ -25,7 +25,7 @@ def alone(case: Case) -> str:
     marked = load(text, case.where.file)
     name = case.id.partition("/")[2].partition("[")[0]
     written = _as_written(text, marked, case, name)
-    wanted = [found for found in load_text(text, "file") if _name(found) == name]
+    wanted = [candidate for candidate in load_text(text, "file") if _name(candidate) == name]
     try:
         same = cases_hash(load_text(written, "case")) == cases_hash(wanted)
     except CaseError:

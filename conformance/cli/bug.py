@@ -30,7 +30,6 @@ from conformance.emit.programs import EmitFailure, texts
 from conformance.emit.standalone import Compared, Counted, Ending, Raised, standalone
 from conformance.errors import ConformanceError, ResultsError, nearest
 from conformance.judge import known
-from conformance.judge.triage import explaining
 from conformance.language.load import load_folder
 from conformance.model.case import Case
 from conformance.model.observation import Leaf, Run
@@ -48,7 +47,7 @@ from conformance.writing import write_text
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Deviation:
     """A deviation in results: whose, where, and the verdict that says so."""
 
     adapter: Adapter
@@ -64,7 +63,7 @@ class _Found:
 
     @property
     def reason(self) -> str:
-        note = self.result.note(self.verdict.check)
+        note = self.verdict.known
         return " ".join(note.reason.split()) if note else ""
 
 
@@ -131,8 +130,8 @@ def bug(
             "name a variant and a case",
             hint="conformance bug torch/reentrant captures/frozen-input",
         )
-    found = _find(variant, case, check, paths)
-    _, text = _text(found, paths, no_shrink, no_run)
+    deviation = _find(variant, case, check, paths)
+    _, text = _text(deviation, paths, no_shrink, no_run)
     if output is None:
         typer.echo(text, nl=False)
     else:
@@ -140,7 +139,7 @@ def bug(
         typer.echo(f"issue: {output}")
 
 
-def _find(name: str, case_id: str, check: str, paths: Paths) -> _Found:
+def _find(name: str, case_id: str, check: str, paths: Paths) -> _Deviation:
     """The deviation of a case on a variant. Raises `ConformanceError` where there is none."""
     owner, _, bare = name.partition("/")
     if not bare:
@@ -173,7 +172,7 @@ def _find(name: str, case_id: str, check: str, paths: Paths) -> _Found:
         )
     chosen = [v for v in deviating if not check or v.check == check]
     verdict = min(chosen, key=lambda v: of_verdict(v, result).rank)
-    return _Found(adapter, variant, case, result, verdict, run.header.versions)
+    return _Deviation(adapter, variant, case, result, verdict, run.header.versions)
 
 
 # -- all of them --------------------------------------------------------------------------------
@@ -205,19 +204,19 @@ def _write_all(
         shown = list(_unreported(adapter, run, loaded))
         kept = {f.reason: there[f.reason] for f in shown if only_new and f.reason in there}
         written = dict(kept)
-        for found in shown:
-            if found.reason in kept:
+        for deviation in shown:
+            if deviation.reason in kept:
                 continue
             try:
-                name, text = _text(found, paths, no_shrink, no_run or bool(absent))
+                name, text = _text(deviation, paths, no_shrink, no_run or bool(absent))
             except ConformanceError as error:
-                typer.echo(f"{found.variant.id} {found.case.id}: {error}", err=True)
+                typer.echo(f"{deviation.variant.id} {deviation.case.id}: {error}", err=True)
                 continue
             while f"{name}.md" in written.values():
                 name += "-too"
             target = folder / adapter.name / f"{name}.md"
             write_text(target, text)
-            written[found.reason] = target.name
+            written[deviation.reason] = target.name
             so_far = issues.reasons_of(target.parent) | written
             write_text(target.parent / issues.INDEX, issues.to_index(so_far))
             typer.echo(str(target))
@@ -233,7 +232,7 @@ def _index(folder: Path, written: Mapping[str, str]) -> None:
         write_text(folder / issues.INDEX, issues.to_index(written))
 
 
-def _unreported(adapter: Adapter, run: Results, cases: Mapping[str, Case]) -> Iterator[_Found]:
+def _unreported(adapter: Adapter, run: Results, cases: Mapping[str, Case]) -> Iterator[_Deviation]:
     """The example of each known reason without an address that results show."""
     entries = known.read(adapter.known)
     reported = {entry.reason for entry in entries if entry.url}
@@ -243,59 +242,47 @@ def _unreported(adapter: Adapter, run: Results, cases: Mapping[str, Case]) -> It
         if finding.words not in waiting or finding.example[0] not in cases:
             continue
         result = by_pair[finding.example]
-        verdict = next(
-            v for v in result.verdicts if (n := result.note(v.check)) and n.reason == finding.words
-        )
+        verdict = next(v for v in result.verdicts if v.known and v.known.reason == finding.words)
         variant = adapter.variant(result.variant.partition("/")[2])
         waiting.discard(finding.words)
-        yield _Found(adapter, variant, cases[result.case], result, verdict, run.header.versions)
-    # A result has one note for each check: the reason of a second failure of a check is found here.
-    for result in run.results:
-        for verdict in result.verdicts if result.case in cases else ():
-            entry = explaining(entries, result.case, result.variant, verdict)
-            if entry is not None and entry.reason in waiting:
-                waiting.discard(entry.reason)
-                variant = adapter.variant(result.variant.partition("/")[2])
-                noted = replace(result, known=(entry.note,))
-                yield _Found(
-                    adapter, variant, cases[result.case], noted, verdict, run.header.versions
-                )
+        yield _Deviation(adapter, variant, cases[result.case], result, verdict, run.header.versions)
 
 
 # -- one of them --------------------------------------------------------------------------------
 
 
-def _text(found: _Found, paths: Paths, no_shrink: bool, no_run: bool) -> tuple[str, str]:
+def _text(deviation: _Deviation, paths: Paths, no_shrink: bool, no_run: bool) -> tuple[str, str]:
     """The name of a file, and the issue."""
-    absent = _missing(found.adapter)
+    absent = _missing(deviation.adapter)
     if absent and not no_run:
         raise ConformanceError(
             f"{absent} is not installed here, and the program is run before it is reported",
-            hint=f"pip install -r {found.adapter.folder / 'requirements.txt'}; or --no-run",
+            hint=f"pip install -r {deviation.adapter.folder / 'requirements.txt'}; or --no-run",
         )
-    api = found.variant.model.title
-    shown = _reason_program(found, paths)
+    api = deviation.variant.model.title
+    shown = _reason_program(deviation, paths)
     if shown is not None:
         name, part, caught = shown
         made = Bug(
             title=part.title,
             api=api,
-            verdict=found.verdict,
-            outcome=found.outcome,
+            verdict=deviation.verdict,
+            outcome=deviation.outcome,
             program=part.text,
-            versions=found.versions if no_run else _versions(found),
+            versions=deviation.versions if no_run else _versions(deviation),
             environment=part.environment,
             change=part.change,
-            reason=found.reason,
+            reason=deviation.reason,
         )
-        made = made if no_run else _run(made, found, asserts=part.asserts, errors=caught)
+        made = made if no_run else _run(made, deviation, asserts=part.asserts, errors=caught)
         return name, render(made)
-    case, result = found.case, found.result
+    case, result = deviation.case, deviation.result
     if not no_run:
-        case, result = _observed_here(found, paths, no_shrink)
-    verdict = next(v for v in result.verdicts if v.check == found.verdict.check)
+        case, result = _observed_here(deviation, paths, no_shrink)
+    verdict = _like(deviation.verdict, result, case)
+    assert verdict is not None
     ending = _ending(case, result, verdict)
-    text = texts(found.adapter, [(case, found.variant)])[case.id, found.variant.id]
+    text = texts(deviation.adapter, [(case, deviation.variant)])[case.id, deviation.variant.id]
     if isinstance(text, EmitFailure):
         raise ConformanceError(f"the adapter cannot write this program: {text.message}")
     made = Bug(
@@ -304,25 +291,25 @@ def _text(found: _Found, paths: Paths, no_shrink: bool, no_run: bool) -> tuple[s
         verdict=verdict,
         outcome=of_verdict(verdict, result),
         program=standalone(text, ending),
-        versions=found.versions if no_run else _versions(found),
+        versions=deviation.versions if no_run else _versions(deviation),
         environment={},
         shows=ending is not None,
-        reason=found.reason,
+        reason=deviation.reason,
     )
     if not no_run:
-        made = _run(made, found, asserts=isinstance(ending, Compared | Counted))
+        made = _run(made, deviation, asserts=isinstance(ending, Compared | Counted))
         if not made.shows and ending is not None:
             made = replace(made, program=standalone(text, None))
-    return slug(f"{found.variant.name} {found.case.id} {verdict.check}"), render(made)
+    return slug(f"{deviation.variant.name} {deviation.case.id} {verdict.check}"), render(made)
 
 
-def _run(made: Bug, found: _Found, *, asserts: bool, errors: Collection[str] = ()) -> Bug:
+def _run(made: Bug, deviation: _Deviation, *, asserts: bool, errors: Collection[str] = ()) -> Bug:
     """The issue with what its program printed here, and the environment that it needs for that.
 
     Where the program `asserts`, an assertion ends it, or one of these `errors` does.
     """
-    own = {**found.adapter.model.environment, **found.variant.model.environment}
-    beside = [found.adapter.folder / name for name in found.adapter.model.beside]
+    own = {**deviation.adapter.model.environment, **deviation.variant.model.environment}
+    beside = [deviation.adapter.folder / name for name in deviation.adapter.model.beside]
     ran = Ran(0, "")
     for environment in (made.environment, {**own, **made.environment}):
         ran = run_alone(made.program, environment, beside)
@@ -338,15 +325,19 @@ def _run(made: Bug, found: _Found, *, asserts: bool, errors: Collection[str] = (
 
 
 def _reason_program(
-    found: _Found, paths: Paths
+    deviation: _Deviation, paths: Paths
 ) -> tuple[str, reasons.Shown, tuple[str, ...]] | None:
     """The program of a known reason, where a checkout has one, and the names of the errors that it takes
     for what is wrong."""
     root = paths.adapters.parent
     best: tuple[int, Path] | None = None
-    for file in sorted((root / "tests" / "reasons" / found.adapter.name).glob("*.py")):
+    for file in sorted((root / "tests" / "reasons" / deviation.adapter.name).glob("*.py")):
         begins = reasons.reason_of(file.read_text("utf-8"))
-        if begins and found.reason.startswith(begins) and (best is None or len(begins) > best[0]):
+        if (
+            begins
+            and deviation.reason.startswith(begins)
+            and (best is None or len(begins) > best[0])
+        ):
             best = len(begins), file
     if best is None:
         return None
@@ -364,42 +355,49 @@ def _module(root: Path, name: str) -> str:
     return (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text("utf-8")
 
 
-def _observed_here(found: _Found, paths: Paths, no_shrink: bool) -> tuple[Case, Result]:
+def _observed_here(deviation: _Deviation, paths: Paths, no_shrink: bool) -> tuple[Case, Result]:
     """The case, made smaller, and what is observed of it here. Raises where the check passes here."""
     with tempfile.TemporaryDirectory(prefix="conformance-bug-") as folder:
         trial = replace(paths, reports=Path(folder))
-        runner = Runner(found.adapter, trial, Path(folder) / "log.txt")
+        runner = Runner(deviation.adapter, trial, Path(folder) / "log.txt")
         try:
-            result = runner.run(found.case, found.variant)
-            kind = _kind(result, found.verdict.check, found.case)
-            if kind is None:
+            result = runner.run(deviation.case, deviation.variant)
+            seen = _like(deviation.verdict, result, deviation.case)
+            if seen is None:
                 now = "; ".join(f"{v.check}: {v.message}" for v in result.verdicts)
+                which = f"{deviation.verdict.check} of {deviation.case.id}"
                 raise ConformanceError(
-                    f"{found.verdict.check} of {found.case.id} passes on {found.variant.id} here",
-                    hint=f"the results are of {dict(found.versions)}; now {now[:300]}",
+                    f"{which} passes on {deviation.variant.id} here",
+                    hint=f"the results are of {dict(deviation.versions)}; now {now[:300]}",
                 )
             if no_shrink:
-                return found.case, result
-            last = [result]
+                return deviation.case, result
+            kind, last = _kind(seen, result, deviation.case), [result]
 
             def fails(case: Case) -> bool:
-                tried = runner.run(case, found.variant)
-                same = _kind(tried, found.verdict.check, case) == kind
+                tried = runner.run(case, deviation.variant)
+                shown = _like(seen, tried, case)
+                same = shown is not None and _kind(shown, tried, case) == kind
                 if same:
                     last[0] = tried
                 return same
 
             # What failed last is the smallest.
-            return shrink(found.case, fails, tries=TRIES, seconds=SECONDS), last[0]
+            return shrink(deviation.case, fails, tries=TRIES, seconds=SECONDS), last[0]
         finally:
             runner.close()
 
 
-def _kind(result: Result, check: str, case: Case) -> tuple[str, ...] | None:
-    """What kind of finding a check has come to, whatever the numbers and names; `None` for none."""
-    verdict = next((v for v in result.verdicts if v.check == check), None)
-    if verdict is None or not verdict.status.deviates:
-        return None
+def _like(verdict: Verdict, result: Result, case: Case) -> Verdict | None:
+    """The deviation of the same check in a result: the first one of the same kind, or else the first.
+    `None` where there is none."""
+    there = [v for v in result.verdicts if v.check == verdict.check and v.status.deviates]
+    kind = _kind(verdict, result, case)
+    return next((v for v in there if _kind(v, result, case) == kind), there[0] if there else None)
+
+
+def _kind(verdict: Verdict, result: Result, case: Case) -> tuple[str, ...]:
+    """What kind of finding a verdict is, whatever the numbers and names."""
     names = "|".join(re.escape(n) for n in sorted(case.names(), key=len, reverse=True))
     words = re.sub(rf"\b({names})\b", "NAME", verdict.message) if names else verdict.message
     words = re.sub(r"[\d.e+-]*\d[\d.e+-]*", "0", words)
@@ -486,9 +484,9 @@ def _missing(adapter: Adapter) -> str:
     return ""
 
 
-def _versions(found: _Found) -> dict[str, str]:
+def _versions(deviation: _Deviation) -> dict[str, str]:
     """The versions of what the program runs on here."""
-    packages = dict.fromkeys([*found.adapter.model.packages, "numpy"])
+    packages = dict.fromkeys([*deviation.adapter.model.packages, "numpy"])
     return {
         **{name: importlib.metadata.version(name) for name in packages},
         "Python": platform.python_version(),

@@ -68,13 +68,13 @@ def list_cases(
       conformance list randomness memory
       conformance list --ids | wc -l
     """
-    found = load.load_folder(find_paths(cases=cases).cases)
-    families = {case.family for case in found}
+    loaded = load.load_folder(find_paths(cases=cases).cases)
+    families = {case.family for case in loaded}
     for name in family:
         if name not in families:
             words = ", ".join(sorted(families))
             raise ConformanceError(f"no family {name!r}", hint=f"families: {words}")
-    shown = [case for case in found if not family or case.family in family]
+    shown = [case for case in loaded if not family or case.family in family]
     if ids:
         for case in shown:
             typer.echo(case.id)
@@ -96,20 +96,20 @@ def show(case: CaseName, cases: CasesFolder = None) -> None:
     Example:
       conformance show basics/conv-relu-gradient
     """
-    found = case_named(case, find_paths(cases=cases).cases)
+    chosen = case_named(case, find_paths(cases=cases).cases)
     console = _console()
     for label, words in (
-        ("case", found.id),
-        ("title", found.title),
-        ("source", found.source),
-        ("why", found.why),
-        ("where", str(found.where)),
-        ("needs", ", ".join(sorted(required_by(found))) or "nothing"),
-        ("checks", ", ".join(checks_of(found))),
+        ("case", chosen.id),
+        ("title", chosen.title),
+        ("source", chosen.source),
+        ("why", chosen.why),
+        ("where", str(chosen.where)),
+        ("needs", ", ".join(sorted(required_by(chosen))) or "nothing"),
+        ("checks", ", ".join(checks_of(chosen))),
     ):
         console.print(f"{label + ':':9}{words}", markup=False)
     console.print()
-    _print_code(console, alone(found), "yaml")
+    _print_code(console, alone(chosen), "yaml")
 
 
 def emit(
@@ -129,15 +129,15 @@ def emit(
       conformance emit basics/conv-relu-gradient --adapter torch --variant non-reentrant
     """
     paths = find_paths(cases, adapters_folder)
-    found = case_named(case, paths.cases)
+    asked = case_named(case, paths.cases)
     owner = find_adapter(adapter, paths.adapters)
     described = implementation_described(implementation, option, always, None)
     owner = owner if described is None else adapt(owner, described)
     chosen = owner.variant(variant.removeprefix(f"{owner.name}/"))
-    unsupported = lacking(found, chosen)
+    unsupported = lacking(asked, chosen)
     if unsupported is not None:
         raise ConformanceError(unsupported.message)
-    text = texts(owner, [(found, chosen)])[found.id, chosen.id]
+    text = texts(owner, [(asked, chosen)])[asked.id, chosen.id]
     if isinstance(text, EmitFailure) and text.operation:
         raise ConformanceError(text.message)
     if isinstance(text, EmitFailure):
@@ -155,8 +155,8 @@ def schema(
       conformance schema > cases/case.schema.json
       conformance schema results
     """
-    found = load.schema() if name is SchemaName.CASES else results.schema()
-    typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
+    text = load.schema() if name is SchemaName.CASES else results.schema()
+    typer.echo(json.dumps(text, indent=2, ensure_ascii=False))
 
 
 def adapters(
@@ -172,9 +172,9 @@ def adapters(
     """
     paths = find_paths(adapters=adapters_folder)
     console = _console()
-    for found in adapters_named(adapter, paths.adapters):
-        console.print(f"{found.name}: {found.model.title} ({versions(found)})", style="bold")
-        for variant in found.variants:
+    for one in adapters_named(adapter, paths.adapters):
+        console.print(f"{one.name}: {one.model.title} ({versions(one)})", style="bold")
+        for variant in one.variants:
             model = variant.model
             console.print(f"  {variant.id}: {model.title}", markup=False)
             console.print(f"    discipline: {model.discipline}")
@@ -189,13 +189,13 @@ def adapters(
 
 def versions(adapter: Adapter) -> str:
     """The versions of an adapter's packages here, found without importing them."""
-    found = []
+    installed = []
     for package in adapter.model.packages:
         try:
-            found.append(f"{package} {importlib.metadata.version(package)}")
+            installed.append(f"{package} {importlib.metadata.version(package)}")
         except importlib.metadata.PackageNotFoundError:
-            found.append(f"{package}: not installed")
-    return ", ".join(found) or "no packages"
+            installed.append(f"{package}: not installed")
+    return ", ".join(installed) or "no packages"
 
 
 def _print_code(console: Console, text: str, language: str) -> None:

@@ -78,12 +78,12 @@ def compare(
         raise typer.Exit(Exit.OK)
     files = [Path(word) for word in what]
     results = read_all(files, paths.reports)
-    found = compare_results(results, load_folder(paths.cases))
-    print_comparison(found, everything)
+    comparison = compare_results(results, load_folder(paths.cases))
+    print_comparison(comparison, everything)
     for run in results:
         if run.header.interrupted:
             typer.echo(f"{run.header.adapter} is not whole: {run.header.interrupted}")
-    raise typer.Exit(Exit.OK if found.ok else Exit.UNEXPECTED)
+    raise typer.Exit(Exit.OK if comparison.ok else Exit.UNEXPECTED)
 
 
 def _is_variant(word: str) -> bool:
@@ -101,11 +101,11 @@ def _print_versus(left: str, right: str, paths: Paths, style: Format) -> None:
             word.partition("/")[0] for word in (left, right)
         ):
             typer.echo(f"{run.header.adapter} is not whole: {run.header.interrupted}", err=True)
-    found = versus(left, right, results, load_folder(paths.cases))
+    differences = versus(left, right, results, load_folder(paths.cases))
     if style is Format.MARKDOWN:
-        text = markdown(found, read_programs(found, results, paths.reports))
+        text = markdown(differences, read_programs(differences, results, paths.reports))
     else:
-        text = lines(found)
+        text = lines(differences)
     for line in text:
         typer.echo(line)
 
@@ -125,25 +125,25 @@ def read_all(files: Sequence[Path], folder: Path) -> list[Results]:
         typer.echo(f"left out, not merged: {names}\n  hint: {_MERGE}", err=True)
     if not chosen:
         raise ResultsError("no results here", where=folder, hint="conformance run --adapter NAME")
-    found = []
+    runs = []
     for file in chosen:
         results = read(file)
         if results.header.shard:
             message = f"shard {results.header.shard} of {results.header.adapter}, no whole run"
             raise ResultsError(message, where=file, hint=_MERGE)
-        found.append(results)
-    return found
+        runs.append(results)
+    return runs
 
 
-def print_comparison(found: Comparison, everything: bool) -> None:
+def print_comparison(comparison: Comparison, everything: bool) -> None:
     """Disagreements, then how many comparisons ended how."""
     console = Console(highlight=False, soft_wrap=True)
     shown = {CrossStatus.DISAGREE, CrossStatus.JUDGED} if everything else {CrossStatus.DISAGREE}
-    for verdict in found.verdicts:
+    for verdict in comparison.verdicts:
         if verdict.status in shown:
             line = Text(f"{verdict.case} {verdict.check}", style="bold")
             line.append(f"\n  {verdict.status}: {verdict.message}", style="not bold")
             console.print(line)
-    counts = ", ".join(f"{count} {status}" for status, count in found.counts.items() if count)
-    variants = counted(len(found.variants), "variant")
+    counts = ", ".join(f"{count} {status}" for status, count in comparison.counts.items() if count)
+    variants = counted(len(comparison.variants), "variant")
     console.print(f"{variants} compared: {counts or 'nothing in common'}")

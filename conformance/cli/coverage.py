@@ -37,11 +37,11 @@ def coverage(
     """
     paths = find_paths(cases=cases, adapters=adapters_folder)
     listed = covered.read(paths.cases / covered.FILE)
-    found = load_folder(paths.cases)
+    loaded = load_folder(paths.cases)
     adapters = all_adapters(paths.adapters)
-    covered.validate(listed, found, [v.id for a in adapters for v in a.variants])
+    covered.validate(listed, loaded, [v.id for a in adapters for v in a.variants])
     known = {adapter.name: read(adapter.known) for adapter in adapters}
-    unexplained = covered.unexplained(listed, found, known)
+    unexplained = covered.unexplained(listed, loaded, known)
     if unexplained:
         raise ConformanceError("\n".join(unexplained), hint="add it to the adapter's known.yaml")
     console = Console(highlight=False, soft_wrap=True)
@@ -51,12 +51,12 @@ def coverage(
             covering = ", ".join(line.cases) or "not covered"
             where = f" [{', '.join(line.variants)}] {line.check}" if line.variants else ""
             why = f" ({line.why})" if line.why else ""
-            failed = ", fails" if covered.fails(line, listed, found, known) else ""
+            failed = ", fails" if covered.fails(line, listed, loaded, known) else ""
             console.print(what, Text(f"  {covering}{where}{failed}{why}"), sep="\n")
         return
     table = Table(box=box.SIMPLE, pad_edge=False)
     table.add_column("covered by a case", no_wrap=True)
     table.add_column("")
-    for fraction in covered.fractions(listed, found, known):
+    for fraction in covered.fractions(listed, loaded, known):
         table.add_row(fraction.title, str(fraction))
     console.print(table)

@@ -29,10 +29,10 @@ def diff(
     # Here, since the other commands need none of the report.
     from conformance.report.changes import changes, lines
 
-    found = changes(_read(old), _read(new))
-    for line in lines(found):
+    changed = changes(_read(old), _read(new))
+    for line in lines(changed):
         typer.echo(line)
-    raise typer.Exit(Exit.UNEXPECTED if found.worse else Exit.OK)
+    raise typer.Exit(Exit.UNEXPECTED if changed.worse else Exit.OK)
 
 
 def _read(where: Path) -> list[Results]:

@@ -44,10 +44,10 @@ def history(
     if not shots:
         hint = "runs/2026-11-20/torch.jsonl, runs/2026-11-27/torch.jsonl, …"
         raise ResultsError("no folder in it holds results", where=folder, hint=hint)
-    found = histories(shots)
+    by_adapter = histories(shots)
     if output is None:
-        for line in lines(found):
+        for line in lines(by_adapter):
             typer.echo(line)
         return
-    output.write_text(render(found), "utf-8")
+    output.write_text(render(by_adapter), "utf-8")
     typer.echo(f"history: {output}")

@@ -55,18 +55,18 @@ def known(
         if len(adapter) != 1:
             raise ConformanceError("--implementation needs one --adapter to run in")
         chosen = (adapt(chosen[0], describe(implementation)),)
-    for found in chosen:
-        file = found.known
+    for owner in chosen:
+        file = owner.known
         entries = read(file, unfinished=True)
         if update:
-            run = results.read(paths.reports / f"{found.name}.jsonl")
+            run = results.read(paths.reports / f"{owner.name}.jsonl")
             added = additions(entries, run.results)
             append(file, added)
             noun = "entry" if len(added) == 1 else "entries"
             console.print(f"{file}: {len(added)} new {noun}, to be given reasons")
             continue
         for entry in entries:
-            line = Text(f"{found.name} ", style="bold")
+            line = Text(f"{owner.name} ", style="bold")
             line.append(f"{', '.join(entry.cases)} [{', '.join(entry.variants)}] {entry.check}")
             line.append(f"\n  observed: {entry.observed}", style="not bold")
             line.append(f"\n  reason: {entry.reason or '(none yet)'}", style="not bold")

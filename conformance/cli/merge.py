@@ -97,16 +97,16 @@ def _chosen(
     names: Sequence[str], implementation: str | None, known: Path | None, paths: Paths
 ) -> dict[str, Adapter]:
     """The adapters that were asked for, by name."""
-    found = [find_adapter(name, paths.adapters) for name in names]
-    if (implementation or known) and len(found) != 1:
+    chosen = [find_adapter(name, paths.adapters) for name in names]
+    if (implementation or known) and len(chosen) != 1:
         raise AdapterError("--implementation and --known need one --adapter that they are for")
     if implementation:
-        found = [adapt(found[0], describe(implementation))]
+        chosen = [adapt(chosen[0], describe(implementation))]
     if known is not None:
         if not known.is_file():
             raise AdapterError("no such file of known deviations", where=known)
-        found = [replace(found[0], deviations=known)]
-    return {adapter.name: adapter for adapter in found}
+        chosen = [replace(chosen[0], deviations=known)]
+    return {adapter.name: adapter for adapter in chosen}
 
 
 def _merged(
@@ -125,13 +125,13 @@ def _merged(
         message = f"shards of {header.adapter}, in files that are named after {adapter.name}"
         raise ComparisonError(message, where=files[0])
     known = read_known(adapter.known)
-    found = merge_shards(shards, cases)
+    merged = merge_shards(shards, cases)
     file = paths.reports / f"{adapter.name}.jsonl"
-    write(file, found.header, found.results, found.footer)
-    run = AdapterRun(adapter.name, found.header.variants, file)
-    for result in found.results:
+    write(file, merged.header, merged.results, merged.footer)
+    run = AdapterRun(adapter.name, merged.header.variants, file)
+    for result in merged.results:
         run.add(Tally.of(result, known))
-    every = found.header.variants == tuple(variant.id for variant in adapter.variants)
-    if every and not found.header.selection:
+    every = merged.header.variants == tuple(variant.id for variant in adapter.variants)
+    if every and not merged.header.selection:
         run.stale = unused(known, run.covered, cases, paths)
     return run

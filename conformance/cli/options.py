@@ -28,19 +28,19 @@ from conformance.results import Results
 def complete_adapter(incomplete: str) -> list[str]:
     """Names of adapters."""
     try:
-        found = all_adapters(find_paths().adapters)
+        adapters = all_adapters(find_paths().adapters)
     except ConformanceError:
         return []
-    return [adapter.name for adapter in found if adapter.name.startswith(incomplete)]
+    return [adapter.name for adapter in adapters if adapter.name.startswith(incomplete)]
 
 
 def complete_variant(incomplete: str) -> list[str]:
     """Ids of variants, and their bare names."""
     try:
-        found = all_adapters(find_paths().adapters)
+        adapters = all_adapters(find_paths().adapters)
     except ConformanceError:
         return []
-    names = [n for a in found for v in a.variants for n in (v.name, v.id)]
+    names = [n for a in adapters for v in a.variants for n in (v.name, v.id)]
     return sorted({name for name in names if name.startswith(incomplete)})
 
 
@@ -159,13 +159,13 @@ ReportsFolder = Annotated[
 
 def case_named(name: str, folder: Path) -> Case:
     """The case of that id. Raises `ConformanceError` with the nearest one."""
-    found = load_folder(folder)
-    for case in found:
+    loaded = load_folder(folder)
+    for case in loaded:
         if case.id == name:
             if not is_own(folder):
                 check_shapes([case])
             return case
-    raise ConformanceError(f"no case {name!r}", hint=nearest(name, [case.id for case in found]))
+    raise ConformanceError(f"no case {name!r}", hint=nearest(name, [case.id for case in loaded]))
 
 
 def adapters_named(names: list[str], folder: Path) -> tuple[Adapter, ...]:
@@ -175,7 +175,7 @@ def adapters_named(names: list[str], folder: Path) -> tuple[Adapter, ...]:
     return all_adapters(folder)
 
 
-def in_place(found: Iterable[Results], folder: Path) -> list[Results]:
+def in_place(runs: Iterable[Results], folder: Path) -> list[Results]:
     """Results in the order of reports: by the `place` of their adapters, with the reference last.
     An adapter that is not in the folder is placed like one that names no place.
     """
@@ -186,7 +186,7 @@ def in_place(found: Iterable[Results], folder: Path) -> list[Results]:
         name = run.header.adapter
         return name == REFERENCE, paths.get(name, default), name
 
-    return sorted(found, key=rank)
+    return sorted(runs, key=rank)
 
 
 def titles_of_variants(folder: Path) -> dict[str, str]:
@@ -198,10 +198,10 @@ def seconds_of_variants(folder: Path) -> dict[str, tuple[str, float]]:
     """What steps of variants take, as measured: by full id the version and the ratio to plain."""
     from conformance.report.costs import read_seconds
 
-    found: dict[str, tuple[str, float]] = {}
+    seconds: dict[str, tuple[str, float]] = {}
     for adapter in all_adapters(folder):
-        found |= read_seconds(adapter.name, adapter.folder)
-    return found
+        seconds |= read_seconds(adapter.name, adapter.folder)
+    return seconds
 
 
 def implementation_described(

@@ -55,8 +55,8 @@ def probe(
     described = implementation_described(implementation, option, always, discipline)
     if described is None:
         raise ConformanceError("name an implementation: --implementation package.module:function")
-    found = found_by_trying(adapter, described, find_paths(cases, adapters_folder))
-    text = written(found)
+    probed = found_by_trying(adapter, described, find_paths(cases, adapters_folder))
+    text = written(probed)
     if output is None:
         typer.echo(text, nl=False)
     else:
@@ -68,21 +68,21 @@ def found_by_trying(adapter: str, described: Described, paths: Paths) -> Probed:
     """What is found of an implementation; each thing is printed as it is, to standard error."""
     console = Console(stderr=True, highlight=False, soft_wrap=True)
 
-    def tell(what: str, found: str) -> None:
-        console.print(Text(f"{what}: ", style="bold").append(found, style="not bold"))
+    def tell(what: str, result: str) -> None:
+        console.print(Text(f"{what}: ", style="bold").append(result, style="not bold"))
 
     owner = find_adapter(adapter, paths.adapters)
     return probed(owner, described, load_folder(paths.cases), paths, tell)
 
 
-def written(found: Probed, *, folder: Path | None = None) -> str:
+def written(probed: Probed, *, folder: Path | None = None) -> str:
     """The implementation as the file that `run` takes, with remarks. What it is described with and was
     not tried is in it as well; with `folder`, paths are absolute and its name is in it."""
-    model, capable = found.described.model, found.capable
+    model, capable = probed.described.model, probed.capable
     said: dict[str, object] = {"function": model.function}
     given = model.model_dump(exclude={"function"}, exclude_defaults=True)
     if folder is not None:
-        given |= {"name": found.described.name}
+        given |= {"name": probed.described.name}
         given |= {"path": [str((folder / path).resolve()) for path in model.path]}
     said |= {name: value for name, value in given.items() if value is not None}
     lines = ["# Found by trying."]
@@ -90,7 +90,7 @@ def written(found: Probed, *, folder: Path | None = None) -> str:
         lines.append(
             "# No discipline fits its reruns: a run will say under `executions` what differs."
         )
-    lines += [f"#   {line}" for line in found.misfits]
+    lines += [f"#   {line}" for line in probed.misfits]
     lines += [
         f"# Raises, and does not say that it refuses it, so that a run fails: {word} ({how})"
         for word, how in sorted(capable.faults.items())

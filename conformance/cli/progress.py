@@ -9,7 +9,6 @@ from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 import pytest
-from _pytest.terminal import TerminalReporter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TextColumn
 from rich.progress import Progress as Bar
@@ -52,7 +51,9 @@ class Progress:
     def pytest_configure(self, config: pytest.Config) -> None:
         """Keep pytest from naming each file."""
         self.suite = config.pluginmanager.getplugin("conformance-suite")
-        reporter: TerminalReporter | None = config.pluginmanager.getplugin("terminalreporter")
+        reporter: pytest.TerminalReporter | None = config.pluginmanager.getplugin(
+            "terminalreporter"
+        )
         if reporter is not None and reporter.verbosity <= 0:
             reporter.showfspath = False
 
@@ -61,10 +62,10 @@ class Progress:
         self, report: Any, config: pytest.Config
     ) -> Generator[None, Any, Any]:
         """Keep the category that is counted, drop the letter that is printed."""
-        found = yield
-        if config.get_verbosity() > 0 or found is None:
-            return found
-        return found[0], "", ""
+        status = yield
+        if config.get_verbosity() > 0 or status is None:
+            return status
+        return status[0], "", ""
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Without xdist: what will run."""
@@ -90,9 +91,9 @@ class Progress:
         )
         with Bar(*columns, console=self.console, transient=True) as self.bar:
             self.bar.add_task("judging", total=self.total or None)
-            found = yield
+            ended = yield
         self.bar = None
-        return found
+        return ended
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count an item when it ends."""

@@ -55,18 +55,18 @@ def recorded(
     chosen = adapters_named(adapter, paths.adapters)
     if update:
         ids = [case.id for case in load_folder(paths.cases)]
-        for found in chosen:
-            _update(found, paths.reports, ids)
+        for owner in chosen:
+            _update(owner, paths.reports, ids)
         return
     table = Table(box=box.SIMPLE, pad_edge=False)
     table.add_column("variant", no_wrap=True)
     for name in ("cases", "seconds", "longest"):
         table.add_column(name, justify="right")
-    for found in chosen:
-        for name, times in seconds.read(found.folder).variants.items():
+    for owner in chosen:
+        for name, times in seconds.read(owner.folder).variants.items():
             longest = max(times.values(), default=0.0)
             row = (str(len(times)), f"{sum(times.values()):.0f}", f"{longest:.2g}")
-            table.add_row(f"{found.name}/{name}", *row)
+            table.add_row(f"{owner.name}/{name}", *row)
     Console(highlight=False).print(table if table.rows else "nothing is recorded")
 
 

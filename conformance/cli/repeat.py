@@ -38,15 +38,15 @@ def repeated(number: int, session: Callable[[list[str]], int]) -> int:
             rounds.add([result for file in files for result in read(file).results])
             unexpected = "unexpected verdicts" if code else "nothing unexpected"
             typer.echo(f"round {this} of {number}: {unexpected}")
-    found = rounds.unsteady
+    unsteady = rounds.unsteady
     before = ("", "")
-    for one in found:
+    for one in unsteady:
         if (one.case, one.variant) != before:
             before = (one.case, one.variant)
             typer.echo(f"{one.case}[{one.variant}]")
         typer.echo(f"  {one.check}: {one.words}")
-    verdicts = sum(one.verdict for one in found)
-    values = len(found) - verdicts
+    verdicts = sum(one.verdict for one in unsteady)
+    values = len(unsteady) - verdicts
     typer.echo(
         f"{counted(verdicts, 'verdict')} and {counted(values, 'observed value')} not the same in all "
         f"{number} rounds"

@@ -43,10 +43,10 @@ def report(
 
     paths = find_paths(cases, adapters_folder, reports)
     known = load_folder(paths.cases)
-    found = in_place(read_all(files, paths.reports), paths.adapters)
-    comparison = compare_results(found, known)
+    runs = in_place(read_all(files, paths.reports), paths.adapters)
+    comparison = compare_results(runs, known)
     titles = titles_of_variants(paths.adapters)
     seconds = seconds_of_variants(paths.adapters)
     folder = output or paths.reports
-    index = write_report(found, known, comparison, folder, paths.reports, titles, seconds)
+    index = write_report(runs, known, comparison, folder, paths.reports, titles, seconds)
     typer.echo(f"report: {index}")

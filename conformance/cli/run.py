@@ -207,9 +207,9 @@ def run(
 
 def _probed(adapter: str, described: Described, paths: Paths) -> Path:
     """What is found of an implementation by trying, as a file beside the results to come."""
-    found = found_by_trying(adapter, described, paths)
+    probed = found_by_trying(adapter, described, paths)
     file = paths.reports / f"{described.name}.yaml"
-    write_text(file, written(found, folder=described.folder))
+    write_text(file, written(probed, folder=described.folder))
     typer.echo(f"implementation: {file}", err=True)
     return file
 

@@ -55,11 +55,11 @@ def smoke(
     if update and not adapter:
         raise ConformanceError("--update needs --adapter: say whose selection it is")
     loaded = load_folder(paths.cases)
-    for found in adapters_named(adapter, paths.adapters):
+    for owner in adapters_named(adapter, paths.adapters):
         if update:
-            _update(found, loaded, paths.reports)
+            _update(owner, loaded, paths.reports)
         else:
-            _print(found, loaded)
+            _print(owner, loaded)
 
 
 def _update(adapter: Adapter, cases: tuple[Case, ...], reports: Path) -> None:
@@ -73,14 +73,14 @@ def _update(adapter: Adapter, cases: tuple[Case, ...], reports: Path) -> None:
 
 
 def _print(adapter: Adapter, cases: tuple[Case, ...]) -> None:
-    found = selection.find(adapter)
-    found.validate(adapter, cases)
+    chosen = selection.find(adapter)
+    chosen.validate(adapter, cases)
     entries = known.read(adapter.known)
     lines = {entry.reason: entry.where.rpartition(":")[2] for entry in reversed(entries)}
     caught = smoke_cover.read_caught(adapter)
     seconds = smoke_cover.seconds_of(adapter)
     by_id = {case.id: case for case in cases}
-    pairs = found.pairs(adapter)
+    pairs = chosen.pairs(adapter)
     table = Table(box=box.SIMPLE, pad_edge=False)
     for name in ("variant", "case"):
         table.add_column(name, no_wrap=True)

@@ -44,8 +44,9 @@ def judged(result: Result, check: str) -> str:
     """The failure of the variant's own checks that explains a disagreement, or ""."""
     for verdict in result.verdicts:
         if verdict.status.deviates and verdict.check in EXPLAINS[check]:
-            note = result.note(verdict.check)
-            return f"known: {note.reason}" if note else f"{verdict.status}: {verdict.message}"
+            if verdict.known is not None:
+                return f"known: {verdict.known.reason}"
+            return f"{verdict.status}: {verdict.message}"
     return ""
 
 

@@ -346,5 +346,5 @@ def find_adapter(name_or_path: str, folder: Path) -> Adapter:
 
 def all_adapters(folder: Path) -> tuple[Adapter, ...]:
     """Every adapter in a folder, the reference first, then by name."""
-    found = [read_adapter(path.parent) for path in sorted(folder.glob("*/adapter.yaml"))]
-    return tuple(sorted(found, key=lambda a: (a.name != REFERENCE, a.name)))
+    adapters = [read_adapter(path.parent) for path in sorted(folder.glob("*/adapter.yaml"))]
+    return tuple(sorted(adapters, key=lambda a: (a.name != REFERENCE, a.name)))

@@ -134,18 +134,18 @@ def describe(
     `preserve_rng=preserve_rng_state`, `always` like `use_reentrant=False`; they and `discipline`
     override the file. Raises `ImplementationError`.
     """
-    found = _read(Path(text)) if text.endswith((".yaml", ".yml")) else _named(text)
+    described = _read(Path(text)) if text.endswith((".yaml", ".yml")) else _named(text)
     pairs = dict(_pair(word, "--option") for word in options)
     fixed = {k: _literal(v, k) for k, v in (_pair(word, "--always") for word in always)}
-    model = found.model.model_copy(
+    model = described.model.model_copy(
         update={
-            "options": {**found.model.options, **pairs},
-            "always": {**found.model.always, **fixed},
+            "options": {**described.model.options, **pairs},
+            "always": {**described.model.always, **fixed},
             **({"discipline": discipline} if discipline else {}),
         }
     )
-    _check(model, found.where)
-    return replace(found, model=model)
+    _check(model, described.where)
+    return replace(described, model=model)
 
 
 def _named(text: str) -> Described:

@@ -90,8 +90,8 @@ class _Finder(MetaPathFinder):
             spec = ModuleSpec(fullname, None, is_package=True)
             spec.submodule_search_locations = [str(folder) for folder in folders]
             return spec
-        found = (FileFinder(place, (_Source, [".py"])).find_spec(fullname) for place in path)
-        return next((spec for spec in found if spec is not None), None)
+        specs = (FileFinder(place, (_Source, [".py"])).find_spec(fullname) for place in path)
+        return next((spec for spec in specs if spec is not None), None)
 
 
 class _Source(SourceFileLoader):

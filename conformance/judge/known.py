@@ -88,8 +88,8 @@ class Entry:
 
     @property
     def note(self) -> KnownNote:
-        """The entry as results carry it."""
-        return KnownNote(self.check, self.reason, self.url)
+        """The entry as a verdict carries it."""
+        return KnownNote(self.reason, self.url)
 
 
 def text(verdict: Verdict) -> str:

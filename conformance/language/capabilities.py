@@ -152,14 +152,14 @@ _BY_REGION: Mapping[str, Callable[[Region, _Names], bool]] = {
 def required_by(case: Case) -> frozenset[str]:
     """The capabilities that a case needs: those that follow from its text, and those that it lists."""
     names = _names(case)
-    found = {*case.needs, *_by_procedure(case.procedure)}
-    found |= {word for word, shows in _BY_CASE.items() if shows(case)}
+    needed = {*case.needs, *_by_procedure(case.procedure)}
+    needed |= {word for word, shows in _BY_CASE.items() if shows(case)}
     for region in case.regions():
-        found.add(region.granularity)
-        found |= {word for word, shows in _BY_REGION.items() if shows(region, names)}
+        needed.add(region.granularity)
+        needed |= {word for word, shows in _BY_REGION.items() if shows(region, names)}
     for owner, statement in case.statements():
-        found |= set(_by_statement(case, owner, statement))
-    return frozenset(found)
+        needed |= set(_by_statement(case, owner, statement))
+    return frozenset(needed)
 
 
 def _by_procedure(procedure: Procedure) -> Iterator[str]:

@@ -44,7 +44,7 @@ from conformance.language.spec import (
 )
 from conformance.language.spec_errors import described, explain
 from conformance.language.statements import RegionCall, divided, parse, parse_head
-from conformance.language.tables import read_table, written_out
+from conformance.language.tables import read_table, with_tensors
 from conformance.language.yaml_marks import Marked, load, read_text
 from conformance.model.case import (
     Again,
@@ -106,8 +106,8 @@ def _closed(part: Any) -> Any:
         return [_closed(inner) for inner in part]
     if not isinstance(part, dict):
         return part
-    found = {key: _closed(value) for key, value in part.items()}
-    return found | ({"additionalProperties": False} if "patternProperties" in found else {})
+    closed = {key: _closed(value) for key, value in part.items()}
+    return closed | ({"additionalProperties": False} if "patternProperties" in closed else {})
 
 
 def load_folder(folder: Path) -> tuple[Case, ...]:
@@ -163,7 +163,7 @@ def load_text(text: str, name: str) -> tuple[Case, ...]:
     found: list[Case] = []
     for key, raw in cases.items():
         path = ("cases", key)
-        found += _expanded(*written_out(marked, path, raw, table), family, path)
+        found += _expanded(*with_tensors(marked, path, raw, table), family, path)
     table.refuse_unused(marked)
     return tuple(found)
 
@@ -228,7 +228,7 @@ def _followers(
 ) -> Mapping[str, tuple[str, Sequence[Any]]]:
     """The `follows` entries of a case: by name, the axis that it follows and a word for each of that
     axis's values."""
-    found: dict[str, tuple[str, Sequence[Any]]] = {}
+    followers: dict[str, tuple[str, Sequence[Any]]] = {}
     given = raw.get("axes", {}) if isinstance(raw, dict) else {}
     for name, model in given.items():
         if not isinstance(model, dict):
@@ -245,8 +245,8 @@ def _followers(
                 f"axis {axis!r} has {len(axes[axis])} values, and {name!r} as many words for them",
                 where=marked.at(here),
             )
-        found[name] = (axis, values)
-    return found
+        followers[name] = (axis, values)
+    return followers
 
 
 def _substituted(raw: Any, chosen: Mapping[str, Any], marked: Marked, path: Path_) -> Any:
@@ -262,13 +262,13 @@ def _substituted(raw: Any, chosen: Mapping[str, Any], marked: Marked, path: Path
     if not isinstance(raw, str):
         return raw
 
-    def value(found: re.Match[str]) -> str:
-        if found[1] not in chosen:
-            hint = nearest(found[1], chosen) if chosen else "the case has no axes"
-            if found[0] == NUMBER:
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in chosen:
+            hint = nearest(match[1], chosen) if chosen else "the case has no axes"
+            if match[0] == NUMBER:
                 hint = f"`{NUMBER}` is the number in a `repeat`, and stands in none here"
-            raise CaseError(f"unknown axis {found[0]!r}", where=marked.at(path), hint=hint)
-        return str(chosen[found[1]])
+            raise CaseError(f"unknown axis {match[0]!r}", where=marked.at(path), hint=hint)
+        return str(chosen[match[1]])
 
     whole = _AXIS.fullmatch(raw)
     if whole and whole[1] in chosen:
@@ -504,10 +504,10 @@ class _Builder:
         try:
             return CaseModel.model_validate(raw)
         except ValidationError as error:
-            found = explain(error, raw)
-            path = (*self.path, *found.path)
-            where = self.marked.key(path) if found.key else self.marked.at(path)
-            raise CaseError(found.message, where=where, hint=found.hint) from error
+            explanation = explain(error, raw)
+            path = (*self.path, *explanation.path)
+            where = self.marked.key(path) if explanation.key else self.marked.at(path)
+            raise CaseError(explanation.message, where=where, hint=explanation.hint) from error
 
     # -- tensors and values ----------------------------------------------------------------------
 
@@ -613,7 +613,7 @@ class _Builder:
     def _listed(
         self, models: Iterable[Any], path: Path_, known: set[str], words: Mapping[str, str]
     ) -> list[Node]:
-        found: list[Node] = []
+        nodes: list[Node] = []
         for i, model in enumerate(models):
             here = (*path, i)
             if isinstance(model, RepeatModel):
@@ -621,21 +621,21 @@ class _Builder:
                 numbers = times if isinstance(times, list) else range(1, int(times) + 1)
                 for number in numbers:
                     inner = {**words, NUMBER: str(number)}
-                    found += self._listed(model.body, (*here, "body"), known, inner)
-                    if len(found) > MAX_COPIES:
+                    nodes += self._listed(model.body, (*here, "body"), known, inner)
+                    if len(nodes) > MAX_COPIES:
                         raise CaseError(
                             f"the program has more than {MAX_COPIES} statements and regions here",
                             where=self.at(*here, "repeat"),
                         )
             elif isinstance(model, RegionModel | DefineModel):
-                found.append(self._region(model, here, known, words))
+                nodes.append(self._region(model, here, known, words))
             elif isinstance(model, SequenceModel):
-                found += self._sequence(model, here, known, words)
+                nodes += self._sequence(model, here, known, words)
             elif isinstance(model, CallModel):
-                found.append(self._call(model, here, known, words))
+                nodes.append(self._call(model, here, known, words))
             else:
-                found += self._statements(_replaced(model, words), here, known)
-        return found
+                nodes += self._statements(_replaced(model, words), here, known)
+        return nodes
 
     def _statements(self, text: str, path: Path_, known: set[str]) -> Iterator[Statement | Again]:
         """The statements of a text; a further call of a region reads as one."""
@@ -655,8 +655,8 @@ class _Builder:
         def place(name: str) -> Position:
             """Where an argument's name stands: behind the operation's bracket."""
             bracket = text.index("(")
-            found = re.compile(rf"\b{re.escape(name)}\b").search(text, bracket)
-            return replace(where, column=where.column + (found.start() if found else 0))
+            match = re.compile(rf"\b{re.escape(name)}\b").search(text, bracket)
+            return replace(where, column=where.column + (match.start() if match else 0))
 
         for name, argument in zip(operation.tensors, statement.arguments, strict=True):
             if name == "region?":
@@ -785,14 +785,14 @@ class _Builder:
         """What a region gives (`gives`) or a program puts out (`outputs`)."""
         if key in model.model_fields_set:
             return self._tree(getattr(model, key), (*path, key), words)
-        found = last_value(nodes)
-        if found is None:
+        last = last_value(nodes)
+        if last is None:
             raise CaseError(
                 f"what comes last makes more than one value, or none: `{key}` must say which",
                 where=nodes[-1].where,
                 hint=f"left out, `{key}` is the last value that is made",
             )
-        return found
+        return last
 
     def _whole(
         self,
@@ -848,8 +848,8 @@ class _Builder:
     ) -> tuple[str, ...]:
         """The policy: operations, or names that statements of the body make."""
         made = {n for node in body if isinstance(node, Statement) for n in node.targets}
-        found = tuple(_replaced(word, words) for word in model.save)
-        for i, word in enumerate(found):
+        saved = tuple(_replaced(word, words) for word in model.save)
+        for i, word in enumerate(saved):
             here = (*path, "save", i)
             if word in made and word in OPERATIONS:
                 raise CaseError(
@@ -862,7 +862,7 @@ class _Builder:
                     where=self.at(*here),
                     hint=nearest(word, made | used),
                 )
-        return found
+        return saved
 
     def _sequence(
         self, model: SequenceModel, path: Path_, known: set[str], words: Mapping[str, str]
@@ -879,7 +879,7 @@ class _Builder:
                 hint="a case about that error names it under `error`",
             )
         size = max(1, len(layers) // count)
-        found: list[Region] = []
+        regions: list[Region] = []
         for number in range(1, min(count, len(layers)) + 1):
             last = number == count
             part = layers[(number - 1) * size : None if last else number * size]
@@ -900,14 +900,14 @@ class _Builder:
                 segment=Segment(name, number, count, part),
             )
             self._defined(region)
-            found.append(region)
-        return found
+            regions.append(region)
+        return regions
 
     def _layers(
         self, model: SequenceModel, path: Path_, known: set[str], words: Mapping[str, str]
     ) -> tuple[tuple[Statement, ...], ...]:
         handed = _replaced(model.takes, words)
-        found: list[tuple[Statement, ...]] = []
+        layers: list[tuple[Statement, ...]] = []
         inside = set(known)
         for i, given in enumerate(model.layers):
             if isinstance(given, list):
@@ -927,8 +927,8 @@ class _Builder:
                         f"a layer's last statement does not make {handed!r}, which it hands on",
                         where=layer[-1].where,
                     )
-                found.append(layer)
-        return tuple(found)
+                layers.append(layer)
+        return tuple(layers)
 
     def _call(
         self, model: CallModel, path: Path_, known: set[str], words: Mapping[str, str]
@@ -1115,12 +1115,12 @@ class _Builder:
         return loss
 
     def _loss(self, text: str, outputs: Tree, path: Path_) -> Loss:
-        found = re.fullmatch(r"(?:(sum|mean)\((\w+)\)|(\w+))", text.strip())
-        if found is None:
+        match = re.fullmatch(r"(?:(sum|mean)\((\w+)\)|(\w+))", text.strip())
+        if match is None:
             raise CaseError(
                 f"found {text!r}, expected sum(name), mean(name) or a name", where=self.at(*path)
             )
-        loss = Loss(found[1] or "none", found[2] or found[3])  # type: ignore[arg-type]
+        loss = Loss(match[1] or "none", match[2] or match[3])  # type: ignore[arg-type]
         if loss.name in self._returned:
             raise self._unknown(loss.name, set(), self.at(*path))
         if loss.name not in leaves(outputs):
@@ -1140,8 +1140,8 @@ class _Builder:
     def _tolerance(self, model: CaseModel, arrays: Sequence[Array]) -> Tolerance:
         if model.tolerance is not None:
             return Tolerance(model.tolerance.rtol, model.tolerance.atol)
-        found = [TOLERANCES[a.dtype] for a in arrays if a.dtype in TOLERANCES]
-        return max(found, key=lambda t: t.rtol, default=TOLERANCES["float32"])
+        tolerances = [TOLERANCES[a.dtype] for a in arrays if a.dtype in TOLERANCES]
+        return max(tolerances, key=lambda t: t.rtol, default=TOLERANCES["float32"])
 
 
 def _places(tree: Tree, path: Path_) -> Iterator[tuple[str, Path_]]:

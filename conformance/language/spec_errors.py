@@ -70,7 +70,7 @@ class Explanation:
 def explain(error: ValidationError, raw: object) -> Explanation:
     """The most helpful of the errors in `raw`, a case as loaded from YAML."""
     first = _first(error, raw)
-    kind, loc, found = first["type"], first["loc"], first.get("input")
+    kind, loc, value = first["type"], first["loc"], first.get("input")
     path, hint = _path(loc, raw), ""
     if kind == "extra_forbidden":
         hint = nearest(str(loc[-1]), _fields_at(loc))
@@ -79,13 +79,13 @@ def explain(error: ValidationError, raw: object) -> Explanation:
         return Explanation(f"key {loc[-1]!r} is missing", hint, path, False)
     if kind == "literal_error":
         words = re.findall(r"'([^']+)'", str(first.get("ctx", {}).get("expected", "")))
-        hint = nearest(str(found), words)
+        hint = nearest(str(value), words)
     rule = first["msg"].removeprefix("Input should be ")
     rule = {"model_type": "a mapping", "dict_type": "a mapping", "list_type": "a list"}.get(
         kind, rule
     )
     joined = ": " if rule == first["msg"] else ", expected "
-    said = f"found {described(found)}{joined}{rule}"
+    said = f"found {described(value)}{joined}{rule}"
     return Explanation(said, hint, path, loc[-1:] == ("[key]",))
 
 
@@ -127,13 +127,13 @@ def _first(error: ValidationError, raw: object) -> ErrorDetails:
 
 def _fields_at(loc: Sequence[int | str]) -> Iterable[str]:
     """The keys that are known where an unknown one was found."""
-    found: type[BaseModel] = CaseModel
+    model: type[BaseModel] = CaseModel
     before: int | str = ""
     for part in loc[:-1]:
         if before not in _NAMED:
-            found = _MODELS.get(str(part), found)
+            model = _MODELS.get(str(part), model)
         before = part
-    return found.model_fields
+    return model.model_fields
 
 
 def described(value: object) -> str:

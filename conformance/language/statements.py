@@ -200,7 +200,7 @@ def _arguments(call: ast.Call, operation: Operation, place: _Place) -> tuple[Arg
             where=place.of(call),
             hint=operation.signature(),
         )
-    found: list[Argument] = []
+    arguments: list[Argument] = []
     for node, name in zip(call.args, operation.tensors, strict=True):
         if name.endswith("..."):
             if not isinstance(node, ast.List | ast.Tuple) or not node.elts:
@@ -212,10 +212,10 @@ def _arguments(call: ast.Call, operation: Operation, place: _Place) -> tuple[Arg
             parts = tuple(_argument(part, place) for part in node.elts)
             if not all(isinstance(part, Ref) for part in parts):
                 raise CaseError("a list of tensors holds names", where=place.of(node))
-            found.append(tuple(part for part in parts if isinstance(part, Ref)))
+            arguments.append(tuple(part for part in parts if isinstance(part, Ref)))
         else:
-            found.append(_argument(node, place))
-    return tuple(found)
+            arguments.append(_argument(node, place))
+    return tuple(arguments)
 
 
 def _argument(node: ast.expr, place: _Place) -> Ref | Literal:
@@ -239,7 +239,7 @@ def _literal(node: ast.expr) -> object:
 
 
 def _options(call: ast.Call, operation: Operation, place: _Place) -> Mapping[str, Option]:
-    found: dict[str, Option] = {}
+    options: dict[str, Option] = {}
     for keyword in call.keywords:
         name = keyword.arg or "**"
         if name not in operation.options:
@@ -248,7 +248,7 @@ def _options(call: ast.Call, operation: Operation, place: _Place) -> Mapping[str
                 where=place.of(keyword),
                 hint=nearest(name, operation.options) if operation.options else "it has none",
             )
-        if name in found:
+        if name in options:
             raise CaseError(f"option {name!r} is given twice", where=place.of(keyword))
         spec = operation.options[name]
         value = _literal(keyword.value)
@@ -259,15 +259,15 @@ def _options(call: ast.Call, operation: Operation, place: _Place) -> Mapping[str
                 f"expected {spec.type}{words}",
                 where=place.of(keyword.value),
             )
-        found[name] = tuple(value) if isinstance(value, list | tuple) else value  # type: ignore[assignment]
+        options[name] = tuple(value) if isinstance(value, list | tuple) else value  # type: ignore[assignment]
     for name, spec in operation.options.items():
-        if spec.required and name not in found:
+        if spec.required and name not in options:
             raise CaseError(
                 f"{operation.name} needs its option {name!r}",
                 where=place.of(call),
                 hint=operation.signature(),
             )
-    return found
+    return options
 
 
 def _fits(value: object, spec: OptionSpec) -> bool:

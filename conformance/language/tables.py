@@ -73,34 +73,42 @@ def read_table(marked: Marked) -> Table:
     return Table(tensors, places)
 
 
-def written_out(marked: Marked, path: Path, raw: Any, table: Table) -> tuple[Marked, Any]:
-    """A case with what it names in the table written into it, and where that really stands.
+def with_tensors(marked: Marked, path: Path, raw: Any, table: Table) -> tuple[Marked, Any]:
+    """A case with the tensors of the table that it names written into it, and where these really stand.
 
     Raises `CaseError` for a name that the table does not have.
     """
     if not isinstance(raw, dict):
         return marked, raw
-    found, moved = dict(raw), dict(marked.moved)
+    case, moved = dict(raw), dict(marked.moved)
     for section in SECTIONS:
         given = raw.get(section)
         if not isinstance(given, str | list):
             continue
         here = (*path, section)
         tensors: dict[str, Any] = {}
-        for name, tensor, place in _items(marked, here, given, table):
-            if name in tensors:
-                raise CaseError(f"the name {name!r} is taken already", where=marked.key(place))
-            tensors[name] = tensor
-            named = name in table.tensors and tensor is table.tensors[name]
-            moved[(*here, name)] = table.places[name] if named else place
-        found[section] = tensors
-    return replace(marked, moved=moved), found
+        for item in _items(marked, here, given, table):
+            if item.name in tensors:
+                message = f"the name {item.name!r} is taken already"
+                raise CaseError(message, where=marked.key(item.named))
+            tensors[item.name] = item.tensor
+            moved[(*here, item.name)] = item.written
+        case[section] = tensors
+    return replace(marked, moved=moved), case
 
 
-def _items(
-    marked: Marked, here: Path, given: str | list[Any], table: Table
-) -> Iterator[tuple[str, Any, Path]]:
-    """The tensors of a section that is no mapping: name, tensor, and where the case says so."""
+@dataclass(frozen=True)
+class _Item:
+    """A tensor of a section: where the case names it, and where it is written."""
+
+    name: str
+    tensor: Any
+    named: Path
+    written: Path
+
+
+def _items(marked: Marked, here: Path, given: str | list[Any], table: Table) -> Iterator[_Item]:
+    """The tensors of a section that is no mapping."""
     for i, item in enumerate([given] if isinstance(given, str) else given):
         place = (*here, i) if isinstance(given, list) else here
         if isinstance(item, str):
@@ -113,10 +121,10 @@ def _items(
                     else f"write it down: `{here[-1]}: {{{item}: {{shape: …}}}}`",
                 )
             table.used.add(table.places[item])
-            yield item, table.tensors[item], place
+            yield _Item(item, table.tensors[item], place, table.places[item])
         elif isinstance(item, dict):
             for name, tensor in item.items():
-                yield name, tensor, (*place, name)
+                yield _Item(name, tensor, (*place, name), (*place, name))
         else:
             raise CaseError(
                 f"found {described(item)}, expected a name of `tensors` or a tensor by its name",

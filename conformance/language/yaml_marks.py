@@ -230,9 +230,9 @@ def _check_keys(node: yaml.MappingNode, file: str) -> None:
     seen: set[str] = set()
     for key, _ in node.value:
         if key.tag not in (_TEXT, _MERGE):
-            found = repr(key.value) if isinstance(key, yaml.ScalarNode) else "a list or mapping"
+            given = repr(key.value) if isinstance(key, yaml.ScalarNode) else "a list or mapping"
             raise _RefusedError(
-                f"found {found} as a key, expected text",
+                f"found {given} as a key, expected text",
                 _position(file, key),
                 f'write it in quotes: "{key.value}"' if isinstance(key, yaml.ScalarNode) else "",
             )

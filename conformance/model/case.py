@@ -129,11 +129,11 @@ class Statement:
 
     def names(self) -> tuple[str, ...]:
         """The names that the statement reads, in order, repeats included."""
-        found: list[str] = []
+        listed: list[str] = []
         for argument in self.arguments:
             parts = argument if isinstance(argument, tuple) else (argument,)
-            found += [part.name for part in parts if isinstance(part, Ref)]
-        return tuple(found)
+            listed += [part.name for part in parts if isinstance(part, Ref)]
+        return tuple(listed)
 
 
 @dataclass(frozen=True)
@@ -205,16 +205,16 @@ class Region:
     @cached_property  # emitters ask for it often, above all for nested regions
     def _captured(self) -> tuple[str, ...]:
         known = set(leaves(self.takes)) | set(leaves(self.kwargs))
-        found: dict[str, None] = {}
+        captured: dict[str, None] = {}
         for node in self.body:
             for name in node_reads(node):
                 if name not in known:
-                    found.setdefault(name)
+                    captured.setdefault(name)
             known |= set(node_makes(node))
         for name in leaves(self.gives):
             if name not in known:
-                found.setdefault(name)
-        return tuple(found)
+                captured.setdefault(name)
+        return tuple(captured)
 
 
 @dataclass(frozen=True)
@@ -377,14 +377,14 @@ class Case:
     def sources(self) -> frozenset[str]:
         """What the case draws random numbers from without naming it: `implicit` (the framework's
         generator), `numpy`, `python`."""
-        found: set[str] = set()
+        generators: set[str] = set()
         for _, statement in self.statements():
             if statement.op in ("dropout", "uniform", "rrelu"):
                 # Frameworks often use the implicit generator even if the operation is given a seed.
-                found.add("implicit")
+                generators.add("implicit")
             elif statement.op in ("numpy_uniform", "python_uniform"):
-                found.add(statement.op.partition("_")[0])
-        return frozenset(found)
+                generators.add(statement.op.partition("_")[0])
+        return frozenset(generators)
 
     def counted(self) -> frozenset[tuple[str, str]]:
         """Region and label of the statements whose executions the case's law is about."""
@@ -401,14 +401,14 @@ class Case:
 def chains(nodes: tuple[Node, ...]) -> tuple[tuple[Node, ...], ...]:
     """The nodes of a list in order, grouped. A chain of calls of one region, each taking the one tensor
     that the previous call returned (under the same name), is a group; every other node is one alone."""
-    found: list[tuple[Node, ...]] = []
+    chained: list[tuple[Node, ...]] = []
     for node in nodes:
-        before = found[-1][-1] if found else None
+        before = chained[-1][-1] if chained else None
         if isinstance(node, Again) and _hands_on(before, node):
-            found[-1] = (*found[-1], node)
+            chained[-1] = (*chained[-1], node)
         else:
-            found.append((node,))
-    return tuple(found)
+            chained.append((node,))
+    return tuple(chained)
 
 
 def _hands_on(before: Node | None, node: Again) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from typing import Literal as OneOf
 
 import numpy as np
@@ -27,14 +27,26 @@ class Leaf:
     dtype: str
 
 
-#: An output as it came back: tensors as `Leaf`, containers as they were (`tuple`, `list`, `dict`),
-#: `None`, bools, numbers and strings as themselves, anything else as `Foreign`.
-Tree = (
-    Leaf | None | bool | int | float | str | tuple["Tree", ...] | list["Tree"] | dict[str, "Tree"]
-)
+if TYPE_CHECKING:
+    #: An output as it came back: tensors as `Leaf`, containers as they were (`tuple`, `list`, `dict`),
+    #: `None`, bools, numbers and strings as themselves, anything else as the name of its type.
+    Tree = (
+        Leaf
+        | None
+        | bool
+        | int
+        | float
+        | str
+        | tuple["Tree", ...]
+        | list["Tree"]
+        | dict[str, "Tree"]
+    )
+else:
+    # JSON does not keep a tuple and a list apart: for msgspec, an output is read by `results.codec`.
+    Tree = object
 
 
-class Execution(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Execution(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
     """How often something ran in a phase.
 
     `statement` is the label of a statement, or empty for the region as a whole; `region` is empty
@@ -67,7 +79,7 @@ class ErrorSeen:
     phase: OneOf["forward", "backward", "unknown"]
 
 
-class RandomState(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class RandomState(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
     """Random state kept between forward and backward: its bytes, and how many copies. The states of
     several generators that are kept together count as one copy."""
 

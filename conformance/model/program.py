@@ -69,24 +69,24 @@ class Program:
 
     def sites(self, kind: SiteKind, path: str) -> tuple[Site, ...]:
         """The distinct sites of a kind in a function, in program order."""
-        found = [s for _, s in sorted(self.lines.items()) if s.kind == kind and s.serves(path)]
-        return tuple(dict.fromkeys(found))
+        matching = [s for _, s in sorted(self.lines.items()) if s.kind == kind and s.serves(path)]
+        return tuple(dict.fromkeys(matching))
 
     def inner_regions(self, path: str) -> dict[str, list[str]]:
         """For each region of a function (`plain` or `recomputed`), the names of the regions directly
         inside it; outer regions first."""
-        found: dict[str, list[str]] = {}
+        inner: dict[str, list[str]] = {}
 
         def visit(node: ast.AST, around: str) -> None:
             for child in ast.iter_child_nodes(node):
                 site = self.lines.get(child.lineno) if isinstance(child, ast.FunctionDef) else None
                 if site is not None and site.kind == "region" and site.serves(path):
-                    found[site.region] = []
+                    inner[site.region] = []
                     if around:
-                        found[around].append(site.region)
+                        inner[around].append(site.region)
                     visit(child, site.region)
                 else:
                     visit(child, around)
 
         visit(ast.parse(self.text), "")
-        return found
+        return inner

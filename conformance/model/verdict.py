@@ -38,9 +38,17 @@ class Level(StrEnum):
     REPORT = "report"
 
 
+class KnownNote(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Why a deviation was expected: a person's reason, and an upstream URL or ""."""
+
+    reason: str
+    url: str
+
+
 class Verdict(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The verdict of one check. `message` is a sentence made from `facts`, `expected` and `observed` are
-    the two sides in words, `method` is how the observation was made."""
+    the two sides in words, `method` is how the observation was made. `known` is the note of the known
+    deviation that describes it; none does as long as a check has only judged."""
 
     check: str
     status: Status
@@ -50,11 +58,4 @@ class Verdict(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     observed: str = ""
     method: str = ""
     facts: tuple[Fact, ...] = ()
-
-
-class KnownNote(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Why a check's deviation was expected: a person's reason, and an upstream URL or ""."""
-
-    check: str
-    reason: str
-    url: str
+    known: KnownNote | None = None

@@ -45,8 +45,8 @@ BEGIN, END = "<!-- behaviours -->", "<!-- end -->"
 
 def first_variants(results: Sequence[Results]) -> str:
     """The short table, of the first variant of each framework alone, in Markdown."""
-    found = [f for f in frameworks(results) if f.modes]
-    return "\n".join(_firsts(found, [q for q in QUESTIONS if q.brief])) + "\n"
+    shown = [f for f in frameworks(results) if f.modes]
+    return "\n".join(_firsts(shown, [q for q in QUESTIONS if q.brief])) + "\n"
 
 
 def put_into(page: str, table: str) -> str:
@@ -58,14 +58,16 @@ def put_into(page: str, table: str) -> str:
     return f"{before}{begin}\n\n{table}\n{end}{after}"
 
 
-def _firsts(found: Sequence[Framework], asked: Sequence[Question] = QUESTIONS) -> Iterator[str]:
+def _firsts(
+    frameworks: Sequence[Framework], asked: Sequence[Question] = QUESTIONS
+) -> Iterator[str]:
     """The first variants; the reference is no framework, and is left out where there are others."""
-    others = [framework for framework in found if not framework.is_reference] or found
+    others = [framework for framework in frameworks if not framework.is_reference] or frameworks
     pairs = [(framework.name, framework.modes[0]) for framework in others]
     yield from _table([(f"{name}<br>{mode.name}", mode) for name, mode in pairs], asked)
 
 
-def _lines(found: Sequence[Framework]) -> Iterator[str]:
+def _lines(frameworks: Sequence[Framework]) -> Iterator[str]:
     yield "# Behaviours"
     yield ""
     yield "What each implementation does, question by question, as it was seen in runs of the versions"
@@ -75,7 +77,7 @@ def _lines(found: Sequence[Framework]) -> Iterator[str]:
     for outcome in (o for o in MEANING if o is not Outcome.BROKEN):
         yield f"- {SIGN[outcome]} {outcome.value}: {MEANING[outcome]}"
     yield ""
-    ran = [framework for framework in found if framework.modes]
+    ran = [framework for framework in frameworks if framework.modes]
     if len(ran) > 1:
         yield "## The first variant of each framework"
         yield ""

@@ -98,8 +98,8 @@ def say(text: str) -> str:
 
 def title_of(verdict: Verdict, api: str) -> str:
     """A title where no person has given one: the way to call it, and what was found."""
-    found = re.split(r", but should| in \d+ of \d+ elements|, most at", verdict.message)[0]
-    return f"{api}: {say(found)}"
+    start = re.split(r", but should| in \d+ of \d+ elements|, most at", verdict.message)[0]
+    return f"{api}: {say(start)}"
 
 
 def slug(title: str) -> str:
@@ -154,11 +154,11 @@ def seems(reason: str) -> str:
 
 
 def _expected(bug: Bug) -> str:
-    found = _EXPECTED.get(bug.verdict.check, "The same as without recompute.")
+    expected = _EXPECTED.get(bug.verdict.check, "The same as without recompute.")
     promised = next(
         (f.promised for f in bug.verdict.facts if isinstance(f, Raised) and f.promised), ""
     )
-    return f"The program raises {promised}." if promised else found
+    return f"The program raises {promised}." if promised else expected
 
 
 def _observed(bug: Bug) -> str:

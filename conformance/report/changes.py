@@ -68,8 +68,8 @@ class Changes:
     @property
     def worse(self) -> tuple[Change, ...]:
         """The changes for the worse, the gravest first."""
-        found = [change for change in self.changes if change.worse]
-        return tuple(sorted(found, key=lambda c: _ORDER.index(c.new.outcome)))
+        worse = [change for change in self.changes if change.worse]
+        return tuple(sorted(worse, key=lambda c: _ORDER.index(c.new.outcome)))
 
     @property
     def better(self) -> tuple[Change, ...]:
@@ -88,7 +88,7 @@ def changes(old: Sequence[Results], new: Sequence[Results]) -> Changes:
         message = f"no adapter in common: {names[0]} before, {names[1]} now"
         raise ResultsError(message, hint="give two runs of the same adapters")
     before, now = _by_pair(old, both), _by_pair(new, both)
-    found: list[Change] = []
+    changed: list[Change] = []
     measured: list[Measured] = []
     same = 0
     for pair, result in now.items():
@@ -100,10 +100,10 @@ def changes(old: Sequence[Results], new: Sequence[Results]) -> Changes:
             measured += numbers
             same += not numbers
         else:
-            found.append(Change(*pair, was, side))
+            changed.append(Change(*pair, was, side))
     return Changes(
         _versions(old, new, both),
-        tuple(found),
+        tuple(changed),
         tuple(measured),
         tuple(pair for pair in before if pair not in now),
         tuple(pair for pair in now if pair not in before),
@@ -121,15 +121,15 @@ def _versions(
 ) -> dict[str, tuple[str, str]]:
     """What was installed in another version: `torch: torch` to the old and the new one."""
     before = {run.header.adapter: run.header.versions for run in old}
-    found: dict[str, tuple[str, str]] = {}
+    versions: dict[str, tuple[str, str]] = {}
     for run in new:
         if run.header.adapter in adapters:
             was = before[run.header.adapter]
             for name in dict.fromkeys([*was, *run.header.versions]):
                 pair = was.get(name, "none"), run.header.versions.get(name, "none")
                 if pair[0] != pair[1]:
-                    found[f"{run.header.adapter}: {name}"] = pair
-    return found
+                    versions[f"{run.header.adapter}: {name}"] = pair
+    return versions
 
 
 def _numbers(old: Result, new: Result) -> Iterator[Measured]:
@@ -152,41 +152,41 @@ def _numbers(old: Result, new: Result) -> Iterator[Measured]:
 
 
 def _reruns(run: Run) -> dict[str, int]:
-    found: dict[str, int] = {}
+    reruns: dict[str, int] = {}
     for e in run.executions or ():
         if e.phase == "rerun" and e.region:
             name = f"{e.statement} of {e.region}" if e.statement else e.region
-            found[name] = found.get(name, 0) + e.count
-    return found
+            reruns[name] = reruns.get(name, 0) + e.count
+    return reruns
 
 
-def lines(found: Changes, *, longest: int = 200) -> Iterator[str]:
+def lines(changed: Changes, *, longest: int = 200) -> Iterator[str]:
     """What changed, for a terminal: the worse first."""
-    for name, (old, new) in found.versions.items():
+    for name, (old, new) in changed.versions.items():
         yield f"{name} {old} → {new}"
-    for title, listed in (("worse", found.worse), ("better", found.better)):
+    for title, listed in (("worse", changed.worse), ("better", changed.better)):
         for change in listed:
             yield f"{title}: {change.case} on {change.variant}"
             yield f"  was {line(change.old.text, longest)}"
             yield f"  now {line(change.new.text, longest)}"
-    for number in found.measured:
+    for number in changed.measured:
         yield (
             f"measured otherwise: {number.case} on {number.variant}: {number.what} "
             f"{number.old} → {number.new}"
         )
-    yield summary(found)
+    yield summary(changed)
 
 
-def summary(found: Changes) -> str:
+def summary(changed: Changes) -> str:
     """How much changed, in a sentence."""
     parts = [
-        f"{len(found.worse)} worse",
-        f"{len(found.better)} better",
-        f"{len(found.measured)} numbers differ",
-        f"{found.same} as before",
+        f"{len(changed.worse)} worse",
+        f"{len(changed.better)} better",
+        f"{len(changed.measured)} numbers differ",
+        f"{changed.same} as before",
     ]
-    if found.gone:
-        parts.append(f"{len(found.gone)} not run any more")
-    if found.added:
-        parts.append(f"{len(found.added)} new")
+    if changed.gone:
+        parts.append(f"{len(changed.gone)} not run any more")
+    if changed.added:
+        parts.append(f"{len(changed.added)} new")
     return f"{', '.join(parts)}."

@@ -134,12 +134,12 @@ def read(file: Path) -> tuple[Document, ...]:
 
 def cases_of(name: Name, cases: Sequence[Case]) -> tuple[Case, ...]:
     """The cases of that name, axes expanded. Raises `DocumentsError` where there is none."""
-    found = tuple(case for case in cases if name.text in (case.id, _bare(case.id)))
-    if not found:
+    named = tuple(case for case in cases if name.text in (case.id, _bare(case.id)))
+    if not named:
         known = {_bare(case.id) for case in cases}
         hint = nearest(name.text, known)
         raise DocumentsError(f"no case {name.text!r}", where=name.where, hint=hint)
-    return found
+    return named
 
 
 def validate(documents: Sequence[Document], cases: Sequence[Case], variants: Sequence[str]) -> None:
@@ -187,9 +187,9 @@ def _claim(model: ClaimModel, marked: Marked, path: _Path) -> Claim:
     where = str(marked.key((*path, "claim")))
     text, partly, unchecked = (_line(part) for part in (model.claim, model.partly, model.unchecked))
     if bool(model.checked) == bool(unchecked):
-        found = "both `checked` and" if unchecked else "neither `checked` nor"
+        what = "both `checked` and" if unchecked else "neither `checked` nor"
         hint = "say what checks the claim, or why nothing does"
-        raise DocumentsError(f"found {found} `unchecked`", where=where, hint=hint)
+        raise DocumentsError(f"found {what} `unchecked`", where=where, hint=hint)
     if partly and unchecked:
         raise DocumentsError(
             "found `partly` beside `unchecked`", where=where, hint="`unchecked` says all of it"
@@ -231,8 +231,8 @@ def _refusal(error: ValidationError, marked: Marked) -> DocumentsError:
         return DocumentsError(f"key {loc[-1]!r} is missing", where=marked.at(loc))
     rule = first["msg"].removeprefix("Input should be ")
     joined = ": " if rule == first["msg"] else ", expected "
-    found = described(first["input"])
-    return DocumentsError(f"found {found}{joined}{rule}", where=marked.at(loc))
+    given = described(first["input"])
+    return DocumentsError(f"found {given}{joined}{rule}", where=marked.at(loc))
 
 
 def _line(text: str) -> str:

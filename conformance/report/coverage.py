@@ -115,14 +115,14 @@ def _line(row: Mapping[str | None, str | None], where: str) -> Line:
 
 def cases_of(line: Line, cases: Sequence[Case]) -> tuple[Case, ...]:
     """The cases that a line names, axes expanded. Raises `CoverageError` for an unknown one."""
-    found: list[Case] = []
+    covering: list[Case] = []
     for name in line.cases:
         named = [case for case in cases if name in (case.id, case.id.partition("[")[0])]
         if not named:
             known = {case.id.partition("[")[0] for case in cases}
             raise CoverageError(f"no case {name!r}", where=line.where, hint=nearest(name, known))
-        found += named
-    return tuple(found)
+        covering += named
+    return tuple(covering)
 
 
 def validate(lines: Sequence[Line], cases: Sequence[Case], variants: Sequence[str]) -> None:
@@ -156,7 +156,7 @@ def unexplained(
     need no entry; nor does what is shown as unsupported, which the
     line then says.
     """
-    found: list[str] = []
+    messages: list[str] = []
     for line in lines:
         if line.yardstick != "defect" or not line.cases:
             continue
@@ -173,10 +173,10 @@ def unexplained(
             if entry.covers(case.id, variant, line.check)
         ]
         if not entries:
-            found.append(f"{line.where}: no known deviation is of {line.subject}")
+            messages.append(f"{line.where}: no known deviation is of {line.subject}")
         elif line.url and not any(_names(entry, line, lines) for entry in entries):
-            found.append(f"{line.where}: no known deviation names {line.url}")
-    return tuple(found)
+            messages.append(f"{line.where}: no known deviation names {line.url}")
+    return tuple(messages)
 
 
 def fails(

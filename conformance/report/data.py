@@ -18,7 +18,7 @@ from conformance.report.growth import Chart, charts
 from conformance.results import SMOKE, Result, Results, codec
 from conformance.words import counted
 
-FORMAT = 4
+FORMAT = 5
 #: A verdict's status, or `known` for a deviation that was known beforehand; the worst first. What
 #: is only recorded judges nothing, so that a pass beside it is what a cell shows.
 Mark = Literal[
@@ -46,10 +46,9 @@ class _View(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class VerdictView(
     Verdict, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=False
 ):
-    """A verdict, how it is marked, and why it was expected, where it was."""
+    """A verdict, and how it is marked."""
 
     mark: Mark
-    known: KnownNote | None
 
 
 class CellView(_View, frozen=True):
@@ -179,9 +178,9 @@ class Report(_View, frozen=True):
         """Which adapters ran a part of the cases only, or were interrupted, in a line; empty where all
         ran everything."""
         cut_off = [f"{a.name} ({a.interrupted})" for a in self.adapters if a.interrupted]
-        found = [f"Not finished: {', '.join(cut_off)}."] if cut_off else []
+        sentences = [f"Not finished: {', '.join(cut_off)}."] if cut_off else []
         selected = self._selected()
-        return " ".join([*found, selected] if selected else found)
+        return " ".join([*sentences, selected] if selected else sentences)
 
     def _selected(self) -> str:
         parts = [adapter for adapter in self.adapters if adapter.selection]
@@ -211,7 +210,7 @@ def grouped(deviations: Iterable[DeviationView]) -> list[DeviationGroup]:
     groups: dict[tuple[str, ...], DeviationGroup] = {}
     for deviation in deviations:
         verdict = deviation.verdict
-        known = verdict.known or KnownNote(verdict.check, "", "")
+        known = verdict.known or KnownNote("", "")
         words = (verdict.check, verdict.mark, verdict.message, known.reason, known.url)
         key = (deviation.case, *words)
         if key in groups:
@@ -262,9 +261,9 @@ def build(results: Sequence[Results], cases: Sequence[Case], comparison: Compari
     )
 
 
-def mark_of(verdict: Verdict, note: KnownNote | None) -> Mark:
+def mark_of(verdict: Verdict) -> Mark:
     """A verdict's status, or `known` for a deviation with a note."""
-    if verdict.status.deviates and note is not None:
+    if verdict.status.deviates and verdict.known is not None:
         return "known"
     return verdict.status.value
 
@@ -292,15 +291,15 @@ def case_view(id_: str, case: Case | None, results: Mapping[str, Result]) -> Cas
 
 
 def _cell(result: Result) -> CellView:
-    verdicts = [_verdict(verdict, result.note(verdict.check)) for verdict in result.verdicts]
+    verdicts = [_verdict(verdict) for verdict in result.verdicts]
     mark: Mark = worst(verdict.mark for verdict in verdicts) if verdicts else "broken"
     return CellView(mark=mark, verdicts=verdicts, program=result.program)
 
 
-def _verdict(verdict: Verdict, note: KnownNote | None) -> VerdictView:
-    mark = mark_of(verdict, note)
-    known = note if mark == "known" else None
-    return VerdictView(**msgspec.structs.asdict(verdict), mark=mark, known=known)
+def _verdict(verdict: Verdict) -> VerdictView:
+    mark = mark_of(verdict)
+    known = verdict.known if mark == "known" else None
+    return VerdictView(**msgspec.structs.asdict(verdict) | {"mark": mark, "known": known})
 
 
 def adapter_view(file: Results, cases: Sequence[CaseView]) -> AdapterView:

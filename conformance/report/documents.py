@@ -133,7 +133,7 @@ def verdict_words(result: Result | None, check: str) -> str:
     reason = unoffered(verdict)
     if reason is not None and reason.how == "not run":
         return f"*not run*: {escape(_cut(reason.why))}"
-    note = result.note(verdict.check) if verdict.status.deviates else None
+    note = verdict.known if verdict.status.deviates else None
     known = f" known: {escape(_cut(note.reason))}" if note else f": {escape(short(verdict))}"
     ended = "" if verdict.check == check or not verdict.status.deviates else "ended in an error, "
     return f"{ended}*{verdict.status}*{known}"

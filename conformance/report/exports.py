@@ -52,7 +52,7 @@ def _harmless(cell: str) -> str:
 
 def badges(frameworks: Sequence[Framework]) -> dict[str, str]:
     """For each adapter an SVG and an endpoint's JSON, by file name; the first variant counts."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     template = environment().get_template("badge.svg.j2")
     for framework in frameworks:
         if not framework.modes:
@@ -62,12 +62,12 @@ def badges(frameworks: Sequence[Framework]) -> dict[str, str]:
         left = round(len(label) * _LETTER + _ROOM)
         width = left + round(len(message) * _LETTER + _ROOM)
         file = re.sub(r"[^A-Za-z0-9_-]+", "-", framework.name)  # results may be anybody's
-        found[f"{file}.svg"] = template.render(
+        texts[f"{file}.svg"] = template.render(
             label=label, message=message, colour=colour, left=left, width=width
         )
         endpoint = {"schemaVersion": 1, "label": label, "message": message, "color": colour}
-        found[f"{file}.json"] = json.dumps(endpoint) + "\n"
-    return found
+        texts[f"{file}.json"] = json.dumps(endpoint) + "\n"
+    return texts
 
 
 def _message(tally: Tally) -> str:

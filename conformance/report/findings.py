@@ -84,7 +84,7 @@ def findings(results: Sequence[Results]) -> tuple[Finding, ...]:
     return ranked(finding for run in results for finding in _of_run(run))
 
 
-def ranked(found: Iterable[Finding]) -> tuple[Finding, ...]:
+def ranked(unranked: Iterable[Finding]) -> tuple[Finding, ...]:
     """Findings, the gravest first; of equal ones those that an adapter's first variant shows, then those
     that most variants show, then most cases."""
 
@@ -92,7 +92,7 @@ def ranked(found: Iterable[Finding]) -> tuple[Finding, ...]:
         shown = -len(finding.variants), -len(finding.cases)
         return finding.outcome.rank, not finding.first, *shown
 
-    return tuple(sorted(found, key=rank))
+    return tuple(sorted(unranked, key=rank))
 
 
 def _of_run(run: Results) -> Iterable[Finding]:
@@ -127,9 +127,8 @@ def _telling(outcome: Outcome, result: Result, variants: Mapping[str, int]) -> t
 
 def _cause(verdict: Verdict, result: Result) -> tuple[str, str, bool]:
     """The reason of a known deviation and its address; of others what was observed."""
-    note = result.note(verdict.check)
-    if note is not None and verdict.status.deviates:
-        return note.reason, note.url, True
+    if verdict.known is not None and verdict.status.deviates:
+        return verdict.known.reason, verdict.known.url, True
     if verdict.status is Status.WARN:
         return f"{verdict.check}: {verdict.message}", "", True  # a SHOULD needs no entry
     return f"{result.case}, {verdict.check}: {verdict.message}", "", False
@@ -153,16 +152,16 @@ class Tally:
 
 def tallies(run: Results) -> dict[str, Tally]:
     """The tally of each variant (full id) of a run, in its order."""
-    found = {variant: Tally(Counter(), 0) for variant in run.header.variants}
+    by_variant = {variant: Tally(Counter(), 0) for variant in run.header.variants}
     for result in run.results:
-        new = any(_is_unexpected(verdict, result) for verdict in result.verdicts)
+        new = any(map(_is_unexpected, result.verdicts))
         one = Tally(Counter([of_result(result)]), int(new))
-        found[result.variant] = found.get(result.variant, Tally(Counter(), 0)) + one
-    return found
+        by_variant[result.variant] = by_variant.get(result.variant, Tally(Counter(), 0)) + one
+    return by_variant
 
 
-def _is_unexpected(verdict: Verdict, result: Result) -> bool:
+def _is_unexpected(verdict: Verdict) -> bool:
     if verdict.status is Status.BROKEN:
         return True
     deviates = verdict.status.deviates and verdict.status is not Status.WARN
-    return deviates and result.note(verdict.check) is None
+    return deviates and verdict.known is None

@@ -44,7 +44,7 @@ class Drawing:
     ticks = (0.0, 0.25, 0.5, 0.75, 1.0)
 
     def __init__(self, costs: Iterable[tuple[str, Cost]]) -> None:
-        found: list[tuple[float, float, bool, list[tuple[str, Cost]]]] = []
+        points: list[tuple[float, float, bool, list[tuple[str, Cost]]]] = []
         unseen = []
         for name, cost in costs:
             if cost.memory is None or cost.again is None:
@@ -53,19 +53,19 @@ class Drawing:
             again, memory, peak = cost.again, cost.memory, cost.retained is None
             near = (
                 group
-                for x, y, of_peak, group in found
+                for x, y, of_peak, group in points
                 if of_peak is peak and abs(x - again) < _WIDE and abs(y - memory) < _HIGH
             )
             home = next(near, None)
             if home is None:
-                found.append((again, memory, peak, [(name, cost)]))
+                points.append((again, memory, peak, [(name, cost)]))
             else:
                 home.append((name, cost))
-        found.sort(key=lambda item: (item[2], item[1], item[0]))
+        points.sort(key=lambda item: (item[2], item[1], item[0]))
         self.unseen: Sequence[str] = tuple(unseen)
         self.points = tuple(
             Point(_letter(number), tuple(group), again, memory, peak)
-            for number, (again, memory, peak, group) in enumerate(found)
+            for number, (again, memory, peak, group) in enumerate(points)
         )
 
     def x(self, again: float) -> float:

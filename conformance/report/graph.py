@@ -93,8 +93,8 @@ def draw(case: Case) -> Graph | None:
 
 
 class _Drawing:
-    def __init__(self, found: Mapping[tuple[str, str], Fate]) -> None:
-        self.fates = found
+    def __init__(self, fates: Mapping[tuple[str, str], Fate]) -> None:
+        self.fates = fates
         self.edges: list[tuple[Box, Box]] = []
 
     def graph(self, case: Case) -> Graph:

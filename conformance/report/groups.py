@@ -28,23 +28,22 @@ class Told:
 
 def told(results: Mapping[str, Result]) -> tuple[Told, ...]:
     """The variants of a case by what they do, the gravest first."""
-    found: dict[tuple[Side, str, str], list[str]] = {}
+    by_outcome: dict[tuple[Side, str, str], list[str]] = {}
     for variant, result in results.items():
         side = side_of(result)
         message = "" if side.outcome in (Outcome.RIGHT, Outcome.NOT_RUN) else side.message
         key = (replace(side, message=message), *_why(result, side))
-        found.setdefault(key, []).append(variant)
-    parts = [Told(side, tuple(names), *why) for (side, *why), names in found.items()]
+        by_outcome.setdefault(key, []).append(variant)
+    parts = [Told(side, tuple(names), *why) for (side, *why), names in by_outcome.items()]
     return tuple(sorted(parts, key=lambda part: (part.outcome.rank, -len(part.variants))))
 
 
 def _why(result: Result, side: Side) -> tuple[str, str]:
     """The reason of the known deviation behind what a side says, and its address."""
     for verdict in result.verdicts:
-        if verdict.status.deviates and of_verdict(verdict, result) is side.outcome:
-            note = result.note(verdict.check)
-            if note is not None:
-                return note.reason, note.url
+        note = verdict.known if verdict.status.deviates else None
+        if note is not None and of_verdict(verdict, result) is side.outcome:
+            return note.reason, note.url
     return "", ""
 
 
@@ -71,14 +70,14 @@ def alike(table: Table) -> tuple[Alike, ...]:
             rows.setdefault(tuple((cell.text, cell.wrong) for cell in cells), []).append(number)
         else:
             right.append(number)
-    found = [
+    groups = [
         Alike(_names(table, numbers), tuple(row.cells[numbers[0]] for row in table.rows))
         for numbers in rows.values()
     ]
     if right:
         furthest = tuple(_furthest(row.cells[n] for n in right) for row in table.rows)
-        found.append(Alike(_names(table, right), furthest, within=True))
-    return tuple(found)
+        groups.append(Alike(_names(table, right), furthest, within=True))
+    return tuple(groups)
 
 
 def _names(table: Table, numbers: Sequence[int]) -> tuple[str, ...]:
@@ -98,7 +97,7 @@ def _distance(cell: Cell) -> float:
 
 def memory_alike(rows: Iterable[MemoryRow]) -> tuple[tuple[tuple[str, ...], MemoryRow], ...]:
     """Rows of memory that have the same numbers, together with the variants that they are of."""
-    found: dict[MemoryRow, list[str]] = {}
+    by_numbers: dict[MemoryRow, list[str]] = {}
     for row in rows:
-        found.setdefault(replace(row, variant=""), []).append(row.variant)
-    return tuple((tuple(variants), row) for row, variants in found.items())
+        by_numbers.setdefault(replace(row, variant=""), []).append(row.variant)
+    return tuple((tuple(variants), row) for row, variants in by_numbers.items())

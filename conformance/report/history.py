@@ -63,18 +63,18 @@ class History:
     @property
     def versions(self) -> tuple[tuple[str, int], ...]:
         """Each version, and how many runs there are of it."""
-        found: dict[str, int] = {}
+        runs: dict[str, int] = {}
         for shot in self.shots:
-            found[shot.version] = found.get(shot.version, 0) + 1
-        return tuple(found.items())
+            runs[shot.version] = runs.get(shot.version, 0) + 1
+        return tuple(runs.items())
 
 
 def shot(name: str, run: Results) -> Shot:
     """What is remembered of a run; `name` is that of its folder."""
     sides = {(r.case, r.variant): side_of(r) for r in run.results}
-    found = findings([run])
+    ranked = findings([run])
     causes: dict[tuple[str, str], str] = {}
-    for finding in found:  # the gravest first
+    for finding in ranked:  # the gravest first
         for pair in finding.pairs:
             causes.setdefault(pair, finding.words)
     said = {
@@ -91,7 +91,7 @@ def shot(name: str, run: Results) -> Shot:
         outcomes={pair: side.outcome for pair, side in sides.items()},
         causes=causes,
         answers=said,
-        findings=found,
+        findings=ranked,
     )
 
 
@@ -173,7 +173,7 @@ def _story(shots: Sequence[Shot], texts: Sequence[str]) -> str:
     return "; ".join(said)
 
 
-def render(found: Sequence[History]) -> str:
+def render(histories: Sequence[History]) -> str:
     """The page."""
     # Here, since who writes to a terminal needs no templates.
     from markupsafe import Markup
@@ -182,12 +182,12 @@ def render(found: Sequence[History]) -> str:
 
     style = Markup((TEMPLATES / "style.css").read_text("utf-8"))
     template = environment().get_template("history.html.j2")
-    return template.render(histories=found, sign=SIGN, style=style)
+    return template.render(histories=histories, sign=SIGN, style=style)
 
 
-def lines(found: Sequence[History], *, longest: int = 160) -> Iterator[str]:
+def lines(histories: Sequence[History], *, longest: int = 160) -> Iterator[str]:
     """How much changed, and what, for a terminal."""
-    for history in found:
+    for history in histories:
         versions = ", ".join(f"{version or 'none'}: {n}" for version, n in history.versions)
         yield f"{history.adapter}: {len(history.shots)} runs ({versions})"
         for row in history.changes:

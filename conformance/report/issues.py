@@ -20,17 +20,17 @@ def reasons_of(folder: Path) -> dict[str, str]:
     if not file.is_file():
         return {}
     try:
-        found = json.loads(file.read_text("utf-8"))
+        index = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise ResultsError(f"no index of issues: {error}", where=file) from error
-    if not isinstance(found, dict) or not all(isinstance(name, str) for name in found.values()):
+    if not isinstance(index, dict) or not all(isinstance(name, str) for name in index.values()):
         raise ResultsError("no index of issues: it maps reasons to files", where=file)
-    return {" ".join(reason.split()): name for reason, name in found.items()}
+    return {" ".join(reason.split()): name for reason, name in index.items()}
 
 
-def to_index(found: Mapping[str, str]) -> str:
+def to_index(index: Mapping[str, str]) -> str:
     """The index, from file names by reason: the same each time."""
-    return json.dumps(dict(sorted(found.items())), indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(dict(sorted(index.items())), indent=1, ensure_ascii=False) + "\n"
 
 
 def find(reports: Path) -> dict[tuple[str, str], str]:
@@ -38,9 +38,9 @@ def find(reports: Path) -> dict[tuple[str, str], str]:
 
     A name that is none of a file there is left out.
     """
-    found: dict[tuple[str, str], str] = {}
+    addresses: dict[tuple[str, str], str] = {}
     for folder in sorted((reports / FOLDER).glob("*/")):
         for reason, name in reasons_of(folder).items():
             if Path(name).name == name and (folder / name).is_file():
-                found[folder.name, reason] = f"{FOLDER}/{folder.name}/{name}"
-    return found
+                addresses[folder.name, reason] = f"{FOLDER}/{folder.name}/{name}"
+    return addresses

@@ -37,11 +37,11 @@ def escape(text: str) -> str:
     return _SPECIAL.sub(_escaped, " ".join(text.split()))
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escaped(match: re.Match[str]) -> str:
     """The match with a backslash before it; after a number, before the punctuation mark that
     follows it.
     """
-    return f"\\{found[1]}" if found[1] else f"{found[2]}\\"
+    return f"\\{match[1]}" if match[1] else f"{match[2]}\\"
 
 
 def _lines(report: Report, frameworks: Sequence[Framework]) -> Iterator[str]:
@@ -109,8 +109,8 @@ def _deviations(title: str, deviations: tuple[DeviationView, ...]) -> Iterator[s
 
 def link(url: str) -> str:
     """An address as a link after a sentence; empty for what does not lead to the web."""
-    found = web_address(url)
-    return f" <{quote(found, safe=_IN_URL)}>" if found else ""
+    address = web_address(url)
+    return f" <{quote(address, safe=_IN_URL)}>" if address else ""
 
 
 def _comparison(report: Report) -> Iterator[str]:
@@ -128,14 +128,14 @@ def _comparison(report: Report) -> Iterator[str]:
 
 def _known(frameworks: Sequence[Framework]) -> Iterator[str]:
     """Known deviations and warnings, each reason once."""
-    found = [finding for finding in all_findings(frameworks) if finding.known]
-    if not found:
+    shown = [finding for finding in all_findings(frameworks) if finding.known]
+    if not shown:
         return
     yield "## Known deviations and warnings"
     yield ""
     yield "| | framework | variants | cases | reason |"
     yield "|---|---|---|---|---|"
-    for finding in found:
+    for finding in shown:
         variants = ", ".join(name.partition("/")[2] or name for name in finding.variants)
         more = len(finding.cases) - 1
         cases = f"{finding.example[0]}{f' and {more} more' if more else ''}"

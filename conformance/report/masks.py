@@ -45,13 +45,13 @@ class Mask:
 
 def masks(results: Mapping[str, Result]) -> tuple[Mask, ...]:
     """A picture for each random operation that drew other numbers when it ran again."""
-    found: dict[tuple[str, bytes, bytes], tuple[list[str], RandomSample, RandomSample]] = {}
+    alike: dict[tuple[str, bytes, bytes], tuple[list[str], RandomSample, RandomSample]] = {}
     for variant, result in results.items():
         for forward, rerun in _pairs(result):
             place = f"{forward.statement} in region {forward.region}"
             key = place, forward.array.tobytes(), rerun.array.tobytes()
-            found.setdefault(key, ([], forward, rerun))[0].append(variant)
-    drawn = [_mask(tuple(names), a, b) for names, a, b in found.values()]
+            alike.setdefault(key, ([], forward, rerun))[0].append(variant)
+    drawn = [_mask(tuple(names), a, b) for names, a, b in alike.values()]
     return tuple(drawn[:_MOST])
 
 

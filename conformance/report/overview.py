@@ -137,14 +137,14 @@ class Framework:
 
 def described(tally: Tally) -> str:
     """A tally in words: `right in 210 of 236 cases, silently wrong in 9, raises in 12`."""
-    found = tally.outcomes
-    parts = [f"right in {found[Outcome.RIGHT]} of {counted(tally.ran, 'case')}"]
+    outcomes = tally.outcomes
+    parts = [f"right in {outcomes[Outcome.RIGHT]} of {counted(tally.ran, 'case')}"]
     words = {
         Outcome.WRONG: "silently wrong in",
         Outcome.RAISES: "refuses or raises in",
         Outcome.INERT: "recomputes nothing in",
     }
-    parts += [f"{said} {found[outcome]}" for outcome, said in words.items() if found[outcome]]
+    parts += [f"{said} {outcomes[outcome]}" for outcome, said in words.items() if outcomes[outcome]]
     return ", ".join(parts)
 
 
@@ -171,7 +171,7 @@ def frameworks(
 def _framework(
     run: Results, titles: Mapping[str, str], seconds: Mapping[str, tuple[str, float]]
 ) -> Framework:
-    found = findings([run])
+    ranked = findings([run])
     said = answers([run])
     modes = []
     for variant, tally in tallies(run).items():
@@ -182,7 +182,7 @@ def _framework(
         same = ratio if version == version_of(run) else None
         spent = replace(cost(own), seconds=same)
         modes.append(Mode(variant, tally, said[variant], worst, spent, discipline, title))
-    return Framework(run.header.adapter, version_of(run), tuple(modes), found)
+    return Framework(run.header.adapter, version_of(run), tuple(modes), ranked)
 
 
 def version_of(run: Results) -> str:
@@ -191,7 +191,7 @@ def version_of(run: Results) -> str:
     return next((v for k, v in run.header.versions.items() if k not in others), "")
 
 
-def worst(found: Sequence[Framework]) -> tuple[Finding, ...]:
+def worst(frameworks: Sequence[Framework]) -> tuple[Finding, ...]:
     """The findings of the first screen, the gravest first; of one framework two at most, and of equally
     grave ones first the gravest of each framework, in the frameworks' order.
 
@@ -199,7 +199,7 @@ def worst(found: Sequence[Framework]) -> tuple[Finding, ...]:
     out: it is what that one leads to, such as the gradient of other random numbers.
     """
     chosen: list[tuple[int, int, Finding]] = []
-    for framework in (f for f in found if not f.is_reference):
+    for framework in (f for f in frameworks if not f.is_reference):
         of_it: list[Finding] = []
         for finding in framework.findings:
             if len(of_it) < _OF_EACH and not any(_overlap(finding, other) for other in of_it):
@@ -215,15 +215,15 @@ def _overlap(finding: Finding, other: Finding) -> bool:
     return 2 * len(ours & theirs) >= min(len(ours), len(theirs))
 
 
-def all_findings(found: Iterable[Framework]) -> tuple[Finding, ...]:
+def all_findings(frameworks: Iterable[Framework]) -> tuple[Finding, ...]:
     """The findings of all frameworks, the gravest first."""
-    return ranked(finding for framework in found for finding in framework.findings)
+    return ranked(finding for framework in frameworks for finding in framework.findings)
 
 
 def outcomes_of_cases(results: Sequence[Results]) -> dict[str, Counter[Outcome]]:
     """By case id, how many variants come out how."""
-    found: dict[str, Counter[Outcome]] = {}
+    outcomes: dict[str, Counter[Outcome]] = {}
     for run in results:
         for result in run.results:
-            found.setdefault(result.case, Counter())[of_result(result)] += 1
-    return found
+            outcomes.setdefault(result.case, Counter())[of_result(result)] += 1
+    return outcomes

@@ -117,10 +117,10 @@ def render(
     Links to programs are relative to `folder`, where the page will lie.
     """
     by_id = {case.id: case for case in cases}
-    found: dict[str, dict[str, Result]] = {}
+    by_case: dict[str, dict[str, Result]] = {}
     for file in results:
         for result in file.results:
-            found.setdefault(result.case, {})[result.variant] = result
+            by_case.setdefault(result.case, {})[result.variant] = result
     cross: dict[str, list[CrossVerdict]] = {}
     for verdict in report.comparison.verdicts:
         cross.setdefault(verdict.case, []).append(verdict)
@@ -136,7 +136,7 @@ def render(
         "disciplines": DISCIPLINES,
         "costs_of": costs.WORDS,
         "costs_case": costs.PROGRAM,
-        "by_id": found,
+        "by_id": by_case,
     }
     written = {
         key: quote(os.path.relpath(programs / path, folder))
@@ -152,7 +152,7 @@ def render(
     body = "body.html.j2"
     for number, view in enumerate(report.cases, 1):
         links = cross.get(view.id, ())
-        item = _shown(view, by_id.get(view.id), found[view.id], links, folder, programs)
+        item = _shown(view, by_id.get(view.id), by_case[view.id], links, folder, programs)
         detail(view.id, body, item=item, number=number)
     for framework in frameworks:
         detail(f"behaviours/{framework.name}", "behaviours.html.j2", framework=framework)
@@ -191,19 +191,19 @@ def script_call(name: str, text: str) -> str:
 
 def sides(results: Sequence[Results]) -> dict[str, dict[str, tuple[int, str, str, str, str]]]:
     """By variant and case: the outcome's rank, its name, sign and words, and what was observed."""
-    found: dict[str, dict[str, tuple[int, str, str, str, str]]] = {}
+    by_variant: dict[str, dict[str, tuple[int, str, str, str, str]]] = {}
     for run in results:
         for result in run.results:
             one = side_of(result)
             if one.outcome is not Outcome.NOT_RUN:
-                found.setdefault(result.variant, {})[result.case] = (
+                by_variant.setdefault(result.variant, {})[result.case] = (
                     one.outcome.rank,
                     one.outcome.name.lower(),
                     SIGN[one.outcome],
                     one.outcome.value,
                     line(one.message),
                 )
-    return found
+    return by_variant
 
 
 def file_name(name: str) -> str:
@@ -229,38 +229,38 @@ def pack(text: str) -> str:
 
 def by_reason(deviations: Iterable[DeviationGroup]) -> list[list[DeviationGroup]]:
     """Deviations that share a reason put together, in the order of the first; others alone."""
-    found: dict[object, list[DeviationGroup]] = {}
+    grouped: dict[object, list[DeviationGroup]] = {}
     for number, deviation in enumerate(deviations):
         known = deviation.verdict.known
         key = number if known is None else (deviation.verdict.mark, known.reason, known.url)
-        found.setdefault(key, []).append(deviation)
-    return list(found.values())
+        grouped.setdefault(key, []).append(deviation)
+    return list(grouped.values())
 
 
 def environment() -> Environment:
     """Templates in which every value is escaped and a missing one is an error."""
-    found = Environment(
+    templates = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters["frame"] = Frame
-    found.filters["web"] = web_address
-    found.filters["bytes"] = format_bytes
-    found.filters["counted"] = counted
-    found.filters["shorten"] = shorten
-    found.filters["line"] = line
-    found.filters["file_name"] = file_name
-    found.filters["sentence"] = sentence
-    found.filters["lower_first"] = lambda text: text[:1].lower() + text[1:]
-    found.filters["drawing"] = lambda modes: Drawing((mode.name, mode.cost) for mode in modes)
-    found.filters["firsts"] = lambda frameworks: Drawing(
+    templates.filters["frame"] = Frame
+    templates.filters["web"] = web_address
+    templates.filters["bytes"] = format_bytes
+    templates.filters["counted"] = counted
+    templates.filters["shorten"] = shorten
+    templates.filters["line"] = line
+    templates.filters["file_name"] = file_name
+    templates.filters["sentence"] = sentence
+    templates.filters["lower_first"] = lambda text: text[:1].lower() + text[1:]
+    templates.filters["drawing"] = lambda modes: Drawing((mode.name, mode.cost) for mode in modes)
+    templates.filters["firsts"] = lambda frameworks: Drawing(
         (f"{f.name} {f.modes[0].name}", f.modes[0].cost) for f in frameworks if f.modes
     )
-    found.filters["fragment"] = lambda text: quote(text, safe="/@")
-    return found
+    templates.filters["fragment"] = lambda text: quote(text, safe="/@")
+    return templates
 
 
 def web_address(url: str) -> str:

@@ -327,15 +327,15 @@ QUESTIONS: tuple[Question, ...] = (
 
 def answers(results: Sequence[Results]) -> dict[str, tuple[Answer, ...]]:
     """The answers of every variant that ran (full id), in the order of `QUESTIONS`."""
-    found: dict[str, dict[str, Result]] = {}
+    by_variant: dict[str, dict[str, Result]] = {}
     for run in results:
         for variant in run.header.variants:
-            found.setdefault(variant, {})
+            by_variant.setdefault(variant, {})
         for result in run.results:
-            found.setdefault(result.variant, {})[result.case] = result
+            by_variant.setdefault(result.variant, {})[result.case] = result
     return {
         variant: tuple(answer(question, of_variant.values()) for question in QUESTIONS)
-        for variant, of_variant in found.items()
+        for variant, of_variant in by_variant.items()
     }
 
 

@@ -49,10 +49,10 @@ def python(text: str) -> Markup:
     """
     html: list[str] = []
     done = 0
-    for found in _THREE_QUOTES.finditer(text):
-        html += map(_python, text[done : found.start()].splitlines(keepends=True))
-        html.append(_python(found[0]))
-        done = found.end()
+    for match in _THREE_QUOTES.finditer(text):
+        html += map(_python, text[done : match.start()].splitlines(keepends=True))
+        html.append(_python(match[0]))
+        done = match.end()
     html += map(_python, text[done:].splitlines(keepends=True))
     return Markup("".join(html).strip("\n"))
 

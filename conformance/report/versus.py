@@ -82,18 +82,18 @@ def versus(left: str, right: str, results: Sequence[Results], cases: Sequence[Ca
             same += 1
         else:
             groups.setdefault(sides, []).append(case)
-    found = [
+    differences = [
         Difference(titles.get(listed[0], listed[0]), a, b, tuple(listed))
         for (a, b), listed in groups.items()
     ]
-    found.sort(key=lambda d: (_gravity(d), -len(d.cases)))
-    return Versus(left, right, tuple(found), _numbers(left, right, results), same, only)
+    differences.sort(key=lambda d: (_gravity(d), -len(d.cases)))
+    return Versus(left, right, tuple(differences), _numbers(left, right, results), same, only)
 
 
 def _of(variant: str, results: Sequence[Results]) -> dict[str, Result]:
-    found = {r.case: r for run in results for r in run.results if r.variant == variant}
-    if found:
-        return found
+    by_case = {r.case: r for run in results for r in run.results if r.variant == variant}
+    if by_case:
+        return by_case
     known = [v for run in results for v in run.header.variants]
     near = difflib.get_close_matches(variant, known, 1)
     hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
@@ -121,8 +121,8 @@ def _gravity(difference: Difference) -> int:
 
 
 def _numbers(left: str, right: str, results: Sequence[Results]) -> tuple[Number, ...]:
-    found = answers(results)
-    pairs = zip(QUESTIONS, found[left], found[right], strict=True)
+    answered = answers(results)
+    pairs = zip(QUESTIONS, answered[left], answered[right], strict=True)
     return tuple(
         Number(question.title, question.asks, a, b)
         for question, a, b in pairs
@@ -133,47 +133,47 @@ def _numbers(left: str, right: str, results: Sequence[Results]) -> tuple[Number,
 # -- as text ---------------------------------------------------------------------------------------
 
 
-def lines(found: Versus, *, longest: int = 200) -> Iterator[str]:
+def lines(compared: Versus, *, longest: int = 200) -> Iterator[str]:
     """What differs, a paragraph for each difference, for a terminal."""
-    for difference in found.differences:
+    for difference in compared.differences:
         more = len(difference.cases) - 1
         also = f" and {more} more" if more else ""
         yield f"{difference.title} ({difference.cases[0]}{also})"
-        for variant, side in ((found.left, difference.left), (found.right, difference.right)):
+        for variant, side in ((compared.left, difference.left), (compared.right, difference.right)):
             yield f"  {variant}: {line(side.text, longest)}"
         yield ""
-    for number in found.numbers:
-        yield f"{number.title}: {found.left} {number.left.word}, {found.right} {number.right.word}"
-    yield summary(found)
+    for number in compared.numbers:
+        yield f"{number.title}: {compared.left} {number.left.word}, {compared.right} {number.right.word}"
+    yield summary(compared)
 
 
-def summary(found: Versus) -> str:
+def summary(compared: Versus) -> str:
     """How many cases differ, in a sentence."""
-    differ = sum(len(difference.cases) for difference in found.differences)
-    said = f"{differ} cases come out differently, {found.same} alike"
-    alone = [f"{n} run on {variant} alone" for variant, n in found.only.items() if n]
+    differ = sum(len(difference.cases) for difference in compared.differences)
+    said = f"{differ} cases come out differently, {compared.same} alike"
+    alone = [f"{n} run on {variant} alone" for variant, n in compared.only.items() if n]
     return f"{', '.join([said, *alone])}."
 
 
-def markdown(found: Versus, programs: Mapping[str, tuple[str, str]]) -> Iterator[str]:
+def markdown(compared: Versus, programs: Mapping[str, tuple[str, str]]) -> Iterator[str]:
     """What differs, as Markdown: for a porting guide. `programs` has both texts by case id."""
     from conformance.report.markdown import escape
 
-    yield f"# From `{found.left}` to `{found.right}`"
+    yield f"# From `{compared.left}` to `{compared.right}`"
     yield ""
-    yield escape(summary(found))
+    yield escape(summary(compared))
     yield ""
-    if found.numbers:
-        yield f"| | `{found.left}` | `{found.right}` |"
+    if compared.numbers:
+        yield f"| | `{compared.left}` | `{compared.right}` |"
         yield "|---|---|---|"
-        for number in found.numbers:
+        for number in compared.numbers:
             yield f"| {escape(number.asks)} | {number.left.text} | {number.right.text} |"
         yield ""
-    for difference in found.differences:
+    for difference in compared.differences:
         yield f"## {escape(difference.title)}"
         yield ""
-        yield f"- `{found.left}`: {escape(line(difference.left.text, 600))}"
-        yield f"- `{found.right}`: {escape(line(difference.right.text, 600))}"
+        yield f"- `{compared.left}`: {escape(line(difference.left.text, 600))}"
+        yield f"- `{compared.right}`: {escape(line(difference.right.text, 600))}"
         yield f"- seen in {', '.join(f'`{case}`' for case in difference.cases)}"
         yield ""
         pair = programs.get(difference.cases[0])
@@ -193,14 +193,14 @@ def program_diff(left: str, right: str) -> Iterator[str]:
 
 
 def read_programs(
-    found: Versus, results: Sequence[Results], folder: Path
+    compared: Versus, results: Sequence[Results], folder: Path
 ) -> dict[str, tuple[str, str]]:
     """Both programs of the first case of each difference, as far as they lie in the reports' folder."""
     paths = {(r.case, r.variant): r.program for run in results for r in run.results if r.program}
     texts: dict[str, tuple[str, str]] = {}
-    for difference in found.differences:
+    for difference in compared.differences:
         case = difference.cases[0]
-        pair = [paths.get((case, variant)) for variant in (found.left, found.right)]
+        pair = [paths.get((case, variant)) for variant in (compared.left, compared.right)]
         files = [_inside(folder, path) for path in pair if path]
         if len(files) == 2 and all(file is not None and file.is_file() for file in files):
             one, two = (file.read_text("utf-8", "replace") for file in files if file is not None)

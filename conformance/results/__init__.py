@@ -5,7 +5,7 @@ Imports `judge` and what that imports; writes and reads files, and judges nothin
 
 from conformance.results.arrays import beside
 from conformance.results.codec import Encoded, encode
-from conformance.results.files import bind, read, remove, write
+from conformance.results.files import read, remove, write, write_merged
 from conformance.results.hashing import cases_hash
 from conformance.results.lines import schema
 from conformance.results.model import (
@@ -18,21 +18,20 @@ from conformance.results.model import (
     Results,
     make_footer,
 )
-from conformance.results.sheaf import Bound, Sheaf
+from conformance.results.written import ResultWriter, WrittenResults
 
 __all__ = [
     "FORMAT",
     "SMOKE",
     "STAGES",
-    "Bound",
     "Encoded",
     "Footer",
     "Header",
     "Result",
+    "ResultWriter",
     "Results",
-    "Sheaf",
+    "WrittenResults",
     "beside",
-    "bind",
     "cases_hash",
     "encode",
     "make_footer",
@@ -40,4 +39,5 @@ __all__ = [
     "remove",
     "schema",
     "write",
+    "write_merged",
 ]

@@ -89,8 +89,8 @@ class ArrayFile:
         self._checked: dict[str, Array] = {}
 
     @classmethod
-    def read(cls, path: Path, bound: str) -> ArrayFile:
-        """The file, if it is the one whose names hash to `bound`; raises `ResultsError`."""
+    def read(cls, path: Path, names: str) -> ArrayFile:
+        """The file, if it is the one whose names hash to `names`; raises `ResultsError`."""
         try:
             arrays = load(path.read_bytes())
         except OSError as error:
@@ -106,7 +106,7 @@ class ArrayFile:
                 where=path,
                 hint=_RUN_AGAIN,
             ) from error
-        if joint_digest(arrays) != bound:
+        if joint_digest(arrays) != names:
             raise ResultsError(
                 "these are the arrays of another run than the results beside them",
                 where=path,

@@ -20,9 +20,16 @@ import msgspec
 from conformance.errors import MissingFooterError, ResultsError
 from conformance.results import codec
 from conformance.results.arrays import ArrayFile, beside, joint_digest, write_arrays
-from conformance.results.lines import ExpectedLine, FooterLine, HeaderLine, Line, ResultLine
+from conformance.results.lines import (
+    ExpectedLine,
+    FooterLine,
+    HeaderLine,
+    Line,
+    PlainLine,
+    ResultLine,
+)
 from conformance.results.model import FORMAT, Footer, Header, Result, Results, make_footer
-from conformance.results.sheaf import Bound, Sheaf
+from conformance.results.written import ResultWriter, WrittenResults
 from conformance.words import printable
 from conformance.writing import writing
 
@@ -57,17 +64,17 @@ _START = msgspec.json.Decoder(_Start)
 def write(path: Path, header: Header, results: Iterable[Result], footer: Footer) -> None:
     """Write lines to `path` and arrays beside it, both whole or none. Raises `WriteError`."""
     with writing(path), _beside(path) as folder:
-        sheaf = Sheaf(folder / "all")
+        writer = ResultWriter(folder / "all")
         try:
             for number, result in enumerate(results):
-                sheaf.put(number, codec.encode(result))
+                writer.put(number, codec.encode(result))
         finally:
-            sheaf.close()
-        bind(path, header, Bound.of([folder / "all"]), footer)
+            writer.close()
+        write_merged(path, header, WrittenResults.of([folder / "all"]), footer)
 
 
-def bind(
-    path: Path, header: Header, results: Bound, footer: Footer, room: Path | None = None
+def write_merged(
+    path: Path, header: Header, results: WrittenResults, footer: Footer, room: Path | None = None
 ) -> None:
     """Move finished temporary results and their arrays to `path`, replacing both files or neither.
 
@@ -77,10 +84,10 @@ def bind(
     """
     with writing(path), _beside(path, room) as folder:
         lines, arrays = folder / "lines", folder / "arrays"
-        found = results.arrays()
-        write_arrays(arrays, found)
+        stored = results.arrays()
+        write_arrays(arrays, stored)
         with lines.open("wb") as file:
-            file.write(codec.header_line(header, joint_digest(found)) + b"\n")
+            file.write(codec.header_line(header, joint_digest(stored)) + b"\n")
             file.writelines(results.lines())
             file.write(codec.footer_line(footer) + b"\n")
         for made in (lines, arrays):
@@ -175,15 +182,15 @@ def read(path: Path) -> Results:
                 if footer is not None:
                     raise ResultsError("a line after the footer", where=where, hint=_RUN_AGAIN)
                 if header is None:
-                    found = _header(line, where)
-                    header = codec.header_from(found)
-                    decoder = codec.Decoder(ArrayFile.read(beside(path), found.arrays).get)
+                    start = _header(line, where)
+                    header = codec.header_from(start)
+                    decoder = codec.Decoder(ArrayFile.read(beside(path), start.arrays).get)
                     continue
                 model = _line(line, where)
                 if isinstance(model, ResultLine):
                     results.append(_result(decoder, model, where, header))
-                elif isinstance(model, ExpectedLine):
-                    _expectation(decoder, model, where)
+                elif isinstance(model, ExpectedLine | PlainLine):
+                    _shared(decoder, model, where)
                 elif isinstance(model, FooterLine):
                     footer = codec.footer_from(model)
                 else:
@@ -202,8 +209,8 @@ def _no_array(name: str) -> Any:
 
 def _line(line: bytes, where: str, decoder: msgspec.json.Decoder[Any] = _LINES) -> Any:
     try:
-        found = decoder.decode(line)
-        return found if _MAY_CONTROL.search(line) is None else _shown(found, line, decoder)
+        decoded = decoder.decode(line)
+        return decoded if _MAY_CONTROL.search(line) is None else _shown(decoded, line, decoder)
     except RecursionError as error:
         raise ResultsError("nested too deeply", where=where, hint=_RUN_AGAIN) from error
     except ValueError as error:  # msgspec's own errors, and a number of too many digits
@@ -212,24 +219,25 @@ def _line(line: bytes, where: str, decoder: msgspec.json.Decoder[Any] = _LINES) 
         raise ResultsError(str(error), where=where, hint=_RUN_AGAIN) from error
 
 
-def _shown(found: Any, line: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
+def _shown(decoded: Any, line: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
     """A line with control characters escaped, so that it is safe to print. Values that a program
     returned are left unchanged.
     """
+    if isinstance(decoded, ExpectedLine):
+        return decoded
     shown = decoder.decode(_ESCAPES.sub(_written_out, line))
-    if isinstance(found, ResultLine):
-        for mine, theirs in ((shown.recomputed, found.recomputed), (shown.plain, found.plain)):
-            if mine is not None and theirs is not None:
-                mine.outputs = theirs.outputs
-    elif isinstance(found, ExpectedLine):
-        return found
+    if isinstance(decoded, ResultLine):
+        if decoded.recomputed is not None:
+            shown.recomputed.outputs = decoded.recomputed.outputs
+    elif isinstance(decoded, PlainLine):
+        shown.run.outputs = decoded.run.outputs
     return shown
 
 
-def _written_out(found: re.Match[bytes]) -> bytes:
-    text = json.loads(b'"' + found[0] + b'"')
+def _written_out(match: re.Match[bytes]) -> bytes:
+    text = json.loads(b'"' + match[0] + b'"')
     shown = printable(text)
-    return found[0] if text == shown else json.dumps(shown)[1:-1].encode("ascii")
+    return match[0] if text == shown else json.dumps(shown)[1:-1].encode("ascii")
 
 
 def _header(line: bytes, where: str) -> Any:
@@ -242,18 +250,21 @@ def _header(line: bytes, where: str) -> Any:
             where=where,
             hint=f"it was written by version {start.suite} of the suite; {_RUN_AGAIN}",
         )
-    found = _line(line, where)
-    assert isinstance(found, HeaderLine)
-    return found
+    header = _line(line, where)
+    assert isinstance(header, HeaderLine)
+    return header
 
 
-def _expectation(decoder: codec.Decoder, model: ExpectedLine, where: str) -> None:
+def _shared(decoder: codec.Decoder, model: ExpectedLine | PlainLine, where: str) -> None:
     try:
-        decoder.expectation(model)
+        if isinstance(model, ExpectedLine):
+            decoder.expectation(model)
+        else:
+            decoder.plain(model)
     except ResultsError as error:
-        hint = error.hint or _RUN_AGAIN
-        message = f"expectation {model.key}: {error.message}"
-        raise ResultsError(message, where=where, hint=hint) from error
+        what = "expectation" if isinstance(model, ExpectedLine) else "plain run"
+        message = f"{what} {model.key}: {error.message}"
+        raise ResultsError(message, where=where, hint=error.hint or _RUN_AGAIN) from error
 
 
 def _result(decoder: codec.Decoder, model: ResultLine, where: str, header: Header) -> Result:

@@ -12,15 +12,15 @@ import typing
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 
 from conformance.model.facts import Number
 from conformance.model.observation import ErrorSeen, Execution, ExpectedMemory, Phase, RandomState
-from conformance.model.verdict import KnownNote, Verdict
+from conformance.model.verdict import Verdict
 from conformance.results.model import Footer, Header
 
 Count = Annotated[int, Meta(ge=0)]
-#: The name of an expectation or of an array: 16 hexadecimal digits of the hash of what it holds.
+#: The name of an expectation, a plain run or an array: 16 hexadecimal digits of a hash of what it holds.
 Key = Annotated[str, Meta(pattern="^[0-9a-f]{16}$")]
 #: An array in the file of arrays, and its dtype where that file has no word for it.
 Name = Annotated[str, Meta(pattern="^[0-9a-f]{16}(:complex(64|128))?$")]
@@ -35,10 +35,7 @@ class _Row(Struct, forbid_unknown_fields=True, array_like=True):
 
 
 def _struct(cls: type[Any], tag: str | None = None, *more: tuple[str, Any]) -> type[Struct]:
-    """The line of a dataclass of ours whose fields are JSON values, field by field.
-
-    Header and footer, which have a tag, are written with all their fields.
-    """
+    """The line of a dataclass of ours whose fields are JSON values: all of them, by name."""
     hints = typing.get_type_hints(cls, include_extras=True)
     fields: list[Any] = list(more)
     for field in dataclasses.fields(cls):
@@ -48,7 +45,7 @@ def _struct(cls: type[Any], tag: str | None = None, *more: tuple[str, Any]) -> t
         optional = () if default is dataclasses.MISSING else (default,)
         fields.append((field.name, hints[field.name], *optional))
     line = msgspec.defstruct(
-        cls.__name__, fields, bases=(_Line,), tag=tag, kw_only=True, omit_defaults=tag is None
+        cls.__name__, fields, bases=(_Line,), tag=tag, kw_only=True, omit_defaults=False
     )
     line.__doc__ = cls.__doc__
     return line
@@ -147,8 +144,8 @@ class SampleLine(_Row):
 
 
 class RunLine(_Line):
-    """The recomputed run. `drew` says that it drew random numbers, `samples` are those of statements
-    whose rerun drew others; null is what was not seen."""
+    """A run. Null is what was not seen, and `samples` where nothing was drawn; they are those of
+    statements whose rerun drew other numbers."""
 
     outputs: TreeLine = None
     losses: list[Number] = []
@@ -157,30 +154,23 @@ class RunLine(_Line):
     parameters: Arrays = {}
     state: Arrays = {}
     executions: list[Execution] | None = None
-    drew: bool = False
-    samples: list[SampleLine] = []
+    samples: list[SampleLine] | None = None
     retained: int | None = None
     random_state: RandomState | None = None
     peak: int | None = None
     error: ErrorLine | None = None  # type: ignore[valid-type]
 
 
-#: The plain run: what is left out is as in the recomputed run.
-PlainLine = msgspec.defstruct(
-    "PlainLine",
-    [
-        (name, hint | UnsetType, UNSET)
-        for name, hint in typing.get_type_hints(RunLine, include_extras=True).items()
-    ],
-    bases=(_Line,),
-)
-
-
-class ExpectedLine(_Line, tag="expected"):
-    """What the reference says, once for all results that refer to its key; null where the case draws
-    random numbers."""
+class PlainLine(_Line, tag="plain"):
+    """A plain run, once for all results that refer to its key."""
 
     key: Key
+    run: RunLine
+
+
+class ExpectationLine(_Line):
+    """What the reference says; null where the case draws random numbers."""
+
     outputs: TreeLine = None
     losses: list[Number] | None = None
     gradients: MaybeArrays | None = None
@@ -192,23 +182,29 @@ class ExpectedLine(_Line, tag="expected"):
     error: str | None = None
 
 
+class ExpectedLine(_Line, tag="expected"):
+    """What is expected, once for all results that refer to its key."""
+
+    key: Key
+    expected: ExpectationLine
+
+
 class ResultLine(_Line, tag="result"):
     """One case on one variant. Without `recomputed`, nothing could be observed."""
 
     case: str
     variant: str
     verdicts: list[Verdict]
-    known: list[KnownNote] = []
     program: str = ""
     expected: Key | None = None
+    plain: Key | None = None
     recomputed: RunLine | None = None
-    plain: PlainLine | None = None  # type: ignore[valid-type]
     unobserved: dict[str, str] = {}
     seconds: float = 0.0
     resolution: int = 0
 
 
-Line = HeaderLine | ExpectedLine | ResultLine | FooterLine
+Line = HeaderLine | ExpectedLine | PlainLine | ResultLine | FooterLine
 
 
 def schema() -> dict[str, Any]:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from conformance.model.observation import Expected, Observation
-from conformance.model.verdict import KnownNote, Status, Verdict
+from conformance.model.verdict import Status, Verdict
 
 #: The number of the file format; a reader refuses any other.
-FORMAT = 4
+FORMAT = 5
 #: How the selection of a run begins that ran the smoke selection.
 SMOKE = "--smoke"
 #: Into what a run's wall time is split.
@@ -57,7 +57,7 @@ class Result:
 
     `observation` is `None` where nothing could be observed (a crash, a missing capability),
     `expected` where nothing was expected. `program` is the path of the emitted program, relative to
-    the reports' folder. `known` has a note for every deviation that was known beforehand.
+    the reports' folder.
     """
 
     case: str
@@ -66,11 +66,6 @@ class Result:
     observation: Observation | None
     expected: Expected | None
     program: str
-    known: tuple[KnownNote, ...] = ()
-
-    def note(self, check: str) -> KnownNote | None:
-        """The note on a check's known deviation, if there is one."""
-        return next((note for note in self.known if note.check == check), None)
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from pathlib import Path
 import msgspec
 
 from conformance.results.codec import encode
-from conformance.results.files import bind, read
+from conformance.results.files import read, write_merged
 from conformance.results.model import Footer, Header, Result, Results
-from conformance.results.sheaf import Bound, Sheaf
+from conformance.results.written import ResultWriter, WrittenResults
 from conformance.writing import writing
 
 _NAME = ".partial-"
@@ -33,7 +33,7 @@ class PartialResults:
     def __init__(self, folder: Path, lock: int | None = None) -> None:
         self.folder = folder
         self._lock = lock
-        self._sheaves: dict[str, Sheaf] = {}
+        self._writers: dict[str, ResultWriter] = {}
 
     @classmethod
     def make(cls, reports: Path) -> PartialResults:
@@ -48,13 +48,13 @@ class PartialResults:
         """The folders left by interrupted runs of these adapters, oldest first. This process holds
         their locks until they are closed or removed.
         """
-        found = {
+        folders = {
             path
             for name in adapters
             for path in reports.glob(f"{_NAME}*")
             if (path / name / _HEADER).is_file()
         }
-        for folder in sorted(found, key=_modified):
+        for folder in sorted(folders, key=_modified):
             with contextlib.suppress(OSError):
                 lock = _held(folder)
                 yield cls(folder, lock)
@@ -79,25 +79,25 @@ class PartialResults:
         """Keep a result, encoded as it will stand in the file. `note` is JSON, kept with it. Raises
         `WriteError`."""
         with writing(self.folder):
-            if adapter not in self._sheaves:
+            if adapter not in self._writers:
                 # Named by chance: a process of before may have had the number of this one.
                 place = self.folder / adapter
                 place.mkdir(exist_ok=True)
                 handle, name = tempfile.mkstemp(dir=place, prefix=f"{os.getpid()}-")
                 os.close(handle)
-                self._sheaves[adapter] = Sheaf(Path(name))
-            self._sheaves[adapter].put(number, encode(result), note)
+                self._writers[adapter] = ResultWriter(Path(name))
+            self._writers[adapter].put(number, encode(result), note)
 
-    def results(self, adapter: str) -> Bound:
+    def results(self, adapter: str) -> WrittenResults:
         """What all processes have put here for an adapter."""
-        found = sorted((self.folder / adapter).glob("*.index"))
-        return Bound.of(file.with_suffix("") for file in found)
+        indices = sorted((self.folder / adapter).glob("*.index"))
+        return WrittenResults.of(file.with_suffix("") for file in indices)
 
     def read(self, adapter: str, header: Header, footer: Footer) -> Results:
         """What all processes have put here for an adapter, decoded. Raises `WriteError`, since it takes
         a file, and `ResultsError` where a machine went down while one was written."""
         file = self.folder / f"{adapter}.jsonl"
-        bind(file, header, self.results(adapter), footer)
+        write_merged(file, header, self.results(adapter), footer)
         return read(file)
 
     def drop(self, adapter: str) -> None:
@@ -108,10 +108,10 @@ class PartialResults:
 
     def close(self) -> None:
         """Close the files of this process, and let go of the folder."""
-        for sheaf in self._sheaves.values():
+        for writer in self._writers.values():
             # What a full disk has not taken is not in the index either.
             with contextlib.suppress(OSError):
-                sheaf.close()
+                writer.close()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None

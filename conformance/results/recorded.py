@@ -58,18 +58,20 @@ class Recorded:
     def seconds(self, case: str, variant: str) -> float:
         """The recorded seconds; where there are none, a guess: the median of the variant, else that
         of the adapter, else one second."""
-        found = self.get(case, variant)
-        if found is not None:
-            return found
+        taken = self.get(case, variant)
+        if taken is not None:
+            return taken
         return self._medians.get(_bare(variant), self._median or GUESS)
 
     @cached_property
     def _medians(self) -> Mapping[str, float]:
-        return {name: median(found.values()) for name, found in self.variants.items() if found}
+        return {
+            name: median(by_case.values()) for name, by_case in self.variants.items() if by_case
+        }
 
     @cached_property
     def _median(self) -> float:
-        every = [value for found in self.variants.values() for value in found.values()]
+        every = [value for by_case in self.variants.values() for value in by_case.values()]
         return median(every) if every else 0.0
 
 
@@ -97,7 +99,7 @@ def read(folder: Path) -> Recorded:
             raise AdapterError(message, where=file, hint=hint)
     return Recorded(
         {
-            name: {c: found for c, row in model.cases.items() if (found := row[i]) is not None}
+            name: {c: taken for c, row in model.cases.items() if (taken := row[i]) is not None}
             for i, name in enumerate(model.variants)
         }
     )
@@ -105,7 +107,7 @@ def read(folder: Path) -> Recorded:
 
 def write(folder: Path, recorded: Recorded) -> Path:
     """Write the file, a line per case, two digits of each number. Returns its path."""
-    variants = sorted(name for name, found in recorded.variants.items() if found)
+    variants = sorted(name for name, by_case in recorded.variants.items() if by_case)
     cases = sorted({case for name in variants for case in recorded.variants[name]})
     rows = [
         f"  {json.dumps(case)}: "
@@ -120,7 +122,7 @@ def write(folder: Path, recorded: Recorded) -> Path:
 
 def from_results(results: Iterable[Result], time_limit: float) -> Recorded:
     """The seconds of a run. What ran into the adapter's time limit took that long."""
-    found: dict[str, dict[str, float]] = {}
+    by_variant: dict[str, dict[str, float]] = {}
     for result in results:
         if result.observation is not None:
             seconds = result.observation.seconds
@@ -128,8 +130,8 @@ def from_results(results: Iterable[Result], time_limit: float) -> Recorded:
             seconds = time_limit
         else:
             continue
-        found.setdefault(_bare(result.variant), {})[result.case] = seconds
-    return Recorded(found)
+        by_variant.setdefault(_bare(result.variant), {})[result.case] = seconds
+    return Recorded(by_variant)
 
 
 def updated(
@@ -144,7 +146,7 @@ def updated(
     }
     there = set(cases)
     return Recorded(
-        {name: {c: s for c, s in found.items() if c in there} for name, found in every.items()}
+        {name: {c: s for c, s in by_case.items() if c in there} for name, by_case in every.items()}
     )
 
 

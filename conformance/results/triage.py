@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from difflib import SequenceMatcher
+
+import msgspec
 
 from conformance.judge.known import Entry
 from conformance.judge.triage import Triage, Triaged, explaining, triage
-from conformance.model.verdict import KnownNote, Status, Verdict
+from conformance.model.verdict import Status, Verdict
 from conformance.results.model import Result
 
 #: What differs between messages of one cause: names and numbers.
@@ -19,14 +22,15 @@ _TELLING = ("of", "kind", "what", "phase", "type", "against", "in_plain")
 _WORDS = 3
 
 
-def notes(entries: Sequence[Entry], result: Result) -> tuple[KnownNote, ...]:
-    """The notes on a result's known deviations, one per check."""
-    by_check: dict[str, KnownNote] = {}
+def noted(entries: Sequence[Entry], result: Result) -> Result:
+    """A result with a note on each of its known deviations."""
+    verdicts: list[Verdict] = []
     for verdict in result.verdicts:
         entry = explaining(entries, result.case, result.variant, verdict)
-        if entry is not None:
-            by_check.setdefault(verdict.check, entry.note)
-    return tuple(by_check.values())
+        note = None if entry is None else entry.note
+        same = note == verdict.known
+        verdicts.append(verdict if same else msgspec.structs.replace(verdict, known=note))
+    return replace(result, verdicts=tuple(verdicts))
 
 
 def triaged(entries: Sequence[Entry], result: Result) -> tuple[Triaged, ...]:

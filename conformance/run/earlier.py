@@ -54,7 +54,7 @@ def find(left: Iterable[PartialResults], file: Path, now: Header) -> Earlier:
 
     Raises `ComparisonError` where they were of other cases or versions, and `WriteError`.
     """
-    found = Earlier()
+    earlier = Earlier()
     runs: list[tuple[str, Results]] = []
     if file.is_file():
         try:
@@ -68,14 +68,14 @@ def find(left: Iterable[PartialResults], file: Path, now: Header) -> Earlier:
         header = partial.begun(now.adapter)
         if header is None or header.shard != now.shard:
             continue
-        found.partials.append(partial)
+        earlier.partials.append(partial)
         results = _read(partial, header)
         if results is not None:
             _fits(header, now, partial.folder)
             runs.append((header.started, results))
     for _, run in sorted(runs, key=lambda run: run[0]):
-        found.results |= {(r.case, r.variant): r for r in run.results}
-    return found
+        earlier.results |= {(r.case, r.variant): r for r in run.results}
+    return earlier
 
 
 def _read(partial: PartialResults, header: Header) -> Results | None:

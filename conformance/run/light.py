@@ -9,26 +9,25 @@ kept, unless an option needs them.
 from __future__ import annotations
 
 import contextlib
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from _pytest.mark.structures import NodeKeywords
-from _pytest.stash import Stash
-from _pytest.terminal import TerminalReporter
 
-#: What pytest gives to each item, and how it is made.
+#: What pytest gives to each item, and how it is made. The names with an underscore are pytest's own: one
+#: that it no longer has is never asked for, and one that is new takes its memory as before.
 _MADE: Mapping[str, Callable[[Any], Any]] = {
-    "keywords": NodeKeywords,
+    "keywords": lambda item: ChainMap({item.name: True}, item.parent.keywords),
     "own_markers": lambda _: [],
     "extra_keyword_matches": lambda _: set(),
-    "stash": lambda _: Stash(),
-    "_store": lambda item: item.stash,  # its name of before
+    "stash": lambda _: pytest.Stash(),
+    "_store": lambda item: item.stash,  # what older versions call it
     "_report_sections": lambda _: [],
     "user_properties": lambda _: [],
 }
-#: What pytest notes of an item when that is first asked for.
-_NOTED = ("location",)
+#: What pytest computes of an item when that is first asked for, and then keeps.
+_COMPUTED = ("location",)
 #: By category of reports, the letters of `-r` and the settings that ask to see them.
 _ASKED: Mapping[str, str] = {"": "", "passed": "pPA", "skipped": "sa", "xfailed": "xa"}
 
@@ -51,7 +50,7 @@ class LightItem(pytest.Item):
     def lighten(self) -> None:
         """Drop the attributes that can be created again; marks are kept."""
         kept = ("own_markers", "keywords") if self.__dict__.get("own_markers") else ()
-        for name in (*_MADE, *_NOTED):
+        for name in (*_MADE, *_COMPUTED):
             if name not in kept:
                 self.__dict__.pop(name, None)
         with contextlib.suppress(AttributeError):
@@ -71,7 +70,7 @@ def forget(config: pytest.Config, report: pytest.TestReport) -> None:
     """Replace the report that the terminal reporter has just received by a placeholder, unless an
     option asks to list such reports at the end.
     """
-    reporter: TerminalReporter | None = config.pluginmanager.getplugin("terminalreporter")
+    reporter: pytest.TerminalReporter | None = config.pluginmanager.getplugin("terminalreporter")
     if reporter is None or config.getoption("durations", None) is not None:
         return
     for category, letters in _ASKED.items():

@@ -86,26 +86,26 @@ def merge(shards: Sequence[Results], cases: Sequence[Case]) -> Merged:
 
 def _numbers(shards: Sequence[Results]) -> dict[Shard, Path]:
     """Which shards there are, none of them twice, and all of the same number of parts."""
-    found: dict[Shard, Path] = {}
+    files: dict[Shard, Path] = {}
     for results in shards:
         if not results.header.shard:
             raise ComparisonError("this is a whole run, and no shard", where=results.path)
         shard = parse(results.header.shard)
-        if shard in found:
+        if shard in files:
             raise ComparisonError(
                 f"shard {shard} of {results.header.adapter} is there twice",
-                where=f"{found[shard]}, {results.path}",
+                where=f"{files[shard]}, {results.path}",
                 hint="take one of them out",
             )
-        found[shard] = results.path
-    counts = sorted({shard.of for shard in found})
+        files[shard] = results.path
+    counts = sorted({shard.of for shard in files})
     if len(counts) > 1:
         several = " and ".join(str(count) for count in counts)
         raise ComparisonError(
-            f"shards of runs in {several} parts: {_named(found)}",
+            f"shards of runs in {several} parts: {_named(files)}",
             hint="take those of an earlier run out",
         )
-    return found
+    return files
 
 
 def _belong(first: Results, other: Results) -> None:

@@ -151,13 +151,13 @@ def telling(
     return list({case.id: case for case in chosen}.values())
 
 
-def fitting(found: Mapping[int, Sequence[Status | None]], loose: Mapping[int, int]) -> list[int]:
+def fitting(tried: Mapping[int, Sequence[Status | None]], loose: Mapping[int, int]) -> list[int]:
     """The rules, by number, under which no rerun was wrong: first those under which the most cases were
     as expected, of them those that allow the fewest counts (`loose`). The statuses are those of the
     check `executions`, case by case."""
     fits = [
         (-sum(status is Status.PASS for status in statuses), loose[number], number)
-        for number, statuses in found.items()
+        for number, statuses in tried.items()
         if Status.PASS in statuses and Status.FAIL not in statuses
     ]
     return [number for _, _, number in sorted(fits)]
@@ -184,33 +184,33 @@ def capabilities(
     An error is a capability's only where it is all that is new in a case. `tell` is told of each word
     that is found out about, in a few words.
     """
-    found = Capable()
+    capable = Capable()
     needs = {case.id: required_by(case) for case in cases}
     waiting = list(cases)
-    while (chosen := _next(waiting, needs, found)) is not None:
+    while (chosen := _next(waiting, needs, capable)) is not None:
         waiting.remove(chosen)
         ended = run(chosen)
-        new = needs[chosen.id] - found.offered
+        new = needs[chosen.id] - capable.offered
         if not ended.words:
-            found.offered |= new
+            capable.offered |= new
         elif ended.error is not None and len(new) == 1:
             word = min(new)
             if ended.known:
-                found.shared.add(word)
+                capable.shared.add(word)
             elif refuses(ended.error):
-                found.refused[word] = Refusal(
+                capable.refused[word] = Refusal(
                     raises=ended.error.type, match=_first(ended.error, MATCHED)
                 )
             else:
-                found.faults[word] = f"{chosen.id}: {ended.words}"
+                capable.faults[word] = f"{chosen.id}: {ended.words}"
         else:
             for word in new:
-                found.unclear[word] = f"{chosen.id}: {ended.words}"
+                capable.unclear[word] = f"{chosen.id}: {ended.words}"
         for word in sorted(new):
-            tell(word, found.about(word))
-    for word in found.offered | found.failing:
-        found.unclear.pop(word, None)
-    return found
+            tell(word, capable.about(word))
+    for word in capable.offered | capable.failing:
+        capable.unclear.pop(word, None)
+    return capable
 
 
 def refuses(error: ErrorSeen) -> bool:
@@ -223,14 +223,14 @@ def refuses(error: ErrorSeen) -> bool:
 
 
 def _next(
-    waiting: Sequence[Case], needs: Mapping[str, frozenset[str]], found: Capable
+    waiting: Sequence[Case], needs: Mapping[str, frozenset[str]], capable: Capable
 ) -> Case | None:
     """The case with the fewest capabilities that nothing is known of, none of them failing."""
     best: tuple[int, int, Case] | None = None
     for place, case in enumerate(waiting):
-        if needs[case.id] & found.failing:
+        if needs[case.id] & capable.failing:
             continue
-        new = needs[case.id] - found.offered
+        new = needs[case.id] - capable.offered
         if new and (best is None or (len(new), place) < best[:2]):
             best = (len(new), place, case)
     return None if best is None else best[2]

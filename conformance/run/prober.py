@@ -195,9 +195,9 @@ class _Prober:
         named = [name for rule in rules for name in rule.variants]
         alike = [v for v in map(self.owner.variant, named) if v.model.only is None]
         entries = read(self.owner.known)
-        found: list[Variant] = []
+        shared_with: list[Variant] = []
         while alike:
-            sampled = {v.id: self._sample(described, v, entries, beside=found) for v in alike}
+            sampled = {v.id: self._sample(described, v, entries, beside=shared_with) for v in alike}
             wanted = {case.id: case for each in sampled.values() for case, _ in each}
             self._know(described, wanted)
             scores = {
@@ -210,9 +210,9 @@ class _Prober:
             best = max(alike, key=lambda v: scores[v.id])
             if scores[best.id] <= 0:
                 break
-            found.append(best)
+            shared_with.append(best)
             alike.remove(best)
-        names = [variant.id for variant in found]
+        names = [variant.id for variant in shared_with]
         what = f"{' and '.join(names)}, whose deviations it shows" if names else "no variant"
         self.tell("built on", what)
         return _changed(described, known=names) if names else described
@@ -233,7 +233,7 @@ class _Prober:
         """A few known deviations of a variant, each with its smallest case; none that one of the others
         has, too."""
         able = self._able(described)
-        found: list[tuple[Case, Entry]] = []
+        pairs: list[tuple[Case, Entry]] = []
         own = [entry for entry in entries if entry.is_of(variant.id)]
         others = [(entry, v.id) for entry in entries for v in beside if entry.is_of(v.id)]
         for entry in own:
@@ -241,10 +241,10 @@ class _Prober:
                 if not entry.covers(case.id, variant.id, entry.check) or lacking(case, variant):
                     continue
                 if not any(other.covers(case.id, name, entry.check) for other, name in others):
-                    found.append((case, entry))
+                    pairs.append((case, entry))
                 break
         order = {case.id: place for place, case in enumerate(able)}
-        return sorted(found, key=lambda each: order[each[0].id])[: probe.SAMPLED]
+        return sorted(pairs, key=lambda each: order[each[0].id])[: probe.SAMPLED]
 
     # -- what it takes -----------------------------------------------------------------------------
 

@@ -60,8 +60,8 @@ class Remaining:
 
     def words(self) -> str:
         """The same in words (`about 4 min left`), or empty."""
-        found = self.seconds()
-        return "" if found is None else f"{in_words(found)} left"
+        seconds = self.seconds()
+        return "" if seconds is None else f"{in_words(seconds)} left"
 
     def _estimate(self, used: float) -> float | None:
         if not self._recorded and self._finished < _LEAST:

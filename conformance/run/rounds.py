@@ -82,23 +82,23 @@ class Rounds:
                 if error is None:  # what there is of a run that did not end is no value of it
                     self._add(pair, path, _values(run))
 
-    def _add(self, pair: Pair, what: str, found: Iterable[tuple[str, str, object]]) -> None:
+    def _add(self, pair: Pair, what: str, observed: Iterable[tuple[str, str, object]]) -> None:
         self._rounds.setdefault((pair, what), []).append(self.number)
-        for check, name, value in found:
+        for check, name, value in observed:
             key = (pair, what, check, name)
             self._seen.setdefault(key, _Seen()).add(value, self.number)
 
     @property
     def unsteady(self) -> tuple[Unsteady, ...]:
         """What differs between rounds, a case's verdicts before its values."""
-        found = []
+        listed = []
         for (pair, what, check, name), seen in self._seen.items():
             rounds = [number for _, numbers in seen.values for number in numbers]
             missing = [n for n in self._rounds[pair, what] if n not in rounds]
             if len(seen.values) > 1 or missing:
                 words = _words(f"{what} {name}".strip(), seen, missing)
-                found.append(Unsteady(*pair, check, not what, words))
-        return tuple(sorted(found, key=lambda u: (u.case, u.variant, not u.verdict)))
+                listed.append(Unsteady(*pair, check, not what, words))
+        return tuple(sorted(listed, key=lambda u: (u.case, u.variant, not u.verdict)))
 
 
 def _values(run: Run) -> Iterator[tuple[str, str, object]]:

@@ -32,7 +32,7 @@ from conformance.observe.pool import Broken, Crashed, Finished, Outcome, Pool, S
 from conformance.oracle import expected as oracle
 from conformance.paths import Paths
 from conformance.results import STAGES, Result
-from conformance.results.triage import notes
+from conformance.results.triage import noted
 from conformance.words import printable
 
 #: The check that says how a run ended; every case has it.
@@ -145,9 +145,9 @@ def executions_under(
     def expect(samples: Sequence[RandomSample] | None) -> Expected:
         return oracle.expect(case, discipline, residuals=kept, samples=samples)
 
-    found = [v for v in verdicts_on(case, other, expect, observation) if v.check == "executions"]
-    failed = (verdict for verdict in found if verdict.status is Status.FAIL)
-    return next(failed, found[0] if found else None)
+    verdicts = [v for v in verdicts_on(case, other, expect, observation) if v.check == "executions"]
+    failed = (verdict for verdict in verdicts if verdict.status is Status.FAIL)
+    return next(failed, verdicts[0] if verdicts else None)
 
 
 def complete(case: Case, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
@@ -328,5 +328,5 @@ class Runner:
         program: str = "",
     ) -> Result:
         shown = tuple(map(_printable, verdicts))
-        bare = Result(case.id, variant.id, shown, observation, expected, program)
-        return replace(bare, known=notes(self.known, bare))
+        result = Result(case.id, variant.id, shown, observation, expected, program)
+        return noted(self.known, result)

@@ -144,15 +144,15 @@ def select(
 def _wanted(patterns: Sequence[str], cases: Sequence[Case], paths: Paths) -> frozenset[str]:
     """The ids of the cases that patterns name (`growth/*`; brackets stand for themselves)."""
     ids = [case.id for case in cases]
-    found: set[str] = set()
+    names: set[str] = set()
     for pattern in patterns:
         some = fnmatch.filter(ids, pattern.replace("[", "[[]"))
         if not some:
             raise AdapterError(
                 f"no case {pattern!r}", where=paths.cases, hint=nearest(pattern, ids)
             )
-        found.update(some)
-    return frozenset(found)
+        names.update(some)
+    return frozenset(names)
 
 
 def built_on(described: Described, variants: Sequence[str], adapters: Path) -> Described:
@@ -176,20 +176,20 @@ def built_on(described: Described, variants: Sequence[str], adapters: Path) -> D
 
 def _shared(variants: Iterable[str], paths: Paths) -> tuple[Entry, ...]:
     """The known deviations of these variants (full ids), as somebody's own recompute shares them."""
-    found: list[Entry] = []
+    entries: list[Entry] = []
     for name in variants:
         owner, _, variant = name.partition("/")
         adapter = find_adapter(owner, paths.adapters)
         shared = adapter.variant(variant).id
         known = (entry for entry in read(adapter.known) if entry.is_of(shared))
-        found += (replace(entry, variants=("*",), shared=shared) for entry in known)
-    return tuple(found)
+        entries += (replace(entry, variants=("*",), shared=shared) for entry in known)
+    return tuple(entries)
 
 
 def _smoke(adapter: Adapter, cases: Sequence[Case]) -> frozenset[Pair]:
-    found = smoke.find(adapter)
-    found.validate(adapter, cases)
-    return frozenset(found.pairs(adapter))
+    smoke_selection = smoke.find(adapter)
+    smoke_selection.validate(adapter, cases)
+    return frozenset(smoke_selection.pairs(adapter))
 
 
 def unused(
@@ -207,8 +207,8 @@ def unused(
         own = ()
     absent = {case.id for case in own} - {case.id for case in cases}
     listed = ((place, entry) for place, entry in enumerate(known) if not entry.shared)
-    found = [entry for place, entry in listed if place not in covered]
-    return tuple(entry for entry in found if not any(entry.speaks_of(c) for c in absent))
+    uncovered = [entry for place, entry in listed if place not in covered]
+    return tuple(entry for entry in uncovered if not any(entry.speaks_of(c) for c in absent))
 
 
 def _named(variant: Variant, word: str) -> bool:

@@ -35,18 +35,18 @@ from conformance.model.verdict import Status, Verdict
 from conformance.results import (
     SMOKE,
     STAGES,
-    Bound,
     Header,
     Result,
-    bind,
+    WrittenResults,
     make_footer,
     read,
     recorded,
     remove,
     write,
+    write_merged,
 )
 from conformance.results.partial import PartialResults
-from conformance.results.triage import notes
+from conformance.results.triage import noted
 from conformance.run.earlier import Earlier, find
 from conformance.run.interrupts import Interrupts, die_with_parent
 from conformance.run.light import LightItem, forget
@@ -366,7 +366,7 @@ class Suite:
         complete = asked <= {v.check for v in found.verdicts}
         if not complete and not all(_stops(found, v) for v in found.verdicts):
             return None
-        return replace(found, known=notes(self.known(variant), found))
+        return noted(self.known(variant), found)
 
     def judged(self, case: Case, variant: Variant, check: str) -> None:
         """Forget the result of a case on a variant when its last item has run."""
@@ -534,7 +534,7 @@ class Suite:
             interrupted=interrupted,
         )
         footer = replace(run.footer, seconds=self.seconds[name])
-        bind(run.file, header, results, footer, self.partial.folder)
+        write_merged(run.file, header, results, footer, self.partial.folder)
         if not interrupted:
             self._clear(name, whole)
         # Of a shard, whether an entry explains nothing is for the merge to say.
@@ -542,7 +542,7 @@ class Suite:
             run.stale = unused(chosen.known, run.covered, cases, paths)
         return replace(run, interrupted=interrupted)
 
-    def _kept_results(self, run: AdapterRun) -> Bound:
+    def _kept_results(self, run: AdapterRun) -> WrittenResults:
         """The partial results of this run for an adapter, taken into its tallies."""
         assert self.partial is not None
         results = self.partial.results(run.name)

@@ -58,13 +58,13 @@ class Job:
 
 def parse(text: str) -> Shard:
     """The shard that is written `2/4`. Raises `ConformanceError` for anything else."""
-    found = _SHARD.fullmatch(text)
-    if found is None or int(found[1]) > int(found[2]):
+    match = _SHARD.fullmatch(text)
+    if match is None or int(match[1]) > int(match[2]):
         raise ConformanceError(
             f"{text!r} is no shard",
             hint="write which of how many: --shard 2/4 is the second of four",
         )
-    return Shard(int(found[1]), int(found[2]))
+    return Shard(int(match[1]), int(match[2]))
 
 
 def pair_of(nodeid: str) -> Pair:

@@ -48,20 +48,20 @@ def shrink(
     """
     end = clock() + seconds
     seen = [case]  # cases hold dicts, and have no hash
-    found = case
+    smallest = case
     while True:
-        for candidate in candidates(found):
+        for candidate in candidates(smallest):
             if candidate in seen:
                 continue
             if not tries or clock() > end:
-                return found
+                return smallest
             seen.append(candidate)
             tries -= 1
             if fails(candidate):
-                found = candidate
+                smallest = candidate
                 break
         else:
-            return found
+            return smallest
 
 
 def candidates(case: Case) -> Iterator[Case]:

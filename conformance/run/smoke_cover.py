@@ -95,10 +95,10 @@ def wanted(adapter: Adapter, entries: Iterable[Entry], caught: Caught) -> frozen
 def shown_by(result: Result, entries: Sequence[Entry], caught: Caught) -> frozenset[Thing]:
     """What a pair was seen to show. Nothing where the suite or the adapter is at fault, or where a
     verdict is unexpected."""
-    found = triaged(entries, result)
-    if any(item.triage is Triage.UNEXPECTED for item in found):
+    items = triaged(entries, result)
+    if any(item.triage is Triage.UNEXPECTED for item in items):
         return frozenset()
-    reasons = {item.reason for item in found if item.triage is Triage.KNOWN}
+    reasons = {item.reason for item in items if item.triage is Triage.KNOWN}
     passes = {v.status for v in result.verdicts if v.check == GRADIENT} == {Status.PASS}
     return _things(result.case, result.variant, reasons, passes, _ran(result), caught)
 
@@ -130,10 +130,10 @@ def _ran(result: Result) -> bool:
 def _things(
     case: str, variant: str, reasons: Iterable[str], passes: bool, ran: bool, caught: Caught
 ) -> frozenset[Thing]:
-    found = {Thing("reason", reason) for reason in reasons}
-    found |= {Thing("variant", variant)} if passes else set()
-    found |= {Thing("fault", fault) for fault, cases in caught.items() if ran and case in cases}
-    return frozenset(found)
+    things = {Thing("reason", reason) for reason in reasons}
+    things |= {Thing("variant", variant)} if passes else set()
+    things |= {Thing("fault", fault) for fault, cases in caught.items() if ran and case in cases}
+    return frozenset(things)
 
 
 def seconds_of(adapter: Adapter, run: Results | None = None) -> dict[Pair, float]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
-from _pytest.terminal import TerminalReporter
+import pytest
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -84,14 +84,14 @@ class Tally:
         cls, result: Result, entries: Sequence[Entry], fits: tuple[Discipline, ...] = ()
     ) -> Tally:
         """The tally of a result, triaged with the known deviations of its adapter."""
-        found = triaged(entries, result)
+        items = triaged(entries, result)
         return cls(
             result.case,
             result.variant,
             result.program,
             dict(Counter(verdict.status for verdict in result.verdicts)),
-            dict(Counter(_column(item) for item in found)),
-            tuple(Unexpected.of(item) for item in found if item.triage is Triage.UNEXPECTED),
+            dict(Counter(_column(item) for item in items)),
+            tuple(Unexpected.of(item) for item in items if item.triage is Triage.UNEXPECTED),
             covered(entries, result),
             fits,
         )
@@ -131,14 +131,14 @@ class AdapterRun:
         self.statuses.update(tally.statuses)
         self.counts.setdefault(tally.variant, Counter()).update(tally.counted)
         self.covered.update(tally.covered)
-        wrong = ((found.check, found.status) for found in tally.unexpected)
+        wrong = ((one.check, one.status) for one in tally.unexpected)
         self.misfits += ("executions", Status.FAIL) in wrong
         self.fits.update(tally.fits)
-        for found in tally.unexpected:
-            self.kinds[found.kind] += 1
-            most = LISTED_BROKEN if found.status is Status.BROKEN else LISTED_OF_A_KIND
-            if self.kinds[found.kind] <= most:
-                self.unexpected.append((tally, found))
+        for one in tally.unexpected:
+            self.kinds[one.kind] += 1
+            most = LISTED_BROKEN if one.status is Status.BROKEN else LISTED_OF_A_KIND
+            if self.kinds[one.kind] <= most:
+                self.unexpected.append((tally, one))
 
     @property
     def hint(self) -> str:
@@ -160,7 +160,7 @@ class AdapterRun:
         return Footer(self.results, statuses)
 
 
-def print_summary(runs: Sequence[AdapterRun], reporter: TerminalReporter) -> None:
+def print_summary(runs: Sequence[AdapterRun], reporter: pytest.TerminalReporter) -> None:
     """Print the summary where pytest prints."""
     colour = reporter.hasmarkup
     width = reporter._tw.fullwidth if colour else 160
@@ -222,21 +222,22 @@ def table(runs: Sequence[AdapterRun]) -> Table:
             counts[variant] = run.counts.get(variant, Counter())
     columns = [Status.PASS.value, _KNOWN]
     columns += [s.value for s in Status if s is not Status.PASS]
-    columns = [name for name in columns if any(found[name] for found in counts.values())]
+    columns = [name for name in columns if any(counted[name] for counted in counts.values())]
     made = Table(box=box.ASCII2 if len(columns) > 12 else box.SIMPLE, pad_edge=False)
     made.add_column("variant", no_wrap=True)
     for name in columns:
         made.add_column(name, justify="right")
-    for variant, found in counts.items():
+    for variant, counted in counts.items():
         cells = [
-            Text(str(found[name]) if found[name] else "", style=_style(name)) for name in columns
+            Text(str(counted[name]) if counted[name] else "", style=_style(name))
+            for name in columns
         ]
         made.add_row(variant, *cells)
     return made
 
 
-def _order(run: AdapterRun, found: Unexpected) -> tuple[bool, int, str]:
-    return found.status is Status.BROKEN, run.kinds[found.kind], found.kind
+def _order(run: AdapterRun, unexpected: Unexpected) -> tuple[bool, int, str]:
+    return unexpected.status is Status.BROKEN, run.kinds[unexpected.kind], unexpected.kind
 
 
 def _style(name: str) -> str:
@@ -247,10 +248,10 @@ def _column(item: Triaged) -> str:
     return _KNOWN if item.triage is Triage.KNOWN else item.verdict.status.value
 
 
-def _line(run: AdapterRun, tally: Tally, found: Unexpected) -> Text:
-    reason = f" [{found.reason}]" if found.reason else ""
-    text = Text(f"{tally.case}[{tally.variant}] {found.check}\n", style="bold")
-    text.append(f"  {found.status}: {found.message}{reason}\n", style="default not bold")
+def _line(run: AdapterRun, tally: Tally, unexpected: Unexpected) -> Text:
+    reason = f" [{unexpected.reason}]" if unexpected.reason else ""
+    text = Text(f"{tally.case}[{tally.variant}] {unexpected.check}\n", style="bold")
+    text.append(f"  {unexpected.status}: {unexpected.message}{reason}\n", style="default not bold")
     if tally.program:
         text.append(f"  {run.file.parent / tally.program}\n", style="not bold dim")
     text.rstrip()

@@ -37,20 +37,21 @@ class Stored(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
-    """A result: its place in the results file, its line, and what this process had not written before.
+    """A result: its place in the results file, its line, the lines that it refers to by their keys, and
+    arrays. Of lines and arrays that this process had written before, the former stand here without
+    their place, the latter not at all.
 
     `note` is whatever whoever put the result there wants back.
     """
 
     number: int
     line: Span
-    key: str
-    expected: Span | None
+    shared: dict[str, Span | None]
     arrays: tuple[Stored, ...]
     note: msgspec.Raw
 
 
-class Sheaf:
+class ResultWriter:
     """The results of one process: `<stem>.lines`, `<stem>.arrays` and `<stem>.index`."""
 
     def __init__(self, stem: Path) -> None:
@@ -62,13 +63,13 @@ class Sheaf:
 
     def put(self, number: int, encoded: Encoded, note: bytes = b"null") -> None:
         """Keep a result. `note` is JSON."""
-        key, said = encoded.expected or ("", b"")
-        fresh = bool(key) and key not in self._written
         entry = Entry(
             number,
             _append(self._lines, encoded.line + b"\n"),
-            key,
-            _append(self._lines, said + b"\n") if fresh else None,
+            {
+                key: None if key in self._written else _append(self._lines, line + b"\n")
+                for key, line in encoded.shared
+            },
             tuple(
                 Stored(name, array.dtype.name, array.shape, self._append_array(array))
                 for name, array in encoded.arrays.items()
@@ -76,7 +77,7 @@ class Sheaf:
             ),
             msgspec.Raw(note),
         )
-        self._written |= {key, *encoded.arrays}
+        self._written |= {*entry.shared, *encoded.arrays}
         # The index last: what it names is there.
         for file in (self._lines, self._arrays):
             file.flush()
@@ -99,22 +100,22 @@ def _append(file: IO[bytes], data: bytes) -> Span:
 
 
 @dataclass(frozen=True)
-class Bound:
+class WrittenResults:
     """The results of several processes, by number, and where everything that they refer to stands."""
 
     entries: tuple[tuple[Path, Entry], ...]
-    expected: Mapping[str, tuple[Path, Span]]
+    shared: Mapping[str, tuple[Path, Span]]
     stored: Mapping[str, tuple[Path, Stored]]
 
     @classmethod
-    def of(cls, stems: Iterable[Path]) -> Bound:
+    def of(cls, stems: Iterable[Path]) -> WrittenResults:
         """What these processes have written. Of two results with one number, the later one counts.
 
         Raises `ValueError` and `OSError` where it is damaged.
         """
         decoder = msgspec.json.Decoder(Entry)
-        found: dict[int, tuple[Path, Entry]] = {}
-        expected: dict[str, tuple[Path, Span]] = {}
+        entries: dict[int, tuple[Path, Entry]] = {}
+        shared: dict[str, tuple[Path, Span]] = {}
         stored: dict[str, tuple[Path, Stored]] = {}
         for stem in stems:
             with stem.with_suffix(".index").open("rb") as file:
@@ -122,15 +123,17 @@ class Bound:
                     if not line.endswith(b"\n"):  # of a process that died while it wrote
                         continue
                     entry = decoder.decode(line)
-                    found[entry.number] = (stem, entry)
-                    if entry.expected is not None:
-                        expected.setdefault(entry.key, (stem, entry.expected))
+                    entries[entry.number] = (stem, entry)
+                    for key, span in entry.shared.items():
+                        if span is not None:
+                            shared.setdefault(key, (stem, span))
                     for place in entry.arrays:
                         stored.setdefault(place.name, (stem, place))
-        for _, entry in found.values():
-            if entry.key and entry.key not in expected:
-                raise ValueError(f"the index names an expectation {entry.key} that is not there")
-        return cls(tuple(found[number] for number in sorted(found)), expected, stored)
+        for _, entry in entries.values():
+            missing = next((key for key in entry.shared if key not in shared), None)
+            if missing is not None:
+                raise ValueError(f"the index names a line {missing} that is not there")
+        return cls(tuple(entries[number] for number in sorted(entries)), shared, stored)
 
     @property
     def notes(self) -> Iterator[bytes]:
@@ -138,15 +141,16 @@ class Bound:
         return (bytes(entry.note) for _, entry in self.entries)
 
     def lines(self) -> Iterator[bytes]:
-        """Lines with their ends: each expectation once, before the first result that refers to it."""
-        stems = {stem for stem, _ in (*self.entries, *self.expected.values())}
+        """Lines with their ends: each shared one once, before the first result that refers to it."""
+        stems = {stem for stem, _ in (*self.entries, *self.shared.values())}
         data = {stem: _mapped(stem.with_suffix(".lines")) for stem in stems}
-        written = {""}
+        written: set[str] = set()
         for home, entry in self.entries:
-            if entry.key not in written:
-                written.add(entry.key)
-                stem, span = self.expected[entry.key]
-                yield data[stem][span.start : span.end]
+            for key in entry.shared:
+                if key not in written:
+                    written.add(key)
+                    stem, span = self.shared[key]
+                    yield data[stem][span.start : span.end]
             yield data[home][entry.line.start : entry.line.end]
 
     def arrays(self) -> Mapping[str, Array]:
