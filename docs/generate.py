@@ -211,7 +211,10 @@ def _methods(base: type, file: str) -> str:
                         writers.setdefault(inner.name, {})[path.parent.name] = None
     must: frozenset[str] = getattr(base, "__abstractmethods__", frozenset())
     must |= {
-        n for n in writers if n in vars(base) and "raise NotImplementedError" in _source(base, n)
+        name
+        for name in writers
+        if inspect.isfunction(vars(base).get(name))
+        and "raise NotImplementedError" in inspect.getsource(vars(base)[name])
     }
     rows = []
     for name, method in sorted(vars(base).items(), key=lambda pair: pair[0] not in must):
@@ -221,10 +224,6 @@ def _methods(base: type, file: str) -> str:
         by = "required" if name in must else ", ".join(writers[name])
         rows.append((f"`{name}({names})`", by, _paragraphs(method.__doc__ or "")))
     return table(("method", "written by", "what it does"), rows)
-
-
-def _source(base: type, name: str) -> str:
-    return inspect.getsource(vars(base)[name])
 
 
 def methods() -> str:

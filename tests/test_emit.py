@@ -139,9 +139,14 @@ def _names(node: ast.AST) -> set[str]:
 
 @cache
 def _names_by_definition(part: str) -> Mapping[str, set[str]]:
-    """The names in each function and class of a part of a program."""
-    made = (n for n in _tree(part).body if isinstance(n, ast.FunctionDef | ast.ClassDef))
-    return {node.name: _names_inside(node) for node in made}
+    """The names in each function, class and assignment of a part of a program."""
+    found: dict[str, set[str]] = {}
+    for node in _tree(part).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found[node.name] = _names_inside(node)
+        elif isinstance(node, ast.Assign):
+            found[ast.unparse(node.targets[0])] = _names(node.value)
+    return found
 
 
 def _names_inside(node: ast.FunctionDef | ast.ClassDef) -> set[str]:
@@ -169,6 +174,7 @@ def _reached(text: str, start: str) -> list[Placed]:
     for _, part in _parts(text):
         names |= _names_by_definition(part)
     made = {n.name: (b, n) for b, n in _body(text) if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+    made |= {ast.unparse(n.targets[0]): (b, n) for b, n in _body(text) if isinstance(n, ast.Assign)}
     found: dict[str, Placed] = {}
     waiting = [start]
     while waiting:
@@ -184,8 +190,37 @@ def _inside(top: ast.stmt) -> tuple[ast.stmt, ...]:
     return tuple(_statements([top]))
 
 
+#: The lists of a program, with their lengths.
+Lengths = tuple[tuple[str, int], ...]
+
+
+def _lengths(text: str) -> Lengths:
+    """The lists that `inputs` of a program makes, each by a comprehension over a range."""
+    (made,) = (n for _, n in _body(text) if getattr(n, "name", "") == "inputs")
+    found: list[tuple[str, int]] = []
+    for node in _inside(made):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.ListComp):
+            over = node.value.generators[0].iter
+            assert isinstance(over, ast.Call)
+            numbers = range(*(ast.literal_eval(part) for part in over.args))
+            found.append((ast.unparse(node.targets[0]), len(numbers)))
+    return tuple(found)
+
+
+def _length(listed: ast.expr, lengths: Lengths) -> int:
+    """How many entries a tuple, a list of the program, or a part of one has."""
+    if isinstance(listed, ast.Tuple):
+        return len(listed.elts)
+    if isinstance(listed, ast.Subscript):
+        name, _, part = ast.unparse(listed).partition("[")
+        start, _, end = part.removesuffix("]").partition(":")
+        many = dict(lengths)[name.removeprefix("self.")]
+        return len(range(many)[int(start or 0) : int(end or many)])
+    return dict(lengths).get(ast.unparse(listed).removeprefix("self."), 1)
+
+
 @cache
-def _rounds(top: ast.stmt) -> Mapping[ast.stmt, int]:
+def _rounds(top: ast.stmt, lengths: Lengths) -> Mapping[ast.stmt, int]:
     """For each statement inside of a loop, how often the loop goes round."""
     found: dict[ast.stmt, int] = {}
     for loop in (node for node in _inside(top) if isinstance(node, ast.For)):
@@ -194,7 +229,7 @@ def _rounds(top: ast.stmt) -> Mapping[ast.stmt, int]:
             often = int(str(over.args[0].value))  # range(n)
         else:
             listed = over.args[0] if isinstance(over, ast.Call) else over  # zip(…), or a tuple
-            often = len(listed.elts) if isinstance(listed, ast.Tuple) else 1
+            often = _length(listed, lengths)
         for node in loop.body:
             for inner in _inside(node):
                 found[inner] = found.get(inner, 1) * often
@@ -232,7 +267,10 @@ def test_each_statement_has_one_site(written: Written, path: str) -> None:
             wanted += Counter({site: calls[site[0]] for site in wanted})
         found: Counter[tuple[str, str, str]] = Counter()
         reached = _reached(text.text, path)
-        rounds = {node: often for _, top in reached for node, often in _rounds(top).items()}
+        lengths = _lengths(text.text)
+        rounds: dict[ast.stmt, int] = {}
+        for _, top in reached:
+            rounds |= _rounds(top, lengths)
         for before, node, site in _marked(text, reached):
             if site.kind != "statement" and not (site.kind == "layer" and site.label):
                 continue
@@ -396,7 +434,8 @@ def _unparsed(function: ast.FunctionDef) -> str:
 def _numbered(text: str) -> str:
     """A text with its temporaries numbered from 1."""
     numbers: dict[str, str] = {}
-    return re.sub(r"result\d+", lambda m: numbers.setdefault(m[0], f"r{len(numbers)}"), text)
+    named = re.compile(r"(?<!')\bresult\d*\b(?!')")  # and no key of a dict
+    return named.sub(lambda m: numbers.setdefault(m[0], f"r{len(numbers)}"), text)
 
 
 # -- what a region returned as a whole ------------------------------------------------------------
@@ -423,7 +462,7 @@ def test_a_returned_tuple_is_named_and_then_unpacked() -> None:
     text = _forward("torch/non-reentrant", named)
     call = "    whole = checkpoint(block, x, use_reentrant=False)\n    y, h = whole\n"
     assert call in text
-    assert text.rstrip().endswith("return (z, whole)")
+    assert text.rstrip().endswith("return z, whole")
 
 
 def test_an_option_is_written_where_the_case_says_its_default() -> None:

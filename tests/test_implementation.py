@@ -67,7 +67,7 @@ def test_a_policy_is_given_in_the_words_of_the_framework() -> None:
         ("jax", "keep(block)(x, y)"),
         ("tf", "recomputed_block = keep(block)"),
         ("paddle", "keep(block, x, y)"),
-        ("mindspore", "keep(self.block, x, y)"),
+        ("mindspore", "keep(block, x, y)"),
     ],
 )
 def test_every_framework_takes_one(framework: str, written: str) -> None:

@@ -10,18 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from conformance.emit.emitter import BACKWARD, FORWARD, Writer, function, listed
-from conformance.emit.emitter import Emitter as Base
-from conformance.model.case import Again, Array, Literal, Ref, Region, Tree, walk
+from conformance.drivers.adapter import Variant
+from conformance.emit.emitter import BACKWARD, FORWARD, Lists, Writer, function, listed
+from conformance.emit.functional import HIGHER, Functional
+from conformance.model.case import Again, Array, Case, Literal, Ref, Region, Tree, walk
 from conformance.model.program import Site
 
 from . import operations
 
-#: Procedures that differentiate the sum of all gradients once more, and once more again.
-HIGHER = {"second_order": "total_of", "third_order": "second_total_of"}
 
-
-class Emitter(Base):
+class Emitter(Functional):
     """Writes one case for `arguments` or `closure`."""
 
     procedures_written = (
@@ -41,6 +39,7 @@ class Emitter(Base):
     helpers: Mapping[str, str] = operations.HELPERS
     operations: Mapping[str, Writer] = operations.OPERATIONS
     shares = True
+    lists: Lists = "uncaptured"  # what a region captures is handed over to it
     seeding = "np.random.seed({seed})"
     drawing = "np.random.uniform()"
     reduction = "np.{kind}({x})"
@@ -48,6 +47,11 @@ class Emitter(Base):
 
     def tensor(self, array: Array, source: str) -> str:
         return f"np.array({source}, dtype=np.{array.dtype})"
+
+    def __init__(self, case: Case, variant: Variant) -> None:
+        if case.procedure.kind == "train":
+            self.lists = "nothing"  # what is trained is put back by its name
+        super().__init__(case, variant)
 
     # -- regions ---------------------------------------------------------------------------------
 
@@ -64,15 +68,14 @@ class Emitter(Base):
         return ", ".join([*words, *(f"{k}={self._traced(t)}" for k, t in node.kwargs.items())])
 
     def write_region(self, region: Region) -> None:
-        if region.name not in self._shared:
-            self._write_function(region)
+        super().write_region(region)
         if self.path == "recomputed" and self._is_named(region):
             self.code(f"remat_{function(region.name)} = {self._checkpoint(region)}")
 
     def _serves_both(self, region: Region) -> bool:
         return super()._serves_both(region) and isinstance(region.gives, Ref)
 
-    def _write_function(self, region: Region) -> None:
+    def write_function(self, region: Region) -> None:
         site = Site("region", self.path, region.name, region.name)
         with self.code.indent(f"def {function(region.name)}({self.parameters(region)}):", site):
             self.write_unpacking(region)
@@ -126,95 +129,101 @@ class Emitter(Base):
     def write_gradients(self) -> None:
         code, kind = self.code, self.case.procedure.kind
         self.write_after()
+        self.write_wanted()
         self._write_losses()
-        again = ""
+        again = kind in ("per_output", "second_backward", *HIGHER)
         if kind == "functional":
-            code("loss, gradients = value_and_grad(loss_of)(wanted)")
+            code(f"loss, gradients = value_and_grad(loss_of)({self.of})")
         elif kind in HIGHER:
-            code(f"vjp, total = make_vjp({HIGHER[kind]})(wanted)")
+            code(f"vjp, total = make_vjp({HIGHER[kind]})({self.of})")
             code("again = vjp(np.ones_like(total))")
             code("loss, gradients = taken[0]")
-            again = f', "again": {self._gradients("again")}'
         else:
-            code("vjp, loss = make_vjp(loss_of)(wanted)", FORWARD)
-        code("outputs = seen[0]")
-        if kind not in ("functional", *HIGHER):
-            self.write_between()
+            code(f"vjp, loss = make_vjp(loss_of)({self.of})", FORWARD)
+        if self.result != "loss":
+            code("outputs = seen[0]")
+        if kind in ("functional", *HIGHER):
+            self.write_returned(again=again)
+            return
+        self.write_between()
         if kind == "per_output":
             code("loss = loss[0]")
             code("one, none = np.ones_like(loss), np.zeros_like(loss)")
             code("gradients = vjp((one, none))", BACKWARD)
             code("again = vjp((none, one))")
-        elif kind not in ("functional", *HIGHER):
+        else:
             self.write_backward("vjp", "np.ones_like(loss)", into="gradients")
         if kind == "second_backward":
             code("again = vjp(np.ones_like(loss))")
-        if kind in ("per_output", "second_backward"):
-            again = f', "again": {self._gradients("again")}'
-        gradients = self._gradients("gradients")
-        results = f'"outputs": outputs, "losses": [loss], "gradients": {gradients}{again}'
-        code(f"return {{{results}{self.state_entry()}}}")
+        self.write_returned(again=again)
 
     def write_training(self) -> None:
-        code, procedure = self.code, self.case.procedure
-        trained = [p.name for p in self.case.parameters if p.gradient]
+        code = self.code
+        self.write_wanted()
         self._write_losses()
         code("losses = []")
-        with code.indent(f"for _ in range({procedure.steps}):"):
+        with code.indent(f"for _ in range({self.case.procedure.steps}):"):
             code("vjp, loss = make_vjp(loss_of)(wanted)", FORWARD)
-            code("outputs = seen.pop()")
+            if self.result != "loss":
+                code("outputs = seen.pop()")
             self.write_between()
             code("gradients = vjp(np.ones_like(loss))", BACKWARD)
-            with code.indent(f"for name in {listed(trained)}:"):
-                # In place, so that `wanted` has it too.
-                code(f"values[name] -= {procedure.learning_rate} * gradients[name]")
+            with code.indent(f"for name in {listed(self.trained())}:"):
+                rate = self.case.procedure.learning_rate
+                code(f"wanted[name] = wanted[name] - {rate} * gradients[name]")
             code("losses.append(loss)")
-        gradients = self._gradients("gradients")
-        parameters = self.entries([p.name for p in self.case.parameters], "values")
-        results = f'"outputs": outputs, "losses": losses, "gradients": {gradients}, '
-        code(f'return {{{results}"parameters": {parameters}{self.state_entry()}}}')
+        self.write_returned()
 
     def _write_losses(self) -> None:
-        """What is differentiated: `wanted`, the loss as a function of it, and for higher orders the sum
-        of all gradients as another one. What they find out beside is left in lists."""
-        code, kind = self.code, self.case.procedure.kind
-        code(f"wanted = {self.entries(self._wanted(), 'values')}")
-        code("seen = []")
+        """What is differentiated: the loss as a function of a dict, and for higher orders the sum of
+        all gradients as another one. What they find out beside is left in lists."""
+        code, kind, of = self.code, self.case.procedure.kind, self.of
+        before, after = (FORWARD, BACKWARD) if kind == "functional" else (None, None)
+        if self.result != "loss":
+            code("seen = []")
         if kind in HIGHER:
             code("taken = []")
         code()
-        with code.indent("def loss_of(wanted):"):
-            functional = kind == "functional"
-            code("outputs = forward(**{**values, **wanted})", FORWARD if functional else None)
-            code("seen.append(outputs)")
-            loss = self.loss()
-            if kind == "per_output":
-                loss = f"tuple([{loss}, {self.loss(self.case.then)}])"
-            # What follows is backward, for who recomputes there.
-            code(f"return {loss}", BACKWARD if functional else None)
+        with code.indent(f"def loss_of({of}):"):
+            if self.result == "loss":
+                code(f"return forward({self.arguments_of_forward()})")
+            else:
+                code(f"outputs = forward({self.arguments_of_forward()})", before)
+                code("seen.append(outputs)")
+                loss = self.loss()
+                if kind == "per_output":
+                    loss = f"tuple([{loss}, {self.loss(self.case.then)}])"
+                # What follows is backward, for who recomputes there.
+                code(f"return {loss}", after)
         code()
         if kind not in HIGHER:
             return
-        with code.indent("def total_of(wanted):"):
-            code("vjp, loss = make_vjp(loss_of)(wanted)", FORWARD)
+        total = f"return sum(np.sum(gradients[name]) for name in {listed(self.case.wrt)})"
+        with code.indent(f"def total_of({of}):"):
+            code(f"vjp, loss = make_vjp(loss_of)({of})", FORWARD)
             code("gradients = vjp(np.ones_like(loss))", BACKWARD)
             code("taken.append((loss, gradients))")
-            code(f"return sum(np.sum(gradients[name]) for name in {listed(self.case.wrt)})")
+            code(total)
         code()
         if kind == "third_order":
-            with code.indent("def second_total_of(wanted):"):
-                code("vjp, total = make_vjp(total_of)(wanted)")
+            with code.indent(f"def second_total_of({of}):"):
+                code(f"vjp, total = make_vjp(total_of)({of})")
                 code("gradients = vjp(np.ones_like(total))")
-                code(f"return sum(np.sum(gradients[name]) for name in {listed(self.case.wrt)})")
+                code(total)
             code()
 
-    def _gradients(self, made: str) -> str:
-        """The gradients that the case asks for, out of the dict of that name: often all there are."""
-        return made if self._wanted() == list(self.case.wrt) else self.entries(self.case.wrt, made)
+    @property
+    def result(self) -> str:
+        """The loss that `make_vjp` gives is without its graph: what is kept is what `forward` gave."""
+        return "outputs" if self.case.keeps else super().result
 
-    def _wanted(self) -> list[str]:
-        """The names that gradients are taken of: what asks for one, or where only a part of it is
-        wanted, that part."""
+    def arguments_of_forward(self) -> str:
+        """A dict that is differentiated is autograd's own, which Python's `|` does not know."""
+        return "**{**values, **wanted}" if self.of == "wanted" else "**values"
+
+    def wanted(self) -> list[str]:
+        """The keys of the dict that gradients are taken of: what asks for one, or where only a
+        part of it is wanted, that part."""
         if self.case.procedure.kind == "part":
-            return [name for name in self.case.names() if name in self.case.wrt]
-        return [array.name for array in self.case.arrays if array.gradient]
+            return self.given(name for name in self.case.names() if name in self.case.wrt)
+        return self.given(array.name for array in self.case.arrays if array.gradient)

@@ -45,6 +45,7 @@ class Emitter(procedures.Procedures):
         *("second_order", "third_order", "inference", "train"),
     )
     rolls = "calls"  # operations are told apart by the lines that led to them
+    lists = "all"
     imports = (
         "import random",
         "from functools import partial",

@@ -115,7 +115,7 @@ class Procedures(Base, ABC):
         parts = self._write_values()
         fixed = "fixed, " if self._fixed() else ""
         again = ", other" if kind in ("second_backward", "per_output") else ""
-        results = f"loss, {self._results()}, gradients"
+        results = f"loss, {self._results()}, gradients" if self._aux else "loss, gradients"
         results += ", again" if kind in TWICE else ""
         given = f"wanted, {fixed}cotangent{again}"
         if self._at_once():
@@ -156,7 +156,7 @@ class Procedures(Base, ABC):
             if kind in HIGHER:
                 self._write_totals()
             code()
-            code(f"return jax.vjp({HIGHER.get(kind, 'loss_of')}, wanted, has_aux=True)")
+            code(f"return jax.vjp({HIGHER.get(kind, 'loss_of')}, wanted{self._aux})")
         code()
         code("@jax.jit")
         with code.indent("def finish(vjp, cotangent):"):
@@ -175,7 +175,7 @@ class Procedures(Base, ABC):
                 code(f"(gradients,) = finish(vjp, {first})", BACKWARD)
                 code(f"(again,) = finish(vjp, {second})", BACKWARD)
             else:
-                code(f"loss, vjp, {self._tuple()} = start(wanted{fixed})", FORWARD)
+                code(f"{self._made()} = start(wanted{fixed})", FORWARD)
                 self.write_backward("finish", "vjp", "jnp.ones_like(loss)", into="(gradients,)")
                 if kind == "second_backward":
                     code("(again,) = finish(vjp, jnp.ones_like(loss))", BACKWARD)
@@ -198,6 +198,9 @@ class Procedures(Base, ABC):
     def _write_loss(self, arguments: str) -> None:
         with self.code.indent("def loss_of(wanted):"):
             site = FORWARD if self._at_once() else None
+            if not self._aux:
+                self.code(f"return forward(**{arguments})", site)
+                return
             self.code(f"{self._results()} = forward(**{arguments})", site)
             loss = self.loss()
             if self.case.procedure.kind == "per_output":
@@ -238,8 +241,9 @@ class Procedures(Base, ABC):
             return
         jit = self.stages == "one"
         if self._at_once():
-            call = "jax.value_and_grad(loss_of, has_aux=True)(wanted)"
-            code(f"(loss, {self._tuple()}), gradients = {call}", BACKWARD)
+            loss = f"(loss, {self._tuple()})" if self._aux else "loss"
+            call = f"jax.value_and_grad(loss_of{self._aux})(wanted)"
+            code(f"{loss}, gradients = {call}", BACKWARD)
             return
         if kind == "per_output":
             both = "loss, _" if jit else "loss, other"
@@ -252,7 +256,7 @@ class Procedures(Base, ABC):
             code(f"(gradients,) = vjp({first})", BACKWARD)
             code(f"(again,) = vjp({second})", BACKWARD)
             return
-        code(f"loss, vjp, {self._tuple()} = jax.vjp(loss_of, wanted, has_aux=True)", FORWARD)
+        code(f"{self._made()} = jax.vjp(loss_of, wanted{self._aux})", FORWARD)
         one = "cotangent.astype(loss.dtype)" if jit else "jnp.ones_like(loss)"
         self.write_backward("vjp", one, into="(gradients,)")
         if kind == "second_backward":
@@ -265,9 +269,9 @@ class Procedures(Base, ABC):
         if procedure.kind != "train":
             return
         rate = procedure.learning_rate
-        if self._trained() == self._wanted():
-            with code.indent("for name, gradient in gradients.items():"):
-                code(f"wanted[name] = wanted[name] - {rate} * gradient")
+        if self.given(self._trained()) == self._wanted():
+            step = f"lambda weight, gradient: weight - {rate} * gradient"
+            code(f"wanted = jax.tree.map({step}, wanted, gradients)")
         else:
             with code.indent(f"for name in {listed(self._trained())}:"):
                 code(f"wanted[name] = wanted[name] - {rate} * gradients[name]")
@@ -277,12 +281,11 @@ class Procedures(Base, ABC):
 
     def _write_results(self) -> None:
         kind = self.case.procedure.kind
-        gradients = "gradients"
         if set(self._wanted()) != set(self.case.wrt):
-            gradients = self.entries(self.case.wrt, "gradients")
-        results = ['"outputs": outputs']
+            self.code(f"gradients = {self.entries(self.case.wrt, 'gradients')}")
+        results = [f'"outputs": {self.result}']
         results.append('"losses": losses' if kind == "train" else '"losses": [loss]')
-        results.append(f'"gradients": {gradients}')
+        results.append('"gradients": gradients')
         if kind in TWICE:
             results.append('"again": again')
         if kind == "train":
@@ -311,6 +314,20 @@ class Procedures(Base, ABC):
     def _results(self) -> str:
         return "outputs, state" if self._state else "outputs"
 
+    @property
+    def _aux(self) -> str:
+        """The keyword with which a function gives more than its loss; empty where it gives the loss."""
+        return "" if self.result == "loss" and not self._state else ", has_aux=True"
+
+    def _made(self) -> str:
+        """What `jax.vjp` of the loss gives."""
+        return f"loss, vjp, {self._tuple()}" if self._aux else "loss, vjp"
+
+    @property
+    def result(self) -> str:
+        """With state, the forward pass gives more than its loss."""
+        return "outputs" if self._state else super().result
+
     def _tuple(self) -> str:
         return "(outputs, state)" if self._state else "outputs"
 
@@ -323,11 +340,11 @@ class Procedures(Base, ABC):
             return []
         trained = self._trained() if self.case.procedure.kind == "train" else []
         wanted = {*self.case.wrt, *trained}
-        return [name for name in self.case.names() if name in wanted]
+        return self.given(name for name in self.case.names() if name in wanted)
 
     def _arrays(self) -> list[str]:
         """What a jitted function is given, and must not take for a constant: tensors and keys."""
-        names = [array.name for array in self.case.arrays]
+        names = self.given(array.name for array in self.case.arrays)
         names += [v.name for v in self._generators() if v.library == "framework"]
         return [*names, *([self._key] if self._random else [])]
 

@@ -149,6 +149,7 @@ class Emitter(Base):
 
     helpers = HELPERS
     rolls = "calls"  # operations are told apart by the lines that led to them
+    shares = True
     procedures_written = (
         *("backward", "part", "functional", "per_output", "second_backward"),
         *("second_order", "third_order", "inference", "train"),
@@ -206,8 +207,12 @@ class Emitter(Base):
         return super().__new__(Fit if variant.name.startswith("fit-") else cls)
 
     def __init__(self, case: Case, variant: Variant) -> None:
-        super().__init__(case, variant)
         self.way, *mode, name = variant.name.split("-")
+        if case.procedure.kind == "backward":
+            self.lists = (
+                "all" if self.way == "remat" else "uncaptured"
+            )  # layers own what they capture
+        super().__init__(case, variant)
         #: The mode in which every layer is recomputed, where it is not `full`.
         self._mode = MODES[mode[0]] if mode else ""
         self.backend = gradients.BACKENDS[name]
@@ -265,15 +270,15 @@ class Emitter(Base):
 
     def write_region(self, region: Region) -> None:
         name = function(region.name)
-        if self.way == "scope" and region.granularity == "operation":
-            self._write_function(region, name)
+        super().write_region(region)
+        if self._is_layer(region):
+            owned = [self.name(n) for n in self._variables_of(region)]
+            with self._scope("full", name):
+                self.code(f"{name} = {_class(name)}({', '.join(owned)})")
+        elif self.way == "scope":
             given = f'{name}, name="{name}"' if self._listed else name
             with self._scope("activations", name):
                 self.code(f"{name}_layer = keras.layers.Activation({given})")
-        elif self.way == "scope" or region.granularity == "module":
-            self._write_layer(region, name)
-        else:
-            self._write_function(region, name)
         if self.way == "remat" and self.path == "recomputed":
             block = "None" if region.block == "invalid" else name
             self.code(f"remat_{name} = keras.remat({block})")
@@ -284,18 +289,28 @@ class Emitter(Base):
             return f"remat_{name}"
         return f"{name}_layer" if region.granularity == "operation" else name
 
-    def _write_function(self, region: Region, name: str) -> None:
+    def write_function(self, region: Region) -> None:
+        if self._is_layer(region):
+            self._write_layer(region)
+            return
         with self._inside(region, frozenset(self._owned)):
-            super().write_region(region)
+            super().write_function(region)
 
-    def _write_layer(self, region: Region, name: str) -> None:
-        """A layer that owns the variables its body reads, and its construction."""
-        code = self.code
-        owned = [n for n in region.captured() if n in self._variables]
-        values = [self.name(n) for n in owned]
-        kind = "".join(word.capitalize() for word in name.split("_"))
+    def _is_layer(self, region: Region) -> bool:
+        """Whether a region is a layer, and not a function."""
+        scoped = self.way == "scope" and region.granularity != "operation"
+        return scoped or region.granularity == "module"
+
+    def _variables_of(self, region: Region) -> list[str]:
+        """The variables that a region's layer owns: those that its body reads."""
+        return [name for name in region.captured() if name in self._variables]
+
+    def _write_layer(self, region: Region) -> None:
+        """The class of a region's layer."""
+        code, name = self.code, function(region.name)
+        owned = self._variables_of(region)
         site = Site("region", self.path, region.name, region.name)
-        with code.indent(f"class {kind}(keras.layers.Layer):"):
+        with code.indent(f"class {_class(name)}(keras.layers.Layer):"):
             words = [f'name="{name}"'] if self._listed else []
             words += ["autocast=False"] if self._casts else []
             if self.case.autocast:
@@ -316,8 +331,6 @@ class Emitter(Base):
                 self.write_nodes(region.body, region.name)
                 self.write_return(region.gives)
         code()
-        with self._scope("full", name):
-            code(f"{name} = {kind}({', '.join(values)})")
 
     @property
     def _listed(self) -> bool:
@@ -386,6 +399,12 @@ class Emitter(Base):
         self._write_step()
         self._write_return("[loss]")
 
+    @property
+    def result(self) -> str:
+        """With changed variables, a function of JAX gives more than its loss."""
+        more = isinstance(self.backend, gradients.Jax) and gradients.variables_changed(self.case)
+        return "outputs" if more else super().result
+
     def write_training(self) -> None:
         code, case = self.code, self.case
         trained = [p.name for p in case.parameters if p.gradient]
@@ -402,6 +421,9 @@ class Emitter(Base):
         inputs = [a.name for a in self.case.inputs if isinstance(a, Array) and a.gradient]
         entries = [f'"{name}": values["{name}"]{self.backend.asks}' for name in inputs]
         variables = [a.name for a in self.case.parameters if a.gradient]
+        for name in dict.fromkeys(self.held[n].name for n in variables if n in self.held):
+            entries.append(f'"{name}": [w.value for w in values["{name}"]]')
+        variables = [name for name in variables if name not in self.held]
         named = self.entries(variables, part=".value")
         loop = " for " in named and not named.startswith('{"') and not named.startswith("{**")
         entries.append(f"**{named}" if loop else named[1:-1])
@@ -411,17 +433,24 @@ class Emitter(Base):
     def _write_return(self, losses: str) -> None:
         case, kind = self.case, self.case.procedure.kind
         asking = [array.name for array in case.arrays if array.gradient]
-        results = ['"outputs": outputs', f'"losses": {losses}']
+        results = [f'"outputs": {self.result}', f'"losses": {losses}']
         for found in ("gradients", "again"):
             if found == "again" and kind not in gradients.TWICE:
                 continue
-            all_asked = asking == list(case.wrt)
-            chosen = found if all_asked else self.entries(case.wrt, found)
-            results.append(f'"{found}": {chosen}')
+            if asking != list(case.wrt):
+                self.code(f"{found} = {self.entries(case.wrt, found)}")
+            results.append(f'"{found}": {found}')
         if kind == "train":
             results.append(f'"parameters": {self.chosen(case.parameters)}')
         self.code(f"return {{{', '.join(results)}{self.state_entry()}}}")
 
 
+def _class(name: str) -> str:
+    """The name of the class of a region's layer."""
+    return "".join(word.capitalize() for word in name.split("_"))
+
+
 class Fit(models.Models, Emitter):  # type: ignore[misc]
     """Writes one case for `fit-…`."""
+
+    shares = False  # a model has no functions

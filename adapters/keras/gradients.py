@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from conformance.emit.emitter import BACKWARD, FEW, FORWARD, Code, listed
-from conformance.model.case import Case, Generator, Loss
+from conformance.emit.lists import Item
+from conformance.model.case import Array, Case, Generator, Loss
 
 #: Procedures with a second set of gradients.
 TWICE = frozenset({"second_backward", "per_output", "second_order", "third_order"})
@@ -22,6 +23,16 @@ class Writing(Protocol):
 
     code: Code
     case: Case
+
+    #: The parameters that are in lists, and where.
+    held: Mapping[str, Item]
+
+    @property
+    def result(self) -> str:
+        """The name of what the forward pass gives."""
+
+    def write_loss(self) -> None:
+        """The forward pass, and the loss."""
 
     def loss(self, other: Loss | None = None) -> str:
         """The expression of the loss, or of another one."""
@@ -86,8 +97,7 @@ class TensorFlow(Backend):
     def _write_forward(self, emitter: Writing, options: str = "") -> None:
         with emitter.code.indent(f"with tf.GradientTape({options}) as tape:"):
             emitter.code("tape.watch(wanted)")
-            emitter.code("outputs = forward(**values)", FORWARD)
-            emitter.code(f"loss = {emitter.loss()}")
+            emitter.write_loss()
             if emitter.case.then is not None:
                 emitter.code(f"other = {emitter.loss(emitter.case.then)}")
 
@@ -107,16 +117,21 @@ class Torch(Backend):
         if kind == "train":
             self._write_clearing(code)
         if emitter.case.procedure.after == "backward":
-            code("outputs = forward(**values)", FORWARD)
-            code(f"loss = {emitter.loss()}")
+            emitter.write_loss()
             code("loss.backward()", BACKWARD)
-        code("outputs = forward(**values)", FORWARD)
-        code(f"loss = {emitter.loss()}")
+        emitter.write_loss()
         emitter.write_between()
         if emitter.case.procedure.order > 1:
             self._write_order(code, emitter.case.procedure.order)
             return
         found = "{name: value.grad for name, value in wanted.items()}"
+        if emitter.held:
+            every = {item.name: None for item in emitter.held.values()}
+            inputs = [a.name for a in emitter.case.inputs if isinstance(a, Array) and a.gradient]
+            found = _dict(
+                {name: f'wanted["{name}"].grad' for name in inputs}
+                | {name: f'[w.grad for w in wanted["{name}"]]' for name in every}
+            )
         words = []
         if kind in TWICE:
             words.append("retain_graph=True")
@@ -164,13 +179,13 @@ class Jax(Backend):
 
     def write_before(self, emitter: Writing) -> None:
         """The variables that a forward pass changes."""
-        changing = _changing(emitter.case)
+        changing = variables_changed(emitter.case)
         if changing:
             emitter.code(f"changing = [{', '.join(changing)}]")
 
     def write(self, emitter: Writing) -> None:
         code, kind = emitter.code, emitter.case.procedure.kind
-        changing = _changing(emitter.case)
+        changing = variables_changed(emitter.case)
         if kind == "part":
             code(f"wanted = {_chosen(emitter.case)}")
         code()
@@ -185,7 +200,10 @@ class Jax(Backend):
             code(f"(loss, {result}), gradients = {call}")
         else:
             found = "(loss, other)" if both else "loss"
-            code(f"{found}, vjp, {result} = jax.vjp(loss_of, wanted, has_aux=True)", FORWARD)
+            if emitter.result == "loss":
+                code("loss, vjp = jax.vjp(loss_of, wanted)", FORWARD)
+            else:
+                code(f"{found}, vjp, {result} = jax.vjp(loss_of, wanted, has_aux=True)", FORWARD)
             self._write_changes(code, bool(changing))
             emitter.write_between()
             if both:
@@ -235,7 +253,10 @@ def _write_loss(emitter: Writing, other: str, changing: bool, sites: bool) -> No
     tensors = {a.name: f'wanted["{a.name}"]' for a in case.inputs if a.name in asked}
     given = f"**values | {_dict(tensors)}" if tensors else "**values"
     variables = [p.name for p in case.parameters if p.name in asked]
+    lists = dict.fromkeys(emitter.held[name].name for name in variables if name in emitter.held)
+    variables = [name for name in variables if name not in emitter.held]
     pairs = [f'(values["{name}"], wanted["{name}"])' for name in variables]
+    pairs += [f'*zip(values["{name}"], wanted["{name}"])' for name in lists]
     if len(pairs) > FEW:
         every = f"((values[name], wanted[name]) for name in {listed(variables)})"
         pairs = [f"*{every}"] if changing else [every[1:-1]]
@@ -243,13 +264,22 @@ def _write_loss(emitter: Writing, other: str, changing: bool, sites: bool) -> No
         pairs.append("*((variable, variable.value) for variable in changing)")
     loss = f"({emitter.loss()}, {other})" if other else emitter.loss()
     with code.indent("def loss_of(wanted):"):
+        if not pairs and emitter.result == "loss":
+            code(f"return forward({given})", before)
+            return
         if not pairs:
             code(f"outputs = forward({given})", before)
             code(f"return {loss}, outputs", after)
             code()
             return
         scope = " as scope" if changing else ""
-        with code.indent(f"with keras.StatelessScope([{', '.join(pairs)}]){scope}:"):
+        mapping = f"[{', '.join(pairs)}]"
+        if len(pairs) == 1 and pairs[0].startswith("*zip"):
+            mapping = pairs[0][1:]
+        with code.indent(f"with keras.StatelessScope({mapping}){scope}:"):
+            if emitter.result == "loss":
+                code(f"return forward({given})", before)
+                return
             code(f"outputs = forward({given})", before)
             code(f"loss = {loss}")
         if changing:
@@ -263,7 +293,7 @@ def _chosen(case: Case) -> str:
     return _dict({name: f'wanted["{name}"]' for name in case.wrt})
 
 
-def _changing(case: Case) -> list[str]:
+def variables_changed(case: Case) -> list[str]:
     """The variables that the forward pass changes: state, and the states of generators."""
     own = [i.name for i in case.inputs if isinstance(i, Generator) and i.library == "framework"]
     state = [f'values["{array.name}"]' for array in case.state]

@@ -301,7 +301,7 @@ def statements(program: Program, path: str) -> dict[int, int]:
     """The place of each statement of a path in program order, by the `id` of its site: the same in
     `plain` and in `recomputed`."""
     sites = [
-        s for _, s in sorted(program.lines.items()) if s.kind == "statement" and s.path == path
+        s for _, s in sorted(program.lines.items()) if s.kind == "statement" and s.serves(path)
     ]
     return {key: place for place, key in enumerate(dict.fromkeys(map(id, sites)))}
 

@@ -133,13 +133,14 @@ def follow(program: Program, module: ModuleType) -> tuple[Dataflow, list[str]]:
     """The dataflow of the plain network of a loaded program, and the names of its inputs in order."""
     ms.set_context(mode=ms.PYNATIVE_MODE)
     values = module.inputs()
-    held = {k: v for k, v in values.items() if isinstance(v, ms.Parameter)}
+    held = {k: v for k, v in values.items() if isinstance(v, ms.Parameter | list)}
     given = {k: v for k, v in values.items() if k not in held}
     network = module.plain(**held)
     dataflow = Dataflow(program)
     for name, value in values.items():
-        if isinstance(value, Tensor):
-            dataflow.start(value, value.name if name in held else name)
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, Tensor):
+                dataflow.start(one, one.name if name in held else name)
     mapping = ms.vmap
     ms.vmap = dataflow.mapped
     try:

@@ -169,8 +169,10 @@ class Emitter(procedures.Procedures):
         "import random",
         "import mindspore as ms",
         "import numpy as np",
-        "from mindspore import Parameter, Tensor, nn, ops",
+        "from mindspore import Parameter, ParameterTuple, Tensor, nn, ops",
     )
+    lists = "uncaptured"  # cells hold what they capture
+    list_of_parameters = "ParameterTuple({})"
     seeding = "ms.set_seed({seed})"
     drawing = "ops.rand(3)"
     hook = 'values["{name}"].register_hook(lambda gradient: fired.append("{name}") or gradient)'
@@ -261,6 +263,10 @@ class Emitter(procedures.Procedures):
         Where regions are configured, one class serves both: `recomputed` configures its cells.
         """
         self.path = path
+        if self.plain_functions:
+            self._write_cells()
+            super().write_forward(path)
+            return
         at_the_call = [r for r in self.case.regions() if not self.configured(r)]
         held = [name for name in self.case.names() if name in self._held]
         if path == "plain" or at_the_call:
@@ -277,6 +283,18 @@ class Emitter(procedures.Procedures):
                 for region in wanted:
                     self.code(f"{self._place(region)}.recompute({self._options(region)})")
                 self.code("return network")
+        self.code("\n")
+
+    def _write_cells(self) -> None:
+        """The classes and cells of regions, where no other cell holds them."""
+        regions = [node for node in self.case.program if isinstance(node, Region)]
+        before = set(self._defined)
+        for region in regions:
+            self._write_block(region)
+        for region in regions:
+            if self._class(region) in self._defined - before and region.block != "invalid":
+                given = ", ".join(self._given(region))
+                self.code(f"{function(region.name)} = {self._class(region)}({given})")
         self.code("\n")
 
     def configured(self, region: Region) -> bool:
@@ -497,6 +515,8 @@ class Emitter(procedures.Procedures):
     def recompute(self, region: Region) -> str:
         name = function(region.name)
         if region.block == "invalid" or self._made_at_call(region):
+            return name
+        if self.plain_functions and not self.within:
             return name
         return f"self.{name}"
 

@@ -31,13 +31,22 @@ class Procedures(Base, ABC):
         super().__init__(case, variant)
         self.jit = variant.name == "jit"
         self.graph = self.jit or variant.name.startswith("graph-")
-        #: Whether forward and backward are two lines of `run`.
-        by_lines = case.procedure.kind not in ("part", "functional")
-        self.split = not self.graph and by_lines and variant.name != "pynative-layers"
+        procedure = case.procedure
+        #: Whether forward and backward are two lines of `run`, because of what the case does in between.
+        self.split = not self.graph and bool(procedure.between or procedure.order > 1)
+        #: Whether gradients are taken of all that asks for one, and not only of what the case names.
+        self.asks_all = not self.graph and procedure.kind not in ("part", "functional")
         #: Whether the network's layers have to be told that they are trained.
         self.trains = "layers" in variant.name or variant.name.startswith("model-")
         own = [value for value in case.inputs if isinstance(value, Generator)]
         captured = {name for region in case.regions() for name in region.captured()}
+        #: Whether the network is a function, because no cell around its regions has anything to hold.
+        self.plain_functions = (
+            not (self.graph or self.trains or captured or case.state or case.hooks)
+            and procedure.kind == "backward"
+            and not procedure.between
+            and all(region.granularity == "function" for region in case.regions())
+        )
         # In graph mode a cell is made before the graph: it can hold an input as a parameter alone.
         self._fixed = [
             value
@@ -68,12 +77,16 @@ class Procedures(Base, ABC):
                 code(f"{LISTS[op]}.clear()")
             code(f"values = {self.inputs_call()}")
             self.write_hooks()
-            if self._held:
+            held = self.given(self._held_names())
+            if held and len(held) <= FEW + 1 and not self.plain_functions:
+                given = ", ".join(f'values["{name}"]' for name in held)
+                code(f"network = forward({given})")
+            elif held and not self.plain_functions:
                 own = any(isinstance(value, Generator) for value in case.inputs)
                 kinds = "Parameter | np.random.Generator" if own else "Parameter"
                 code(f"held = {{k: v for k, v in values.items() if isinstance(v, {kinds})}}")
                 code("network = forward(**held)")
-            else:
+            elif not held and not self.plain_functions:
                 code("network = forward()")
             if self.trains:
                 code("network.set_train()")
@@ -116,13 +129,13 @@ class Procedures(Base, ABC):
     def _weights(self) -> list[str]:
         """The parameters that gradients are taken of."""
         asks = [p.name for p in (*self.case.parameters, *self._fixed) if p.gradient]
-        every = self.split or self.case.procedure.kind == "train"
+        every = self.asks_all or self.case.procedure.kind == "train"
         return [name for name in asks if every or name in self.case.wrt]
 
     def _sources(self) -> list[str]:
         """The inputs that gradients are taken of."""
         inputs = [value.name for value in self._inputs]
-        return self._passed() if self.split else [n for n in inputs if n in self.case.wrt]
+        return self._passed() if self.asks_all else [n for n in inputs if n in self.case.wrt]
 
     def _write_loss(self) -> None:
         code, loss = self.code, self.case.loss
@@ -131,11 +144,22 @@ class Procedures(Base, ABC):
             code(f"weights = {self.items(self._weights())}")
         code()
         passed = self._passed()
-        with code.indent(f"def compute({', '.join(passed)}):"):
+        with code.indent(f"def forward_fn({', '.join(passed)}):"):
             inputs = [value.name for value in self._inputs]
             given = [name if name in passed else f'values["{name}"]' for name in inputs]
+            callee = "network"
+            if self.plain_functions:
+                callee = "forward"
+                given += [f'values["{name}"]' for name in self.given(self._held_names())]
             alone = not self.graph and not self.split  # `run` has one line for forward and backward
-            code(f"outputs = network({', '.join(given)})", FORWARD if alone else None)
+            call = f"{callee}({', '.join(given)})"
+            if self.result == "loss":
+                code(f"{'loss =' if alone else 'return'} {call}", FORWARD if alone else None)
+                if alone:
+                    code("return loss", BACKWARD)
+                code()
+                return
+            code(f"outputs = {call}", FORWARD if alone else None)
             place = self.loss_place()
             value = place if loss.reduction == "none" else f"ops.{loss.reduction}({place})"
             if self._stops() or alone:
@@ -147,6 +171,14 @@ class Procedures(Base, ABC):
             named = self._stops() or alone
             code(f"return {'loss' if named else value}, outputs", BACKWARD if alone else None)
         code()
+
+    @property
+    def result(self) -> str:
+        return "outputs" if self._stops() else super().result
+
+    def _held_names(self) -> list[str]:
+        """The names of what the network is given when it is made, in order."""
+        return [name for name in self.case.names() if name in self._held]
 
     def _stops(self) -> bool:
         """Whether gradients through the outputs are stopped by hand: in graph mode `has_aux` does
@@ -170,23 +202,23 @@ class Procedures(Base, ABC):
 
     def _write_gradients(self) -> None:
         code, case, kind = self.code, self.case, self.case.procedure.kind
-        results = {"outputs": "outputs", "losses": "[loss]", "gradients": "gradients"}
+        results = {"outputs": self.result, "losses": "[loss]", "gradients": "gradients"}
         if self.case.procedure.order > 1:
             self._write_orders()
             results["again"] = "again"
         elif kind == "train":
             code(f"optimizer = nn.SGD(weights, learning_rate={case.procedure.learning_rate})")
-            self._write_gradient_function("compute")
+            self._write_gradient_function("forward_fn")
             code("losses = []")
             with code.indent(f"for _ in range({case.procedure.steps}):"):
-                self._write_differentiated("compute", "loss", "outputs")
+                self._write_differentiated("forward_fn", "loss", "outputs")
                 code("optimizer(of_weights)")
                 code("losses.append(loss)")
             results["losses"] = "losses"
             results["parameters"] = self.chosen(case.parameters)
         else:
-            self._write_gradient_function("compute")
-            self._write_differentiated("compute", "loss", "outputs")
+            self._write_gradient_function("forward_fn")
+            self._write_differentiated("forward_fn", "loss", "outputs")
         if self.case.procedure.order == 1:
             code(f"gradients = {self._gradients()}")
         pairs = ", ".join(f'"{key}": {value}' for key, value in results.items())
@@ -196,8 +228,8 @@ class Procedures(Base, ABC):
         """The sum of all gradients is computed by a function, and differentiated as one; the third
         order does so with that function."""
         code, passed = self.code, self._passed()
-        below, value, others = "compute", "loss", "outputs"
-        for name in ("compute_total", "compute_next")[: self.case.procedure.order - 1]:
+        below, value, others = "forward_fn", "loss", "outputs"
+        for name in ("total_fn", "second_total_fn")[: self.case.procedure.order - 1]:
             with code.indent(f"def {name}({', '.join(passed)}):"):
                 self._write_gradient_function(below)
                 self._write_differentiated(below, value, others, inner=True)
@@ -205,7 +237,7 @@ class Procedures(Base, ABC):
                 found = [places[n] for n in self.case.wrt]
                 total = " + ".join(f"ops.sum({gradient})" for gradient in found)
                 one = "," if len(found) == 1 else ""
-                if below == "compute":
+                if below == "forward_fn":
                     code(f"return {total}, (loss, outputs, ({', '.join(found)}{one}))")
                 else:
                     code(f"return {total}, (loss, outputs, first)")
@@ -220,7 +252,7 @@ class Procedures(Base, ABC):
 
     def _outermost(self) -> str:
         """The function that `run` itself differentiates."""
-        return ("compute", "compute_total", "compute_next")[self.case.procedure.order - 1]
+        return ("forward_fn", "total_fn", "second_total_fn")[self.case.procedure.order - 1]
 
     def _write_gradient_function(self, name: str) -> None:
         if self.split:
@@ -228,12 +260,13 @@ class Procedures(Base, ABC):
         positions = [self._passed().index(n) for n in self._sources()]
         position = f"grad_position={_tuple(positions)}" if positions else "grad_position=None"
         weights = "weights=weights" if self._weights() else ""
-        aux = "" if name == "compute" and self._stops() else "has_aux=True"
+        alone = name == "forward_fn" and (self._stops() or self.result == "loss")
+        aux = "" if alone else "has_aux=True"
         words = ", ".join(filter(None, [name, position, weights, aux]))
         function_of = f"ms.value_and_grad({words})"
         if self.jit and name == self._outermost():
             function_of = f"ms.jit({function_of})"
-        self.code(f"differentiate_{name} = {function_of}")
+        self.code(f"{_gradient_function(name)} = {function_of}")
 
     def _write_differentiated(
         self, name: str, value: str, others: str, *, inner: bool = False
@@ -252,13 +285,16 @@ class Procedures(Base, ABC):
             elif self._weights():
                 found = f"({found})"
             site = FORWARD if self.graph else None
-            call = f"differentiate_{name}({', '.join(passed)})"
-            code(f"({value}, {others}), {found} = {call}", site)
+            call = f"{_gradient_function(name)}({', '.join(passed)})"
+            both = value if self.result == "loss" else f"({value}, {others})"
+            code(f"{both}, {found} = {call}", site)
             return
         weights = "weights=weights" if self._weights() else ""
-        words = ", ".join([name, *passed, *filter(None, [weights]), "has_aux=True"])
-        site = None if self.case.procedure.order > 1 and name != "compute" else FORWARD
-        code(f"{value}, backward, {others} = ms.vjp({words})", site)
+        aux = "" if self.result == "loss" else "has_aux=True"
+        words = ", ".join([name, *passed, *filter(None, [weights, aux])])
+        site = None if self.case.procedure.order > 1 and name != "forward_fn" else FORWARD
+        made = f"{value}, backward, {others}" if aux else f"{value}, backward"
+        code(f"{made} = ms.vjp({words})", site)
         if site:
             self.write_between()
         self.write_backward(
@@ -280,6 +316,11 @@ class Procedures(Base, ABC):
         alone = not self.split and len(sources) == 1
         places |= {n: "of_inputs" if alone else f"of_inputs[{i}]" for i, n in enumerate(sources)}
         return places
+
+
+def _gradient_function(name: str) -> str:
+    """The name of the function that gives the value and the gradients of a function."""
+    return name.replace("forward_fn", "grad_fn").replace("total_fn", "total_grad_fn")
 
 
 def _has_others(tree: Tree) -> bool:

@@ -11,18 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from conformance.drivers.adapter import Variant
-from conformance.emit.emitter import BACKWARD, FORWARD, Call, Writer, function, listed
-from conformance.emit.emitter import Emitter as Base
+from conformance.emit.emitter import BACKWARD, FORWARD, Call, Writer, function
+from conformance.emit.functional import HIGHER, Functional
 from conformance.language.operations import OF_CALLABLES
 from conformance.model.case import Again, Array, Case, Generator, Region, Statement, walk
 
 from . import operations
 
-#: Procedures that differentiate the sum of all gradients once more, and once more again.
-HIGHER = {"second_order": "total_of", "third_order": "second_total_of"}
 
-
-class Emitter(Base):
+class Emitter(Functional):
     """Writes one case for `function`; `Modules` does for `module`."""
 
     procedures_written = (
@@ -34,10 +31,13 @@ class Emitter(Base):
         "import mlx.core as mx",
         "from mlx import nn",
         "import numpy as np",
+        "from mlx.utils import tree_map",
     )
     helpers: Mapping[str, str] = operations.HELPERS
     operations: Mapping[str, Writer] = operations.OPERATIONS
     vmap = "mx.vmap"
+    shares = True
+    lists = "uncaptured"  # what a region captures is an attribute of a module
     seeding = "mx.random.seed({seed})"
     drawing = "mx.random.uniform()"
     halving = "for name in {names}:\n    values[name] *= 0.5"
@@ -100,73 +100,64 @@ class Emitter(Base):
         self.code(f'return {{"outputs": outputs{self.state_entry()}}}')
 
     def write_gradients(self) -> None:
-        code, kind = self.code, self.case.procedure.kind
+        code, higher = self.code, HIGHER.get(self.case.procedure.kind, "")
         self.write_after()
+        self.write_wanted()
         self._write_losses()
-        higher = kind in HIGHER
         if higher:
             taken = "(_, loss, outputs, gradients), again"
-            code(f"{taken} = mx.value_and_grad({HIGHER[kind]})(wanted)", FORWARD)
+            code(f"{taken} = mx.value_and_grad({higher})({self.of})", FORWARD)
+            code("mx.eval(loss, outputs)")
         else:
-            code("(loss, outputs), gradients = mx.value_and_grad(loss_of)(wanted)", FORWARD)
-        code("mx.eval(loss, outputs)")
+            self._write_differentiated()
         self.write_between()
-        code("mx.eval(gradients, again)" if higher else "mx.eval(gradients)", BACKWARD)
-        gradients = "gradients"
-        if set(self._wanted()) != set(self.case.wrt):
-            gradients = self.entries(self.case.wrt, "gradients")
-        again = ', "again": again' if higher else ""
-        results = f'"outputs": outputs, "losses": [loss], "gradients": {gradients}{again}'
-        code(f"return {{{results}{self.state_entry()}}}")
+        code(f"mx.eval(gradients{', again' if higher else ''})", BACKWARD)
+        self.write_returned(again=bool(higher))
 
     def write_training(self) -> None:
-        code, procedure = self.code, self.case.procedure
-        trained = [p.name for p in self.case.parameters if p.gradient]
+        code = self.code
+        self.write_wanted()
+        self._write_losses()
         code("losses = []")
-        with code.indent(f"for _ in range({procedure.steps}):"):
-            self._write_losses()
-            code("(loss, outputs), gradients = mx.value_and_grad(loss_of)(wanted)", FORWARD)
-            code("mx.eval(loss, outputs)")
+        with code.indent(f"for _ in range({self.case.procedure.steps}):"):
+            self._write_differentiated()
             self.write_between()
             code("mx.eval(gradients)", BACKWARD)
-            with code.indent(f"for name in {listed(trained)}:"):
-                code(f"values[name] = values[name] - {procedure.learning_rate} * gradients[name]")
+            self.write_update()
             code("losses.append(loss)")
-        parameters = self.entries([p.name for p in self.case.parameters], "values")
-        gradients = "gradients"
-        if list(self.case.wrt) != self._wanted():
-            gradients = self.entries(self.case.wrt, "gradients")
-        results = f'"outputs": outputs, "losses": losses, "gradients": {gradients}, '
-        code(f'return {{{results}"parameters": {parameters}{self.state_entry()}}}')
+        self.write_returned()
+
+    def _write_differentiated(self) -> None:
+        """The graphs of the loss and of its gradients; what is evaluated is the loss alone."""
+        both = self.result != "loss"
+        found = "(loss, outputs)" if both else "loss"
+        self.code(f"{found}, gradients = mx.value_and_grad(loss_of)({self.of})", FORWARD)
+        self.code(f"mx.eval(loss{', outputs' if both else ''})")
 
     def _write_losses(self) -> None:
-        """What is differentiated: `wanted`, the loss as a function of it, and for higher orders the sum
-        of all gradients as another one."""
-        code, kind = self.code, self.case.procedure.kind
-        code(f"wanted = {self.entries(self._wanted(), 'values')}")
+        """What is differentiated: the loss as a function of a dict, and for higher orders the sum of
+        all gradients as another one."""
+        code, kind, of = self.code, self.case.procedure.kind, self.of
         code()
-        with code.indent("def loss_of(wanted):"):
-            code("outputs = forward(**values | wanted)")
-            code(f"return {self.loss()}, outputs")
+        with code.indent(f"def loss_of({of}):"):
+            if self.result == "loss":
+                code(f"return forward({self.arguments_of_forward()})")
+            else:
+                code(f"outputs = forward({self.arguments_of_forward()})")
+                code(f"return {self.loss()}, outputs")
         code()
         if kind not in HIGHER:
             return
-        with code.indent("def total_of(wanted):"):
-            code("(loss, outputs), gradients = mx.value_and_grad(loss_of)(wanted)")
+        with code.indent(f"def total_of({of}):"):
+            code(f"(loss, outputs), gradients = mx.value_and_grad(loss_of)({of})")
             code("total = sum(gradient.sum() for gradient in gradients.values())")
             code("return total, loss, outputs, gradients")
         code()
         if kind == "third_order":
-            with code.indent("def second_total_of(wanted):"):
-                code("(_, *taken), second = mx.value_and_grad(total_of)(wanted)")
+            with code.indent(f"def second_total_of({of}):"):
+                code(f"(_, *taken), second = mx.value_and_grad(total_of)({of})")
                 code("return sum(gradient.sum() for gradient in second.values()), *taken")
             code()
-
-    def _wanted(self) -> list[str]:
-        """The names that gradients are taken of: what the case asks for, and what is trained."""
-        trained = [p.name for p in self.case.parameters if p.gradient]
-        wanted = {*self.case.wrt, *(trained if self.case.procedure.kind == "train" else ())}
-        return [name for name in self.case.names() if name in wanted]
 
 
 class Modules(Emitter):
@@ -179,30 +170,33 @@ class Modules(Emitter):
         if self.path == "plain" or region.block == "invalid":
             super().write_region(region)
             return
-        names = {array.name for array in self.case.parameters}
-        captured = [name for name in region.captured() if name in names]
+        captured, called = self._attributes(region)
         module = _module(region.name)
-        self.code(f"{module} = nn.Module()")
-        for name in captured:
-            self.code(f"{module}.{name} = {self.name(name)}")
-        own = {node.name for node in walk(region.body) if isinstance(node, Region)}
-        called = [node.region for node in walk(region.body) if isinstance(node, Again)]
-        for name in dict.fromkeys(called):
-            if name not in own:
+        if captured or called:
+            self.code(f"{module} = nn.Module()")
+            for name in captured:
+                self.code(f"{module}.{name} = {self.name(name)}")
+            for name in called:
                 self.code(f"{module}.{function(name)} = {_module(name)}")
-        self.code()
+            self.code()
         with self._reading(module, captured):
-            self._write_function(region)
-        if self.made_once(region):
-            self.code(f"remat_{function(region.name)} = {self.checkpoint(region)}")
+            super().write_region(region)
 
-    def _write_function(self, region: Region) -> None:
-        Base.write_region(self, region)
+    def _attributes(self, region: Region) -> tuple[list[str], list[str]]:
+        """What a region's module has: parameters that the region captures, and the regions called in it
+        that are written outside of it and have a module."""
+        names = {array.name for array in self.case.parameters}
+        own = {node.name for node in walk(region.body) if isinstance(node, Region)}
+        called = dict.fromkeys(n.region for n in walk(region.body) if isinstance(n, Again))
+        others = [name for name in called if name not in own]
+        having = [name for name in others if any(self._attributes(self.region_named(name)))]
+        return [name for name in region.captured() if name in names], having
 
     def checkpoint(self, region: Region) -> str:
         if region.block == "invalid":
             return "nn.utils.checkpoint(None)"
-        return f"nn.utils.checkpoint({_module(region.name)}, {self.block(region)})"
+        module = _module(region.name) if any(self._attributes(region)) else "nn.Module()"
+        return f"nn.utils.checkpoint({module}, {self.block(region)})"
 
     @contextmanager
     def _reading(self, module: str, names: Iterable[str]) -> Iterator[None]:

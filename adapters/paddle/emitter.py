@@ -11,7 +11,7 @@ from functools import partial
 
 from conformance.drivers.adapter import Variant
 from conformance.emit import usual
-from conformance.emit.emitter import BACKWARD, FORWARD, Call, Writer, function
+from conformance.emit.emitter import BACKWARD, FORWARD, Call, Lists, Writer, function
 from conformance.emit.emitter import Emitter as Base
 from conformance.model.case import Again, Array, Case, Region
 
@@ -130,6 +130,7 @@ class Emitter(Base):
         "import paddle.nn.functional as F",
         "from paddle.distributed.fleet.utils import recompute",
     )
+    lists: Lists = "all"
     seeding = "paddle.seed({seed})"
     drawing = "paddle.rand([1])"
     without_gradients = "with paddle.no_grad():"
@@ -188,9 +189,11 @@ class Emitter(Base):
         return super().__new__(OTHERS.get(variant.name, cls))
 
     def __init__(self, case: Case, variant: Variant) -> None:
+        self.static = variant.name == "pir-pass"
+        if self.static:
+            self.lists = "nothing"  # what is fed has a name each
         super().__init__(case, variant)
         self.shares = variant.name in EAGER
-        self.static = variant.name == "pir-pass"
         if self.static:
             self.imports = static.IMPORTS
             self.rolls = "nothing"  # a graph tells operations apart by the lines that led to them
@@ -267,8 +270,7 @@ class Emitter(Base):
             self.code("loss.backward()", BACKWARD)
 
     def _write_forward(self) -> None:
-        self.code("outputs = forward(**values)", FORWARD)
-        self.code(f"loss = {self.loss()}")
+        self.write_loss()
 
     def write_gradients(self) -> None:
         if self.static:
@@ -281,7 +283,7 @@ class Emitter(Base):
         self.write_after()
         self._write_forward()
         self.write_between()
-        results = ['"outputs": outputs', '"losses": [loss]', '"gradients": gradients']
+        results = [f'"outputs": {self.result}', '"losses": [loss]', '"gradients": gradients']
         if kind in ("second_order", "third_order", "part"):
             wanted = ", ".join(f'"{name}"' for name in self.case.wrt)
             code(f"names = [{wanted}]")
@@ -300,7 +302,7 @@ class Emitter(Base):
             code("# Clearing a gradient empties the tensor that .grad gave out: copy it first.")
             code(f"taken = {self._gradients()}")
             code("gradients = {n: None if g is None else g.clone() for n, g in taken.items()}")
-            self._write_clearing()
+            self.write_clearing("{tensor}.clear_gradient(set_to_zero=False)")
             then = self.loss(self.case.then) if kind == "per_output" else "loss"
             code(f"{then}.backward()", BACKWARD)
             code(f"again = {self._gradients()}")
@@ -340,7 +342,10 @@ class Emitter(Base):
         code(f"optimizer = paddle.optimizer.SGD({rate}, parameters={trained})")
         code("losses = []")
         with code.indent(f"for _ in range({case.procedure.steps}):"):
-            self._write_clearing()
+            code("optimizer.clear_grad(set_to_zero=False)")
+            for given in (value for value in case.inputs if isinstance(value, Array)):
+                if given.gradient:  # the optimizer has only parameters
+                    code(f'values["{given.name}"].clear_gradient(set_to_zero=False)')
             self._write_forward()
             code("loss.backward()", BACKWARD)
             code("optimizer.step()")
@@ -348,18 +353,13 @@ class Emitter(Base):
         code(
             f"""
             return {{
-                "outputs": outputs,
+                "outputs": {self.result},
                 "losses": losses,
                 "gradients": {self._gradients()},
                 "parameters": {self.chosen(case.parameters)}{self.state_entry()}
             }}
             """
         )
-
-    def _write_clearing(self) -> None:
-        every = "for value in values.values():"
-        with self.code.indent(every), self.code.indent("if isinstance(value, paddle.Tensor):"):
-            self.code("value.clear_gradient(set_to_zero=False)")
 
     def _gradients(self) -> str:
         return self.entries(self.case.wrt, part=".grad")
@@ -368,6 +368,8 @@ class Emitter(Base):
 class Layers(layers.Networks, Emitter):
     """Writes one case for `layers`."""
 
+    lists = "uncaptured"  # layers hold what they capture
+    list_of_parameters = "nn.ParameterList({})"
     imports = (*Emitter.imports, *layers.IMPORTS)
 
 

@@ -83,9 +83,19 @@ class Networks(Base):
         self._layers: Mapping[int, str] = {}
         self._attributes: frozenset[str] = frozenset()
         self._defined: set[str] = set()
+        self._net_made: list[str] = []  # the lines of `Net.__init__`
         #: For each array of the state that is a layer's buffer, its place from the layer around it.
         self._buffers: dict[str, str] = {}
         self._turned = frozenset(self._transposed())
+        #: Whether the program around the layers is a function, because it has nothing to hold.
+        regions = case.regions()
+        self._plain_functions = (
+            case.procedure.kind == "backward"
+            and not case.state
+            and not any(r.captured() or r.block == "invalid" for r in regions)
+            and not any(isinstance(n, Region) for r in regions for n in walk(r.body))
+            and not any(isinstance(n, Statement) and self._is_layer(n, None) for n in case.program)
+        )
 
     def _transposed(self) -> Iterator[str]:
         """Weights of `linear` and of nothing else: Paddle's layer has them transposed."""
@@ -121,21 +131,37 @@ class Networks(Base):
         return f"turned({expression})" if name in self._turned else expression
 
     def chosen(self, arrays: Iterable[Array]) -> str:
-        pairs = (f'"{a.name}": {self.taken(a.name, _value(a.name))}' for a in arrays)
+        pairs = (f'"{a.name}": {self.taken(a.name, self.value(a.name))}' for a in arrays)
         return "{" + ", ".join(pairs) + "}"
 
     def _gradients(self) -> str:
-        pairs = (f'"{n}": {self.taken(n, _value(n) + ".grad")}' for n in self.case.wrt)
+        pairs = (f'"{n}": {self.taken(n, self.value(n) + ".grad")}' for n in self.case.wrt)
         return "{" + ", ".join(pairs) + "}"
 
     # -- classes -------------------------------------------------------------------------------
 
     def write_forward(self, path: str) -> None:
         self.path, self._temporary = path, 0
-        name = "PlainNet" if path == "plain" else "RecomputedNet"
+        if self._plain_functions:
+            if path == "plain":
+                self._write_layers()
+            super().write_forward(path)
+            return
+        name = "Net" if path == "plain" else "RecomputedNet"
         self._write_class(name, self._held, self.case.program, None)
         with self.code.indent(f"def {path}({', '.join(self._held)}):"):
             self.code(f"return {name}({', '.join(self._held)})")
+        self.code("\n")
+
+    def _write_layers(self) -> None:
+        """The classes and layers of regions, which no other layer holds."""
+        regions = [node for node in self.case.program if isinstance(node, Region)]
+        for region in regions:
+            if not self._is_sequence(region):
+                self._defined.add(self._class(region))
+                self._write_class(self._class(region), [], region.body, region)
+        for region in regions:
+            self._write_held(region, function(region.name))
         self.code("\n")
 
     def _write_class(
@@ -155,8 +181,10 @@ class Networks(Base):
         read |= taken(nodes)
         own = [n for n in given if n in read | set(leaves(region.gives if region else ()))]
         with code.indent(f"class {name}(nn.Layer):"):
+            top = len(code.lines)
             with code.indent(f"def __init__({', '.join(['self', *given])}):"):
                 code("super().__init__()")
+                begin = len(code.lines)
                 for attribute in own:
                     code(f"self.{attribute} = {attribute}")
                 for node in nodes:
@@ -164,7 +192,14 @@ class Networks(Base):
                         self._write_held(node)
                     elif isinstance(node, Statement) and id(node) in layers:
                         self._write_layer(f"self.{layers[id(node)]}", node)
-            code()
+            if len(code.lines) == begin and not given:
+                del code.lines[top:]  # a layer that has nothing of its own needs no `__init__`
+            elif region is None and code.lines[top:] == self._net_made:
+                del code.lines[top:]
+                code.lines[-1] = f"class {name}(Net):"
+            else:
+                self._net_made = code.lines[top:] if region is None else self._net_made
+                code()
             site = None if region is None else Site("region", self.path, region.name, region.name)
             formals = ", ".join(self._given) if region is None else self.parameters(region)
             head = f"def forward({', '.join(filter(None, ['self', formals]))}):"
@@ -191,9 +226,9 @@ class Networks(Base):
             raise AdapterError(f"{self.variant.id}: a layer cannot hold {min(others)!r}")
         return found
 
-    def _write_held(self, region: Region) -> None:
-        """The attribute that is a region's layer."""
-        place = f"self.{function(region.name)}"
+    def _write_held(self, region: Region, place: str = "") -> None:
+        """The attribute (or the variable `place`) that is a region's layer."""
+        place = place or f"self.{function(region.name)}"
         if region.block == "invalid" and self.path == "recomputed":
             return
         if not self._is_sequence(region):
@@ -321,7 +356,9 @@ class Networks(Base):
         return self.recompute(self.region_named(node.region))
 
     def called(self, node: Region | Again, callee: str, region: Region) -> str:
-        place = f"self.{function(region.name)}"
+        place = function(region.name)
+        if not self._plain_functions:
+            place = f"self.{place}"
         if self.path == "plain":
             return f"{place}({self.call_arguments(node)})"
         block = "None" if region.block == "invalid" else place
@@ -343,12 +380,14 @@ class Networks(Base):
         super().write_training()
 
     def _write_network(self) -> None:
-        self.code(f"network = forward({', '.join(map(_value, self._held))})")
+        if not self._plain_functions:
+            self.code(f"network = forward({', '.join(map(_value, self.given(self._held)))})")
 
     def _write_forward(self) -> None:
-        given = ", ".join(map(_value, self._given))
-        self.code(f"outputs = network({given})", FORWARD)
-        self.code(f"loss = {self.loss()}")
+        if self._plain_functions:
+            self.write_loss()
+        else:
+            self.write_loss(f"network({', '.join(map(_value, self._given))})")
 
 
 class Fits(Networks):
@@ -366,7 +405,7 @@ class Fits(Networks):
         self._write_network()
         code("model = paddle.Model(network)")
         trained = [p.name for p in case.parameters if p.gradient]
-        weights = ", ".join(map(_value, trained))
+        weights = ", ".join(map(self.value, trained))
         code(f"optimizer = SGD({case.procedure.learning_rate}, parameters=[{weights}])")
         code("seen, losses = [], []")
         code()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from conformance.emit.emitter import BACKWARD, FORWARD, Call, Writer, function
+from conformance.drivers.adapter import Variant
+from conformance.emit.emitter import BACKWARD, Call, Lists, Writer, function
 from conformance.emit.emitter import Emitter as Base
 from conformance.emit.helpers import LISTS
 from conformance.language.operations import OF_CALLABLES, OPERATIONS
-from conformance.model.case import Array, Generator, Loss, Region, Statement
+from conformance.model.case import Array, Case, Generator, Region, Statement
 
 
 def _written(call: Call) -> str:
@@ -33,7 +34,15 @@ class Emitter(Base):
     seeding = "tape.seed({seed})"
     drawing = "tape.uniform((3,))"
     without_gradients = "with tape.no_gradient():"
+    shares = True
+    lists: Lists = "all"
+    reduction = "tape.{kind}({x})"
     operations: Mapping[str, Writer] = dict.fromkeys(set(OPERATIONS) - set(LISTS), _written)
+
+    def __init__(self, case: Case, variant: Variant) -> None:
+        if case.procedure.kind == "train":
+            self.lists = "nothing"  # what is trained is put back by its name
+        super().__init__(case, variant)
 
     def expression(self, statement: Statement) -> str:
         if statement.op in OF_CALLABLES:
@@ -67,24 +76,15 @@ class Emitter(Base):
 
     # -- run -----------------------------------------------------------------------------------
 
-    def _write_forward(self) -> None:
-        self.code("outputs = forward(**values)", FORWARD)
-        self.code(f"loss = {self._reduced(self.case.loss)}")
-
-    def _reduced(self, loss: Loss | None) -> str:
-        assert loss is not None
-        place = self.loss_place(loss=loss)
-        return place if loss.reduction == "none" else f"tape.{loss.reduction}({place})"
-
     def _names(self, names: tuple[str, ...]) -> str:
         return "[" + ", ".join(f'"{name}"' for name in names) + "]"
 
     def write_gradients(self) -> None:
         code, kind = self.code, self.case.procedure.kind
         self.write_after()
-        self._write_forward()
+        self.write_loss()
         code(f"names = {self._names(self.case.wrt)}")
-        code("wrt = [values[name] for name in names]")
+        code(f"wrt = {self.items(self.case.wrt)}")
         self.write_between()
         again = ""
         if kind in ("second_order", "third_order"):
@@ -98,11 +98,11 @@ class Emitter(Base):
         if kind == "second_backward":
             code("second = tape.gradient(loss, wrt)")
         if kind == "per_output":
-            code(f"second = tape.gradient({self._reduced(self.case.then)}, wrt)")
+            code(f"second = tape.gradient({self.loss(self.case.then)}, wrt)")
         if kind not in ("backward", "part", "functional"):
             again = ', "again": dict(zip(names, second, strict=True))'
         code(
-            'return {"outputs": outputs, "losses": [loss], '
+            f'return {{"outputs": {self.result}, "losses": [loss], '
             f'"gradients": dict(zip(names, first, strict=True)){again}{self.state_entry()}}}'
         )
 
@@ -111,21 +111,21 @@ class Emitter(Base):
         trained = tuple(p.name for p in case.parameters if p.gradient)
         wrt = (*case.wrt, *(name for name in trained if name not in case.wrt))
         code(f"names = {self._names(wrt)}")
-        code(f"trained = {self._names(trained)}")
+        if wrt != trained:
+            code(f"trained = {self._names(trained)}")
         code("losses = []")
         with code.indent(f"for _ in range({case.procedure.steps}):"):
-            self._write_forward()
+            self.write_loss()
             code("slopes = tape.gradient(loss, [values[name] for name in names])", BACKWARD)
             code("gradients = dict(zip(names, slopes, strict=True))")
-            with code.indent("for name in trained:"):
+            with code.indent(f"for name in {'names' if wrt == trained else 'trained'}:"):
                 rate = case.procedure.learning_rate
                 code(f"values[name] = tape.descend(values[name], gradients[name], {rate})")
             code("losses.append(loss)")
         chosen = "gradients"
         if wrt != case.wrt:
             chosen = f"{{name: gradients[name] for name in {self._names(case.wrt)}}}"
-        listed = ", ".join(f'"{p.name}": values["{p.name}"]' for p in case.parameters)
         code(
-            f'return {{"outputs": outputs, "losses": losses, "gradients": {chosen}, '
-            f'"parameters": {{{listed}}}{self.state_entry()}}}'
+            f'return {{"outputs": {self.result}, "losses": losses, "gradients": {chosen}, '
+            f'"parameters": {self.chosen(case.parameters)}{self.state_entry()}}}'
         )

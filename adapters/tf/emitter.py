@@ -39,6 +39,8 @@ class Emitter(Base):
         *("third_order", "inference", "train"),
     )
     rolls = "calls"  # operations are told apart by the lines that led to them
+    shares = True
+    lists = "all"
     imports: Sequence[str] = ("import random", "import numpy as np", "import tensorflow as tf")
     helpers = operations.HELPERS
     reduction = "tf.reduce_{kind}({x})"
@@ -80,16 +82,22 @@ class Emitter(Base):
 
     def write_region(self, region: Region) -> None:
         name = function(region.name)
+        super().write_region(region)
         if region.granularity == "module":
-            self._write_module(region)
-        else:
-            super().write_region(region)
+            owned = ", ".join(map(self.name, self._variables_of(region)))
+            self.code(f"{name} = {_class(name)}({owned})")
         if self.path == "recomputed":
             block = "None" if region.block == "invalid" else name
             made = f"tf.recompute_grad({block})"
             if self.own is not None:
                 made = self.own_transform(block, region)
             self.code(f"recomputed_{name} = {made}")
+
+    def write_function(self, region: Region) -> None:
+        if region.granularity == "module":
+            self._write_module(region)
+        else:
+            super().write_function(region)
 
     def recompute(self, region: Region) -> str:
         return f"recomputed_{function(region.name)}"
@@ -101,13 +109,10 @@ class Emitter(Base):
         return f"tf.vectorized_map({self.tupled(function)}, ({', '.join(arguments)}))"
 
     def _write_module(self, region: Region) -> None:
-        """A module that owns the variables its body reads, made once."""
-        code, name = self.code, function(region.name)
-        variables = {array.name for array in (*self.case.parameters, *self.case.state)}
-        owned = [n for n in region.captured() if n in variables]
-        kind = "".join(word.capitalize() for word in name.split("_"))
+        """The class of a module that owns the variables its body reads."""
+        code, owned = self.code, self._variables_of(region)
         site = Site("region", self.path, region.name, region.name)
-        with code.indent(f"class {kind}({self.module}):"):
+        with code.indent(f"class {_class(function(region.name))}({self.module}):"):
             with code.indent(f"def __init__({', '.join(['self', *owned])}):"):
                 code(self.made)
                 for variable in owned:
@@ -121,7 +126,10 @@ class Emitter(Base):
                 self.write_return(region.gives)
                 self._owned = outer
         code()
-        code(f"{name} = {kind}({', '.join(owned)})")
+
+    def _variables_of(self, region: Region) -> list[str]:
+        variables = {array.name for array in (*self.case.parameters, *self.case.state)}
+        return [name for name in region.captured() if name in variables]
 
     _owned: frozenset[str] = frozenset()
 
@@ -200,7 +208,7 @@ class Emitter(Base):
     def _write_function(self) -> None:
         code, case, kind = self.code, self.case, self.case.procedure.kind
         second = kind in ("second_backward", "per_output")
-        results = ["outputs", "loss", "gradients"]
+        results = list(dict.fromkeys([self.result, "loss", "gradients"]))
         results += ["again"] if kind in AGAIN else []
         code()
         code("# A constant cotangent would let the optimizer make one of forward and rerun.")
@@ -249,8 +257,7 @@ class Emitter(Base):
         """Forward, loss, and the gradients of the procedure."""
         code, kind = self.code, self.case.procedure.kind
         cotangent = ", output_gradients=cotangent" if self._one_graph else ""
-        sources = ", ".join(f'"{n}": values["{n}"]' for n in self._sources())
-        code(f"sources = {{{sources}}}")
+        code(f"sources = {self.entries(self._sources())}")
         if self.case.procedure.order > 1:
             self._write_order(self.case.procedure.order, cotangent)
         elif kind in ("second_backward", "per_output"):
@@ -283,8 +290,7 @@ class Emitter(Base):
         with self.code.indent(f"with {tape} as tape:"):
             self._write_watch("tape")
             step = self.variant.name == "forward-function"
-            self.code("outputs = step(values)" if step else "outputs = forward(**values)", FORWARD)
-            self.code(f"loss = {self.loss()}")
+            self.write_loss("step(values)" if step else "forward(**values)")
             if self.case.then is not None:
                 self.code(f"then = {self.loss(self.case.then)}")
         if not self._one_graph or self.case.procedure.between == "update":
@@ -309,12 +315,19 @@ class Emitter(Base):
 
     def _write_update(self) -> None:
         rate = self.case.procedure.learning_rate
-        names = listed(self._trained())
         # The gradient of a lookup comes as its rows alone.
         looked_up = any(s.op == "embedding" for _, s in self.case.statements())
         gradient = "tf.convert_to_tensor(gradients[name])" if looked_up else "gradients[name]"
-        with self.code.indent(f"for name in {names}:"):
-            self.code(f"values[name].assign_sub({rate} * {gradient})")
+        trained = self._trained()
+        if self._sources() == trained and not self._one_graph:
+            every, variable = "for name, variable in sources.items():", "variable"
+        elif self.held:
+            self.code(f"trained = {self.entries(trained)}")
+            every, variable = "for name, variable in trained.items():", "variable"
+        else:
+            every, variable = f"for name in {listed(trained)}:", "values[name]"
+        with self.code.indent(every):
+            self.code(f"{variable}.assign_sub({rate} * {gradient})")
 
     def _write_return(self) -> None:
         case, kind = self.case, self.case.procedure.kind
@@ -322,12 +335,17 @@ class Emitter(Base):
         if self._sources() != list(case.wrt):
             gradients = "{" + ", ".join(f'"{n}": gradients["{n}"]' for n in case.wrt) + "}"
         losses = "losses" if kind == "train" else "[loss]"
-        results = ['"outputs": outputs', f'"losses": {losses}', f'"gradients": {gradients}']
+        results = [f'"outputs": {self.result}', f'"losses": {losses}', f'"gradients": {gradients}']
         if kind in AGAIN:
             results.append('"again": again')
         if kind == "train":
             results.append(f'"parameters": {self.chosen(case.parameters)}')
         self.code(f"return {{{', '.join(results)}{self.state_entry()}}}")
+
+
+def _class(name: str) -> str:
+    """The name of the class of a region's module."""
+    return "".join(word.capitalize() for word in name.split("_"))
 
 
 class Loop(loops.Loops, Emitter):

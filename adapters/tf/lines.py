@@ -230,7 +230,7 @@ class Operations(following.Follower):
         """The statements and regions of a forward pass that made no operation in forward."""
         ran = {run.site for run in self.runs if run.phase == "forward"}
         ran |= {site for site, phase in self.calls.values() if phase == "forward"}
-        sites = {site for site in self.program.lines.values() if site.path == path}
+        sites = {site for site in self.program.lines.values() if site.serves(path)}
         return {site for site in sites - ran if site.kind != "phase"}
 
     def entered(self) -> Counter[tuple[Site, Phase]]:

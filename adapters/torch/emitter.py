@@ -7,7 +7,7 @@ from functools import partial
 
 from conformance.drivers.adapter import Variant
 from conformance.emit import usual
-from conformance.emit.emitter import BACKWARD, FORWARD, Call, Writer, function, listed
+from conformance.emit.emitter import BACKWARD, FORWARD, Call, Lists, Writer, function, listed
 from conformance.emit.emitter import Emitter as Base
 from conformance.model.case import Again, Array, Case, Generator, Region, Statement
 
@@ -98,6 +98,7 @@ class Emitter(Base):
         "from torch.utils.checkpoint import checkpoint",
     )
     shares = True
+    lists: Lists = "all"
     seeding = "torch.manual_seed({seed})"
     drawing = "torch.rand(3)"
     without_gradients = "with torch.no_grad():"
@@ -224,13 +225,7 @@ class Emitter(Base):
         super().write_inference()
 
     def _write_forward(self) -> None:
-        self.code("outputs = forward(**values)", FORWARD)
-        self.code(f"loss = {self.loss()}")
-
-    def _write_clearing(self) -> None:
-        every = "for value in values.values():"
-        with self.code.indent(every), self.code.indent("if isinstance(value, torch.Tensor):"):
-            self.code("value.grad = None")
+        self.write_loss()
 
     def _gradients(self) -> str:
         return self.entries(self.case.wrt, part=".grad")
@@ -244,25 +239,14 @@ class Emitter(Base):
         self.write_after()
         self._write_forward()
         self.write_between()
-        results = ['"outputs": outputs', '"losses": [loss]', '"gradients": gradients']
-        named = f"dict(zip({listed(self.case.wrt)}, {{}}))"
-        if len(self.case.wrt) == 1:
-            named = f'{{{{"{self.case.wrt[0]}": {{}}[0]}}}}'
+        results = [f'"outputs": {self.result}', '"losses": [loss]', '"gradients": gradients']
         if kind in ("second_order", "third_order"):
-            code(f"wanted = {self.items(self.case.wrt)}")
-            code("first = torch.autograd.grad(loss, wanted, create_graph=True)", BACKWARD)
-            code(f"gradients = {named.format('first')}")
-            code("total = sum(gradient.sum() for gradient in first)")
-            if kind == "third_order":
-                code("second = torch.autograd.grad(total, wanted, create_graph=True)")
-                code("total = sum(gradient.sum() for gradient in second)")
-            code("second = torch.autograd.grad(total, wanted, allow_unused=True)")
-            code(f"again = {named.format('second')}")
+            self._write_orders()
             results.append('"again": again')
         elif kind in ("second_backward", "per_output"):
             code("loss.backward(retain_graph=True)", BACKWARD)
             code(f"gradients = {self._gradients()}")
-            self._write_clearing()
+            self.write_clearing("{tensor}.grad = None")
             again = "loss" if kind == "second_backward" else self.loss(self.case.then)
             code(f"{again}.backward()", BACKWARD)
             code(f"again = {self._gradients()}")
@@ -274,6 +258,30 @@ class Emitter(Base):
             self.write_backward("loss.backward")
             code(f"gradients = {self._gradients()}")
         code(f"return {{{', '.join(results)}{self.state_entry()}}}")
+
+    def _write_orders(self) -> None:
+        """First gradients, and those of their sum; for the third order those of the sum of these."""
+        code, wrt = self.code, self.case.wrt
+        names = ("first", "second", "third")[: self.case.procedure.order]
+        if len(wrt) > 1:
+            code(f"wanted = {self.items(wrt)}")
+        for of, name in zip(("loss", *names), names, strict=False):
+            option = "allow_unused=True" if name == names[-1] else "create_graph=True"
+            site = BACKWARD if of == "loss" else None
+            if len(wrt) == 1:
+                total = of if of == "loss" else f"{of}.sum()"
+                call = f"torch.autograd.grad({total}, {self.value(wrt[0])}, {option})"
+                code(f"({name},) = {call}", site)
+                found = f'{{"{wrt[0]}": {name}}}'
+            else:
+                total = of if of == "loss" else "total"
+                if of != "loss":
+                    code(f"total = sum(gradient.sum() for gradient in {of})")
+                code(f"{name} = torch.autograd.grad({total}, wanted, {option})", site)
+                found = f"dict(zip({listed(wrt)}, {name}))"
+            if of == "loss":
+                code(f"gradients = {found}")
+        code(f"again = {found}")
 
     def _write_functional(self) -> None:
         """The gradients by `torch.func`: the forward pass is run inside the transform."""
@@ -297,7 +305,10 @@ class Emitter(Base):
         code(f"optimizer = torch.optim.SGD({self.items(trained)}, lr={rate})")
         code("losses = []")
         with code.indent(f"for _ in range({case.procedure.steps}):"):
-            self._write_clearing()
+            code("optimizer.zero_grad()")
+            for given in (value for value in case.inputs if isinstance(value, Array)):
+                if given.gradient:  # the optimizer has only parameters
+                    code(f'values["{given.name}"].grad = None')
             self._write_forward()
             code("loss.backward()", BACKWARD)
             code("optimizer.step()")
@@ -305,7 +316,7 @@ class Emitter(Base):
         code(
             f"""
             return {{
-                "outputs": outputs,
+                "outputs": {self.result},
                 "losses": losses,
                 "gradients": {self._gradients()},
                 "parameters": {self.chosen(case.parameters)}{self.state_entry()}
@@ -330,7 +341,7 @@ class Sequential(sequential.Sequences, Emitter):
 class Wrapper(wrapper.Modules, selective.Policies, Emitter):
     """Writes one case for `wrapper`: a policy where a region has one."""
 
-    shares = False  # regions are modules
+    shares, lists = False, "uncaptured"  # regions are modules
     imports = (*Emitter.imports, *wrapper.IMPORTS)
 
     def __init__(self, case: Case, variant: Variant) -> None:
@@ -342,7 +353,8 @@ class Wrapper(wrapper.Modules, selective.Policies, Emitter):
 class Method(method.Methods, Emitter):
     """Writes one case for `method`."""
 
-    shares = False  # regions are methods
+    shares, lists = False, "uncaptured"  # regions are methods
+    list_of_parameters = "nn.ParameterList({})"
     imports = (*Emitter.imports, *method.IMPORTS)
 
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from conformance.drivers.adapter import Variant
-from conformance.emit.emitter import FORWARD, function
 from conformance.emit.emitter import Emitter as Base
+from conformance.emit.emitter import function
 from conformance.emit.layers import Layer, attributes, taken
+from conformance.emit.lists import arguments
 from conformance.model.case import Again, Array, Case, Region, Statement, leaves, walk
 from conformance.model.program import Site
 
@@ -160,10 +161,9 @@ class Methods(Base):
 
     def write_compiling(self) -> None:
         """Before the forward pass: the module, made of its parameters."""
-        given = ", ".join(f'values["{name}"]' for name in self._held)
+        given = ", ".join(f'values["{name}"]' for name in arguments(self._held, self.held))
         self.code(f"network = forward({given})")
 
     def _write_forward(self) -> None:
         given = ", ".join(f'values["{value.name}"]' for value in self.case.inputs)
-        self.code(f"outputs = network({given})", FORWARD)
-        self.code(f"loss = {self.loss()}")
+        self.write_loss(f"network({given})")

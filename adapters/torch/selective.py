@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from conformance.emit.emitter import Emitter as Base
 from conformance.emit.emitter import function
@@ -74,23 +74,30 @@ KEEP_CALLS = """
 class Policies(Base):
     """Gives every call of checkpoint the contexts of its region's policy."""
 
+    #: The regions whose contexts have a name, because they are long, or because several calls need them.
+    _named: Collection[str] = ()
+
     def write_helpers(self) -> None:
         super().write_helpers()
         known = self._operators()
-        chosen = [region for region in self.case.regions() if not _is_listed(region, known)]
+        regions = self.case.regions()
+        chosen = [region for region in regions if not _is_listed(region, known)]
         if chosen:
             self.code(KEEP_CALLS)
             self.code("\n")
+        called_often = {node.region for node in walk(self.case.program) if isinstance(node, Again)}
+        if self.variant.name == "selective":
+            chosen = [r for r in regions if r in chosen or r.name in called_often]
+        self._named = {region.name for region in chosen}
         for region in chosen:  # in a compiled function they could not be made
             self.code(f"{function(region.name)}_contexts = {_contexts(region, known)}")
         if chosen:
             self.code("\n")
 
     def policy(self, region: Region) -> str:
-        known = self._operators()
-        if _is_listed(region, known):
-            return _contexts(region, known)
-        return f"{function(region.name)}_contexts"
+        if region.name in self._named:
+            return f"{function(region.name)}_contexts"
+        return _contexts(region, self._operators())
 
     def _operators(self) -> Mapping[str, str]:
         traced = self.variant.name in ("compiled-aot-eager", "compiled-inductor", "compiled-inside")

@@ -35,9 +35,10 @@ from ruff.__main__ import find_ruff_bin
 
 from conformance.drivers import contract
 from conformance.drivers.adapter import Implementation, Variant
-from conformance.emit import rolling
+from conformance.emit import lists, rolling
 from conformance.emit.asked import missing
 from conformance.emit.helpers import CALLS, HELPERS, LISTS
+from conformance.emit.lists import Item
 from conformance.errors import AdapterError, NotEmittedError
 from conformance.language.operations import NOTED, OF_CALLABLES, OPERATIONS
 from conformance.model.case import (
@@ -62,6 +63,8 @@ from conformance.model.program import Site
 
 #: A comment of this form does not count towards the width of a line when ruff formats.
 _MARK = re.compile(r"# pylint: s(\d+)$")
+#: How Python shows a small number, `1e-05`, which people write `1e-5`.
+_EXPONENT = re.compile(r"(?<=\d)e-0(\d)\b")
 LINE_LENGTH = 88
 #: Up to so many entries of a list or dict are written out, more as a comprehension over names.
 FEW = 3
@@ -122,6 +125,7 @@ class Call:
 
 
 Writer = str | Callable[[Call], str]
+Lists = OneOf["all", "uncaptured", "nothing"]
 RAISE_IF = """
     def raise_if(x, flag):
         if flag:
@@ -143,6 +147,11 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
     #: Whether a region's function without captured names is written once, before `plain`, for both
     #: paths. The observer must then not rely on lines to tell `plain` and `recomputed` apart.
     shares: bool = False
+    #: Which numbered parameters (`w1`, `w2`, …) are one list: those that no region captures
+    #: (`uncaptured`), `all`, or none (`nothing`).
+    lists: Lists = "nothing"
+    #: What a module holds a list of parameters in, as a format string.
+    list_of_parameters = "{}"
     #: The kinds of procedure that `write_gradients` and `write_training` write; all others are refused.
     procedures_written: Collection[str] = ("backward", "inference")
     #: Functions that a program defines for itself, by the operation that calls them.
@@ -164,6 +173,11 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         self._taken_names |= _imported(tuple(self.imports)) | set(dir(builtins))
         self._temporary = 0
         self._shared: frozenset[str] = frozenset()
+        #: The parameters that are in lists, and where.
+        self.held: Mapping[str, Item] = {}
+        if self.lists != "nothing":
+            self.held = lists.items(case, self._taken_names, captured=self.lists == "all")
+        self._taken_names |= {item.name for item in self.held.values()}
 
     # -- the program ---------------------------------------------------------------------------
 
@@ -181,8 +195,11 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         self.write_helpers()
         self.write_inputs()
         self.write_shared()
-        self.write_forward("plain")
-        self.write_forward("recomputed")
+        for path in ("plain", "recomputed"):
+            begin = len(code.lines)
+            self.write_forward(path)
+            lines = lists.replaced(code.lines[begin:], self.held, self.list_of_parameters)
+            code.lines[begin:] = lines
         self.write_run()
         self.write_main()
         self.refuse_missing()
@@ -261,6 +278,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
             taken = {*self.case.names(), *_imported(tuple(self.imports)), "rng"}
             lines, entry = rolling.series(self.code.lines[begin:], taken)
             self.code.lines[begin:] = lines
+            entry |= {name: f'"{item.name}": {item.name}' for name, item in self.held.items()}
             entries = [entry.get(name, f"{name!r}: {name}") for name in self.case.names()]
             self.code(f"return {{{', '.join(dict.fromkeys(entries))}}}")
         self.code("\n")
@@ -287,7 +305,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         regions = [node for node in self.case.program if isinstance(node, Region)]
         for region in filter(self._serves_both, regions):
             begin = len(self.code.lines)
-            self.write_region(region)
+            self.write_function(region)
             if _globals(self.code.lines[begin:]) & (
                 self._case_names | {*map(function, self._regions)}
             ):
@@ -322,7 +340,9 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         """Write the `return` of a tree; the last line's expression, if it made the tree and no region
         captures its name."""
         name = self.tree(tree)
-        if name in self._closed_over:
+        if isinstance(tree, tuple) and len(tree) > 1:
+            self.code(f"return {', '.join(map(self.tree, tree))}")
+        elif name in self._closed_over:
             self.code(f"return {name}")
         else:
             self.code.leave(name)
@@ -416,7 +436,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
             raise NotEmittedError(self.variant.id, call.op)
         if callable(writer):
             return writer(call)
-        return writer.format(**call.arguments, **call.options)
+        return _EXPONENT.sub(r"e-\1", writer.format(**call.arguments, **call.options))
 
     def call_of(self, statement: Statement) -> Call:
         """A statement's operation with its arguments as Python expressions."""
@@ -448,8 +468,11 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
 
     def write_region(self, region: Region) -> None:
         """Define the function of a region, just before its first call, unless both paths share it."""
-        if region.name in self._shared:
-            return
+        if region.name not in self._shared:
+            self.write_function(region)
+
+    def write_function(self, region: Region) -> None:
+        """The function of a region."""
         site = Site("region", self.path, region.name, region.name)
         with self.code.indent(f"def {function(region.name)}({self.parameters(region)}):", site):
             self.write_unpacking(region)
@@ -458,7 +481,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         self.code()
 
     def parameters(self, region: Region) -> str:
-        """The parameter list of a region's function: a name each, `argN` for a tree."""
+        """The parameter list of a region's function: a name each, `data` for a tree."""
         if region.signature == "variadic":
             return "*args, **named" if region.kwargs else "*args"
         return ", ".join([*self.formals(region), *self.named_formals(region)])
@@ -471,8 +494,12 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
 
     def formals(self, region: Region) -> list[str]:
         """The positional parameters of a region's function."""
+        trees = [tree for tree in region.takes if not isinstance(tree, Ref)]
+        inner = {name for node in walk(region.body) for name in node_makes(node)}
+        clear = len(trees) == 1 and "data" not in inner | self._case_names
         return [
-            t.name if isinstance(t, Ref) else f"arg{i}" for i, t in enumerate(region.takes, start=1)
+            tree.name if isinstance(tree, Ref) else "data" if clear else f"data{number}"
+            for number, tree in enumerate(region.takes, start=1)
         ]
 
     def write_unpacking(self, region: Region) -> None:
@@ -637,7 +664,12 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
     def write_assignment(self, tree: Tree, expression: str, site: Site | None = None) -> None:
         """Assign an expression's value to the names in a tree, through temporaries at dicts."""
         later: list[tuple[Tree, str]] = []
-        self.code(f"{self._pattern(tree, later)} = {expression}", site)
+        if isinstance(tree, Mapping) and expression.isidentifier():
+            later += [
+                (part, f"{expression}[{key!r}]") for key, part in tree.items() if leaves(part)
+            ]
+        else:
+            self.code(f"{self._pattern(tree, later)} = {expression}", site)
         for part, source in later:
             self.write_assignment(part, source)
 
@@ -648,7 +680,8 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
             return "_"
         if isinstance(tree, Mapping):
             self._temporary += 1
-            name = f"result{self._temporary}"
+            first = self._temporary == 1 and "result" not in self._taken_names
+            name = "result" if first else f"result{self._temporary}"
             later += [(t, f"{name}[{k!r}]") for k, t in tree.items() if leaves(t)]
             return name
         parts = [self._pattern(part, later) for part in tree]
@@ -801,6 +834,16 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         """Steps of SGD, and what `run` returns."""
         raise NotImplementedError
 
+    def write_clearing(self, statement: str) -> None:
+        """Clear the gradients of all tensors that have one; `{tensor}` in `statement` stands for one."""
+        asking = [array.name for array in self.case.arrays if array.gradient]
+        if len(asking) < FEW:
+            for name in asking:
+                self.code(statement.format(tensor=self.value(name)))
+        else:
+            with self.code.indent(f"for name in {listed(asking)}:"):
+                self.code(statement.format(tensor="values[name]"))
+
     def chosen(self, arrays: Iterable[Array]) -> str:
         """A dict of some of the program's tensors by name, out of `values`."""
         return self.entries(array.name for array in arrays)
@@ -809,6 +852,8 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         """A dict of the entries of `source` with these names, or of their attribute `part` (`.grad`):
         written out if they are few, else a comprehension over numbers (`w1`, `w2`, …) or names."""
         names = list(names)
+        if not self.held.keys().isdisjoint(names):
+            return f"{{{', '.join(self._out_of_lists(names, source, part))}}}"
         if len(names) <= FEW and "|" not in source:
             return "{" + ", ".join(f'"{name}": {source}["{name}"]{part}' for name in names) + "}"
         if source == "values" and names == self.value_names():
@@ -826,22 +871,61 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         text = ", ".join(words)
         return text.removeprefix("**") if len(words) == 1 else f"{{{text}}}"
 
+    def _out_of_lists(self, names: Sequence[str], source: str, part: str) -> list[str]:
+        """The entries of such a dict, with one comprehension for all tensors of a list."""
+        found: list[str] = []
+        for name in names:
+            item = self.held.get(name)
+            if item is None or not self._is_whole(item, names):
+                found.append(f'"{name}": {self.value(name, source)}{part}')
+            elif item.position == 0:
+                stem = name.removesuffix("1")
+                one = stem if stem != item.name else "value"
+                listed = f'enumerate({source}["{item.name}"], 1)'
+                found.append(f'**{{f"{stem}{{i}}": {one}{part} for i, {one} in {listed}}}')
+        return found
+
+    def _is_whole(self, item: Item, names: Collection[str]) -> bool:
+        """Whether all of a list is among these names."""
+        return all(n in names for n, other in self.held.items() if other.name == item.name)
+
+    def value(self, name: str, source: str = "values") -> str:
+        """The expression of a tensor of the program, out of `values` or a dict of the same form."""
+        item = self.held.get(name)
+        if item is None:
+            return f'{source}["{name}"]'
+        return f'{source}["{item.name}"][{item.position}]'
+
+    def given(self, names: Iterable[str]) -> list[str]:
+        """The names under which `values` has these tensors: those of lists for what is in lists."""
+        return lists.arguments(names, self.held)
+
     def value_names(self) -> list[str]:
-        """The keys of the dict `values` of `run`, in order."""
-        return list(self.case.names())
+        """The keys of the dict `values` of `run`, in order: what `plain` and `recomputed` take."""
+        return self.given(self.case.names())
 
     def items(self, names: Iterable[str]) -> str:
         """A list of some of the program's tensors, out of `values`."""
         names = list(names)
         if len(names) > FEW and names == self.value_names():
             return "list(values.values())"
+        if not self.held.keys().isdisjoint(names):
+            words: list[str] = []
+            for name in names:
+                item = self.held.get(name)
+                if item is None or not self._is_whole(item, names):
+                    words.append(self.value(name))
+                elif item.position == 0:
+                    words.append(f'*values["{item.name}"]')
+            alone = len(words) == 1 and words[0].startswith("*")
+            return words[0].removeprefix("*") if alone else f"[{', '.join(words)}]"
         series = _series(names)
         if len(names) > FEW and len(series) == 1:
             ((stem, count),) = series.items()
             return f'[values[f"{stem}{{i}}"] for i in range(1, {count + 1})]'
         if len(names) > FEW:
             return f"[values[name] for name in {listed(names)}]"
-        return "[" + ", ".join(f'values["{name}"]' for name in names) + "]"
+        return f"[{', '.join(map(self.value, names))}]"
 
     def state_entry(self) -> str:
         """The entries of state and generators in what `run` returns; empty where there are none."""
@@ -876,6 +960,19 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         assert place is not None
         return outputs + place
 
+    @property
+    def result(self) -> str:
+        """The name of what the forward pass gives: `loss` where that is the loss itself."""
+        loss = self.case.loss
+        whole = loss is not None and loss.reduction == "none" and self.loss_place("") == ""
+        return "loss" if whole and self.case.procedure.kind in _NAMED else "outputs"
+
+    def write_loss(self, forward: str = "forward(**values)", site: Site | None = FORWARD) -> None:
+        """The line that runs the forward pass, and where the loss is something else, the line of it."""
+        self.code(f"{self.result} = {forward}", site)
+        if self.result != "loss":
+            self.code(f"loss = {self.loss()}")
+
     def loss(self, other: Loss | None = None) -> str:
         """The expression of a loss (the case's own): an output, or its sum or mean."""
         chosen = other or self.case.loss
@@ -896,6 +993,8 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         )
 
 
+#: Procedures whose `run` does nothing with the outputs but take the loss of them.
+_NAMED = ("backward", "part", "second_backward", "train")
 _DRAWS = ("normal", "uniform", "integers")
 #: Names that every program defines.
 _OWN_NAMES = frozenset(

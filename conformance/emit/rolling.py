@@ -17,6 +17,8 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from conformance.emit.lists import list_name
+
 #: The fewest repetitions for which a loop is easier to read.
 FEWEST = 3
 #: The longest loop body that is searched for, in groups of lines.
@@ -137,7 +139,8 @@ def series(lines: Sequence[str], taken: Collection[str]) -> tuple[list[str], dic
         while first and at + often < len(lines) and _follows(first, lines[at + often], often):
             often += 1
         stem = first[2] if first else ""
-        free = {stem, f"{stem}s", "i"}.isdisjoint(taken)
+        named = list_name(stem)
+        free = {stem, named, "i"}.isdisjoint(taken)
         if first is None or first[3] != "1" or often < FEWEST or not free:
             written.append(lines[at])
             at += 1
@@ -145,8 +148,9 @@ def series(lines: Sequence[str], taken: Collection[str]) -> tuple[list[str], dic
         how = first[4].replace(f'"{stem}1"', f'f"{stem}{{i}}"')
         each = "_ in range({0})" if how == first[4] else "i in range(1, {1})"
         loop_over = each.format(often, often + 1)
-        written.append(f"{first[1]}{stem}s = [{how} for {loop_over}]")
-        listed = f'**{{f"{stem}{{i}}": {stem} for i, {stem} in enumerate({stem}s, 1)}}'
+        written.append(f"{first[1]}{named} = [{how} for {loop_over}]")
+        one = stem if named != stem else "value"
+        listed = f'**{{f"{stem}{{i}}": {one} for i, {one} in enumerate({named}, 1)}}'
         entries |= {f"{stem}{n}": listed for n in range(1, often + 1)}
         at += often
     return written, entries

@@ -1,0 +1,81 @@
+"""Programs of frameworks that differentiate a function of a dict of tensors.
+
+`run` has all tensors in `values`. The function takes those that gradients are taken of: `wanted`, or
+`values` itself where that is all of them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+
+from conformance.emit.emitter import Emitter as Base
+
+#: By procedure, the function that is differentiated last, where that is made of gradients itself.
+HIGHER = {"second_order": "total_of", "third_order": "second_total_of"}
+
+
+class Functional(Base, ABC):
+    """What emitters of such frameworks have in common."""
+
+    #: The function that maps a function over trees of tensors.
+    tree_map = "tree_map"
+
+    def trained(self) -> list[str]:
+        """The parameters that training updates."""
+        return [p.name for p in self.case.parameters if p.gradient]
+
+    def wanted(self) -> list[str]:
+        """The keys of the dict that gradients are taken of: what is asked for, and what is trained."""
+        trained = self.trained() if self.case.procedure.kind == "train" else []
+        names = {*self.case.wrt, *trained}
+        return self.given(name for name in self.case.names() if name in names)
+
+    @property
+    def of(self) -> str:
+        """The name of the dict that gradients are taken of."""
+        procedure = self.case.procedure
+        kept = procedure.kind == "train" or procedure.between
+        return "wanted" if kept or self.wanted() != self.value_names() else "values"
+
+    def write_wanted(self) -> None:
+        """The dict that gradients are taken of, where it is not `values`."""
+        if self.of == "wanted":
+            self.code(f"wanted = {self.entries(self.wanted())}")
+
+    def arguments_of_forward(self) -> str:
+        """The arguments of `forward` where the function calls it."""
+        return "**values | wanted" if self.of == "wanted" else "**values"
+
+    def write_chosen(self, made: str) -> None:
+        """Of the gradients in the dict of that name those that the case asks for, often all of them."""
+        if set(self.wanted()) != set(self.case.wrt):
+            self.code(f"{made} = {self.entries(self.case.wrt, made)}")
+
+    def write_update(self) -> None:
+        """One step of SGD."""
+        step = f"lambda weight, gradient: weight - {self.case.procedure.learning_rate} * gradient"
+        if self.given(self.trained()) == self.wanted():
+            self.code(f"wanted = {self.tree_map}({step}, wanted, gradients)")
+            return
+        for name in self.given(self.trained()):
+            of = f'wanted["{name}"], gradients["{name}"]'
+            self.code(f'wanted["{name}"] = {self.tree_map}({step}, {of})')
+
+    def write_returned(self, *, again: bool = False) -> None:
+        """What `run` returns."""
+        training = self.case.procedure.kind == "train"
+        results = [
+            f'"outputs": {self.result}',
+            f'"losses": {"losses" if training else "[loss]"}',
+            '"gradients": gradients',
+            *(['"again": again'] if again else []),
+        ]
+        for made in ("gradients", "again") if again else ("gradients",):
+            self.write_chosen(made)
+        if training:
+            parameters = [p.name for p in self.case.parameters]
+            inside = set(self.given(parameters)) <= set(self.wanted())
+            source = "wanted" if inside else "(values | wanted)"
+            whole = self.wanted() == parameters
+            results.append(f'"parameters": {source if whole else self.entries(parameters, source)}')
+        self.code(f"return {{{', '.join(results)}{self.state_entry()}}}")
