@@ -39,12 +39,12 @@ def _name(case: Case) -> str:
 
 def _as_written(text: str, marked: Marked, case: Case, name: str) -> str:
     lines = text.splitlines()
-    found = [f"family: {case.family}"]
+    texts = [f"family: {case.family}"]
     used = _used(marked, name)
     if used:
         places = [marked.key(("tensors", key)).line for key in used]
-        found += ["tensors:", *(line for n in places for line in _block(lines, n))]
-    return "\n".join([*found, "cases:", *_block(lines, marked.key(("cases", name)).line)])
+        texts += ["tensors:", *(line for n in places for line in _block(lines, n))]
+    return "\n".join([*texts, "cases:", *_block(lines, marked.key(("cases", name)).line)])
 
 
 def _block(lines: Sequence[str], number: int) -> Iterator[str]:

@@ -160,12 +160,12 @@ def load_text(text: str, name: str) -> tuple[Case, ...]:
             where=marked.at(("cases",)),
         )
     table = read_table(marked)
-    found: list[Case] = []
+    loaded: list[Case] = []
     for key, raw in cases.items():
         path = ("cases", key)
-        found += _expanded(*with_tensors(marked, path, raw, table), family, path)
+        loaded += _expanded(*with_tensors(marked, path, raw, table), family, path)
     table.refuse_unused(marked)
-    return tuple(found)
+    return tuple(loaded)
 
 
 def _expanded(marked: Marked, raw: object, family: str, path: Path_) -> Iterator[Case]:
@@ -557,8 +557,8 @@ class _Builder:
             if model.shape is None:
                 raise CaseError(f"tensor {name!r} has no shape", where=self.at(*path))
             shape = tuple(int(n) for n in model.shape)
-            found = getattr(model, kind)
-            fill = Fill(kind, tuple(found) if isinstance(found, list) else (found,))  # type: ignore[arg-type]
+            filling = getattr(model, kind)
+            fill = Fill(kind, tuple(filling) if isinstance(filling, list) else (filling,))  # type: ignore[arg-type]
         if math.prod(shape) > MAX_ELEMENTS:
             raise CaseError(
                 f"tensor {name!r} has {math.prod(shape)} elements, expected at most {MAX_ELEMENTS}",
