@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from conformance.drivers.adapter import all_adapters
-from conformance.emit import rolling
+from conformance.emit import lists, rolling
+from conformance.emit.lists import Item
 from conformance.emit.programs import EmitFailure, texts
 from conformance.language.load import load_folder
 
@@ -138,3 +139,42 @@ def test_a_region_that_reads_what_is_around_it_is_one_function_for_each_path() -
     written = texts(adapter, [(case, chosen)])[case.id, chosen.id]
     assert not isinstance(written, EmitFailure)
     assert written.text.count("    def conv(x):\n") == 2
+
+
+IN_LISTS = {
+    **{f"w{n}": Item("ws", n - 1, 3) for n in (1, 2, 3)},
+    **{f"b{n}": Item("bs", n - 1, 3) for n in (1, 2, 3)},
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "written"),
+    [
+        ("def plain(x, w1, w2, w3, b1, b2, b3):", "def plain(x, ws, bs):"),
+        ("h = x @ w2 + b1", "h = x @ ws[1] + bs[0]"),
+        ("for w in (w1, w2, w3):", "for w in ws:"),
+        ("for w, b in zip((w1, w2), (b2, b3)):", "for w, b in zip(ws[:2], bs[1:]):"),
+        ("for w in (w1, w3):", "for w in (ws[0], ws[2]):"),
+        ("for w in (self.w1, self.w2, self.w3):", "for w in self.ws:"),
+        ('h = block(h, "w1", module.w1, w1)', 'h = block(h, "w1", module.w1, ws[0])'),
+        ("h = h @ w1  # pylint: s1", "h = h @ ws[0]  # pylint: s1"),
+    ],
+)
+def test_a_parameter_in_a_list_is_read_out_of_it(line: str, written: str) -> None:
+    assert lists.replaced([line], IN_LISTS, "{}") == [written]
+
+
+def test_a_module_holds_a_list_as_one_attribute() -> None:
+    lines = [f"    self.w{n} = w{n}" for n in (1, 2, 3)]
+    assert lists.replaced(lines, IN_LISTS, "List({})") == ["    self.ws = List(ws)"]
+
+
+def test_only_parameters_that_no_region_takes_by_name_are_in_a_list() -> None:
+    cases = {case.id: case for case in load_folder(ROOT / "cases")}
+    chain = lists.items(cases["memory/chain-each"], (), captured=False)
+    assert [str(chain[f"w{n}"]) for n in range(1, 9)] == [f"ws[{n}]" for n in range(8)]
+    assert lists.items(cases["memory/chain-each"], {"ws"}, captured=False) == {}
+    assert lists.items(cases["memory/chain-whole"], (), captured=False) == {}  # captured
+    assert set(lists.items(cases["memory/chain-whole"], (), captured=True)) == {
+        f"w{n}" for n in range(1, 5)
+    }

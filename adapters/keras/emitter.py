@@ -421,9 +421,9 @@ class Emitter(Base):
         inputs = [a.name for a in self.case.inputs if isinstance(a, Array) and a.gradient]
         entries = [f'"{name}": values["{name}"]{self.backend.asks}' for name in inputs]
         variables = [a.name for a in self.case.parameters if a.gradient]
-        for name in dict.fromkeys(self.held[n].name for n in variables if n in self.held):
+        for name in dict.fromkeys(self.in_lists[n].name for n in variables if n in self.in_lists):
             entries.append(f'"{name}": [w.value for w in values["{name}"]]')
-        variables = [name for name in variables if name not in self.held]
+        variables = [name for name in variables if name not in self.in_lists]
         named = self.entries(variables, part=".value")
         loop = " for " in named and not named.startswith('{"') and not named.startswith("{**")
         entries.append(f"**{named}" if loop else named[1:-1])

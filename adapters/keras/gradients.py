@@ -25,7 +25,7 @@ class Writing(Protocol):
     case: Case
 
     #: The parameters that are in lists, and where.
-    held: Mapping[str, Item]
+    in_lists: Mapping[str, Item]
 
     @property
     def result(self) -> str:
@@ -125,8 +125,8 @@ class Torch(Backend):
             self._write_order(code, emitter.case.procedure.order)
             return
         found = "{name: value.grad for name, value in wanted.items()}"
-        if emitter.held:
-            every = {item.name: None for item in emitter.held.values()}
+        if emitter.in_lists:
+            every = {item.name: None for item in emitter.in_lists.values()}
             inputs = [a.name for a in emitter.case.inputs if isinstance(a, Array) and a.gradient]
             found = _dict(
                 {name: f'wanted["{name}"].grad' for name in inputs}
@@ -253,8 +253,10 @@ def _write_loss(emitter: Writing, other: str, changing: bool, sites: bool) -> No
     tensors = {a.name: f'wanted["{a.name}"]' for a in case.inputs if a.name in asked}
     given = f"**values | {_dict(tensors)}" if tensors else "**values"
     variables = [p.name for p in case.parameters if p.name in asked]
-    lists = dict.fromkeys(emitter.held[name].name for name in variables if name in emitter.held)
-    variables = [name for name in variables if name not in emitter.held]
+    lists = dict.fromkeys(
+        emitter.in_lists[name].name for name in variables if name in emitter.in_lists
+    )
+    variables = [name for name in variables if name not in emitter.in_lists]
     pairs = [f'(values["{name}"], wanted["{name}"])' for name in variables]
     pairs += [f'*zip(values["{name}"], wanted["{name}"])' for name in lists]
     if len(pairs) > FEW:

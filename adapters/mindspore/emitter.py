@@ -13,7 +13,7 @@ from typing import TypeGuard
 
 from conformance.drivers.adapter import Variant
 from conformance.emit import usual
-from conformance.emit.emitter import Call, Writer, function
+from conformance.emit.emitter import Call, Lists, Writer, function
 from conformance.errors import AdapterError, NotEmittedError
 from conformance.model.case import (
     Again,
@@ -171,7 +171,7 @@ class Emitter(procedures.Procedures):
         "import numpy as np",
         "from mindspore import Parameter, ParameterTuple, Tensor, nn, ops",
     )
-    lists = "uncaptured"  # cells hold what they capture
+    lists: Lists = "uncaptured"  # cells hold what they capture
     list_of_parameters = "ParameterTuple({})"
     seeding = "ms.set_seed({seed})"
     drawing = "ops.rand(3)"

@@ -18,6 +18,8 @@ from conformance.model.case import (
     Statement,
     Tree,
     leaves,
+    node_reads,
+    walk,
 )
 from conformance.model.program import Site
 
@@ -28,9 +30,14 @@ class Procedures(Base, ABC):
     """Writes `run` for the case's procedure, in the mode of the variant."""
 
     def __init__(self, case: Case, variant: Variant) -> None:
-        super().__init__(case, variant)
         self.jit = variant.name == "jit"
         self.graph = self.jit or variant.name.startswith("graph-")
+        read = {name for node in walk(case.program) for name in node_reads(node)}
+        if self.graph and not read.issuperset(array.name for array in case.parameters):
+            self.lists = (
+                "nothing"  # a list would make parameters of a graph that reads them nowhere
+            )
+        super().__init__(case, variant)
         procedure = case.procedure
         #: Whether forward and backward are two lines of `run`, because of what the case does in between.
         self.split = not self.graph and bool(procedure.between or procedure.order > 1)

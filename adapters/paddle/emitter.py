@@ -11,8 +11,8 @@ from functools import partial
 
 from conformance.drivers.adapter import Variant
 from conformance.emit import usual
-from conformance.emit.emitter import BACKWARD, FORWARD, Call, Lists, Writer, function
-from conformance.emit.emitter import Emitter as Base
+from conformance.emit.accumulating import Accumulating
+from conformance.emit.emitter import BACKWARD, FORWARD, Call, Lists, Writer, function, listed
 from conformance.model.case import Again, Array, Case, Region
 
 from . import layers, sequential, static
@@ -116,7 +116,7 @@ ACCUMULATE_SIN = """
     """
 
 
-class Emitter(Base):
+class Emitter(Accumulating):
     """Writes one case for any variant."""
 
     procedures_written: Collection[str] = (
@@ -131,6 +131,10 @@ class Emitter(Base):
         "from paddle.distributed.fleet.utils import recompute",
     )
     lists: Lists = "all"
+    grad = "paddle.grad"
+    optimizer = "paddle.optimizer.SGD({rate}, parameters={parameters})"
+    clearing_all = "optimizer.clear_grad(set_to_zero=False)"
+    clearing = "{tensor}.clear_gradient(set_to_zero=False)"
     seeding = "paddle.seed({seed})"
     drawing = "paddle.rand([1])"
     without_gradients = "with paddle.no_grad():"
@@ -141,7 +145,7 @@ class Emitter(Base):
                 values[name].scale_(0.5)
         """
     helpers: Mapping[str, str] = {
-        **Base.helpers,
+        **Accumulating.helpers,
         "custom_sin": CUSTOM_SIN,
         "asking_sin": ASKING_SIN,
         "slope_of_sin": SLOPE_OF_SIN,
@@ -263,62 +267,27 @@ class Emitter(Base):
         else:
             super().write_inference()
 
-    def write_after(self) -> None:
-        super().write_after()
-        if self.case.procedure.after == "backward":
-            self._write_forward()
-            self.code("loss.backward()", BACKWARD)
-
-    def _write_forward(self) -> None:
-        self.write_loss()
-
     def write_gradients(self) -> None:
         if self.static:
             static.write_gradients(self)
-            return
-        code, kind = self.code, self.case.procedure.kind
-        if kind == "functional":
-            self._write_functional()
-            return
-        self.write_after()
-        self._write_forward()
-        self.write_between()
-        results = [f'"outputs": {self.result}', '"losses": [loss]', '"gradients": gradients']
-        if kind in ("second_order", "third_order", "part"):
-            wanted = ", ".join(f'"{name}"' for name in self.case.wrt)
-            code(f"names = [{wanted}]")
-            code("wanted = [values[name] for name in names]")
-        if kind in ("second_order", "third_order"):
-            code("first = paddle.grad(loss, wanted, create_graph=True)", BACKWARD)
-            code("gradients = dict(zip(names, first))")
-            code("total = sum(gradient.sum() for gradient in first)")
-            if kind == "third_order":
-                code("second = paddle.grad(total, wanted, create_graph=True)")
-                code("total = sum(gradient.sum() for gradient in second)")
-            code("last = paddle.grad(total, wanted, allow_unused=True)")
-            code("again = dict(zip(names, last))")
-        elif kind in ("second_backward", "per_output"):
-            code("loss.backward(retain_graph=True)", BACKWARD)
-            code("# Clearing a gradient empties the tensor that .grad gave out: copy it first.")
-            code(f"taken = {self._gradients()}")
-            code("gradients = {n: None if g is None else g.clone() for n, g in taken.items()}")
-            self.write_clearing("{tensor}.clear_gradient(set_to_zero=False)")
-            then = self.loss(self.case.then) if kind == "per_output" else "loss"
-            code(f"{then}.backward()", BACKWARD)
-            code(f"again = {self._gradients()}")
-        elif kind == "part":
-            code("gradients = dict(zip(names, paddle.grad(loss, wanted)))", BACKWARD)
         else:
-            self.write_backward("loss.backward")
-            code(f"gradients = {self._gradients()}")
-        if kind not in ("backward", "part"):
-            results.append('"again": again')
-        code(f"return {{{', '.join(results)}{self.state_entry()}}}")
+            super().write_gradients()
 
-    def _write_functional(self) -> None:
+    def write_taken(self) -> None:
+        code = self.code
+        code("# Clearing a gradient empties the tensor that .grad gave out: copy it first.")
+        code(f"taken = {self.taken_gradients()}")
+        code("gradients = {n: None if g is None else g.clone() for n, g in taken.items()}")
+
+    def write_part(self) -> None:
+        names = listed(self.case.wrt)
+        code, wanted = self.code, self.items(self.case.wrt)
+        code(f"gradients = dict(zip({names}, paddle.grad(loss, {wanted})))", BACKWARD)
+
+    def write_functional(self) -> None:
         """The gradients by `vjp` of a function, inside which the forward pass is run."""
-        code, wanted = self.code, ", ".join(f'"{name}"' for name in self.case.wrt)
-        code(f"names = [{wanted}]")
+        code = self.code
+        code(f"names = {listed(self.case.wrt)}")
         code("seen = []")
         with code.indent("def loss_of(*wanted):"):
             code("outputs = forward(**{**values, **dict(zip(names, wanted))})", FORWARD)
@@ -335,34 +304,8 @@ class Emitter(Base):
     def write_training(self) -> None:
         if self.static:
             static.write_training(self)
-            return
-        code, case = self.code, self.case
-        trained = self.items(p.name for p in case.parameters if p.gradient)
-        rate = case.procedure.learning_rate
-        code(f"optimizer = paddle.optimizer.SGD({rate}, parameters={trained})")
-        code("losses = []")
-        with code.indent(f"for _ in range({case.procedure.steps}):"):
-            code("optimizer.clear_grad(set_to_zero=False)")
-            for given in (value for value in case.inputs if isinstance(value, Array)):
-                if given.gradient:  # the optimizer has only parameters
-                    code(f'values["{given.name}"].clear_gradient(set_to_zero=False)')
-            self._write_forward()
-            code("loss.backward()", BACKWARD)
-            code("optimizer.step()")
-            code("losses.append(loss.detach())")
-        code(
-            f"""
-            return {{
-                "outputs": {self.result},
-                "losses": losses,
-                "gradients": {self._gradients()},
-                "parameters": {self.chosen(case.parameters)}{self.state_entry()}
-            }}
-            """
-        )
-
-    def _gradients(self) -> str:
-        return self.entries(self.case.wrt, part=".grad")
+        else:
+            super().write_training()
 
 
 class Layers(layers.Networks, Emitter):

@@ -134,7 +134,7 @@ class Networks(Base):
         pairs = (f'"{a.name}": {self.taken(a.name, self.value(a.name))}' for a in arrays)
         return "{" + ", ".join(pairs) + "}"
 
-    def _gradients(self) -> str:
+    def taken_gradients(self) -> str:
         pairs = (f'"{n}": {self.taken(n, self.value(n) + ".grad")}' for n in self.case.wrt)
         return "{" + ", ".join(pairs) + "}"
 
@@ -367,23 +367,11 @@ class Networks(Base):
 
     # -- run -----------------------------------------------------------------------------------
 
-    def write_gradients(self) -> None:
-        self._write_network()
-        super().write_gradients()
-
-    def write_inference(self) -> None:
-        self._write_network()
-        super().write_inference()
-
-    def write_training(self) -> None:
-        self._write_network()
-        super().write_training()
-
-    def _write_network(self) -> None:
+    def write_before(self) -> None:
         if not self._plain_functions:
             self.code(f"network = forward({', '.join(map(_value, self.given(self._held)))})")
 
-    def _write_forward(self) -> None:
+    def write_forward_pass(self) -> None:
         if self._plain_functions:
             self.write_loss()
         else:
@@ -402,7 +390,7 @@ class Fits(Networks):
 
     def write_training(self) -> None:
         code, case = self.code, self.case
-        self._write_network()
+        self.write_before()
         code("model = paddle.Model(network)")
         trained = [p.name for p in case.parameters if p.gradient]
         weights = ", ".join(map(self.value, trained))

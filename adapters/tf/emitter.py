@@ -321,7 +321,7 @@ class Emitter(Base):
         trained = self._trained()
         if self._sources() == trained and not self._one_graph:
             every, variable = "for name, variable in sources.items():", "variable"
-        elif self.held:
+        elif self.in_lists:
             self.code(f"trained = {self.entries(trained)}")
             every, variable = "for name, variable in trained.items():", "variable"
         else:

@@ -7,8 +7,8 @@ from functools import partial
 
 from conformance.drivers.adapter import Variant
 from conformance.emit import usual
+from conformance.emit.accumulating import Accumulating
 from conformance.emit.emitter import BACKWARD, FORWARD, Call, Lists, Writer, function, listed
-from conformance.emit.emitter import Emitter as Base
 from conformance.model.case import Again, Array, Case, Generator, Region, Statement
 
 from . import compiling as compiled
@@ -83,7 +83,7 @@ ACCUMULATE_SIN = """
     """
 
 
-class Emitter(Base):
+class Emitter(Accumulating):
     """Writes one case for a variant; variants that need other code have a subclass below."""
 
     procedures_written = (
@@ -110,8 +110,11 @@ class Emitter(Base):
                 values[name].mul_(0.5)
         """
     vmap = "torch.func.vmap"
+    grad = "torch.autograd.grad"
+    optimizer, clearing_all = "torch.optim.SGD({parameters}, lr={rate})", "optimizer.zero_grad()"
+    clearing = "{tensor}.grad = None"
     helpers: Mapping[str, str] = {
-        **Base.helpers,
+        **Accumulating.helpers,
         "custom_sin": CUSTOM_SIN,
         "asking_sin": ASKING_SIN,
         "slope_of_sin": SLOPE_OF_SIN,
@@ -211,79 +214,11 @@ class Emitter(Base):
 
     # -- run -----------------------------------------------------------------------------------
 
-    def write_compiling(self) -> None:
-        """The lines that have `forward` compiled; none where it runs eagerly."""
+    def write_part(self) -> None:
+        self.code(f"loss.backward(inputs={self.items(self.case.wrt)})", BACKWARD)
+        self.code(f"gradients = {self.taken_gradients()}")
 
-    def write_after(self) -> None:
-        super().write_after()
-        if self.case.procedure.after == "backward":
-            self._write_forward()
-            self.code("loss.backward()", BACKWARD)
-
-    def write_inference(self) -> None:
-        self.write_compiling()
-        super().write_inference()
-
-    def _write_forward(self) -> None:
-        self.write_loss()
-
-    def _gradients(self) -> str:
-        return self.entries(self.case.wrt, part=".grad")
-
-    def write_gradients(self) -> None:
-        code, kind = self.code, self.case.procedure.kind
-        if kind == "functional":
-            self._write_functional()
-            return
-        self.write_compiling()
-        self.write_after()
-        self._write_forward()
-        self.write_between()
-        results = [f'"outputs": {self.result}', '"losses": [loss]', '"gradients": gradients']
-        if kind in ("second_order", "third_order"):
-            self._write_orders()
-            results.append('"again": again')
-        elif kind in ("second_backward", "per_output"):
-            code("loss.backward(retain_graph=True)", BACKWARD)
-            code(f"gradients = {self._gradients()}")
-            self.write_clearing("{tensor}.grad = None")
-            again = "loss" if kind == "second_backward" else self.loss(self.case.then)
-            code(f"{again}.backward()", BACKWARD)
-            code(f"again = {self._gradients()}")
-            results.append('"again": again')
-        elif kind == "part":
-            code(f"loss.backward(inputs={self.items(self.case.wrt)})", BACKWARD)
-            code(f"gradients = {self._gradients()}")
-        else:
-            self.write_backward("loss.backward")
-            code(f"gradients = {self._gradients()}")
-        code(f"return {{{', '.join(results)}{self.state_entry()}}}")
-
-    def _write_orders(self) -> None:
-        """First gradients, and those of their sum; for the third order those of the sum of these."""
-        code, wrt = self.code, self.case.wrt
-        names = ("first", "second", "third")[: self.case.procedure.order]
-        if len(wrt) > 1:
-            code(f"wanted = {self.items(wrt)}")
-        for of, name in zip(("loss", *names), names, strict=False):
-            option = "allow_unused=True" if name == names[-1] else "create_graph=True"
-            site = BACKWARD if of == "loss" else None
-            if len(wrt) == 1:
-                total = of if of == "loss" else f"{of}.sum()"
-                call = f"torch.autograd.grad({total}, {self.value(wrt[0])}, {option})"
-                code(f"({name},) = {call}", site)
-                found = f'{{"{wrt[0]}": {name}}}'
-            else:
-                total = of if of == "loss" else "total"
-                if of != "loss":
-                    code(f"total = sum(gradient.sum() for gradient in {of})")
-                code(f"{name} = torch.autograd.grad({total}, wanted, {option})", site)
-                found = f"dict(zip({listed(wrt)}, {name}))"
-            if of == "loss":
-                code(f"gradients = {found}")
-        code(f"again = {found}")
-
-    def _write_functional(self) -> None:
+    def write_functional(self) -> None:
         """The gradients by `torch.func`: the forward pass is run inside the transform."""
         code, wanted = self.code, listed(self.case.wrt)
         code(f"wanted = {{name: values[name].detach() for name in {wanted}}}")
@@ -295,33 +230,6 @@ class Emitter(Base):
         code(
             f'return {{"outputs": outputs, "losses": [loss], "gradients": gradients'
             f"{self.state_entry()}}}"
-        )
-
-    def write_training(self) -> None:
-        code, case = self.code, self.case
-        self.write_compiling()
-        trained = [p.name for p in case.parameters if p.gradient]
-        rate = case.procedure.learning_rate
-        code(f"optimizer = torch.optim.SGD({self.items(trained)}, lr={rate})")
-        code("losses = []")
-        with code.indent(f"for _ in range({case.procedure.steps}):"):
-            code("optimizer.zero_grad()")
-            for given in (value for value in case.inputs if isinstance(value, Array)):
-                if given.gradient:  # the optimizer has only parameters
-                    code(f'values["{given.name}"].grad = None')
-            self._write_forward()
-            code("loss.backward()", BACKWARD)
-            code("optimizer.step()")
-            code("losses.append(loss.detach())")
-        code(
-            f"""
-            return {{
-                "outputs": {self.result},
-                "losses": losses,
-                "gradients": {self._gradients()},
-                "parameters": {self.chosen(case.parameters)}{self.state_entry()}
-            }}
-            """
         )
 
 
@@ -373,7 +281,7 @@ class Compiled(selective.Policies, Emitter):
         found: list[str] = super().options(region)
         return found if region.save else [o for o in found if not o.startswith("context_fn")]
 
-    def write_compiling(self) -> None:
+    def write_before(self) -> None:
         for line in compiled.lines(self.variant.name, self.case.procedure.kind):
             self.code(line)
 
@@ -388,7 +296,7 @@ class Inside(Compiled):
     """Writes one case for `compiled-inside`: the functions of outermost regions are compiled, in
     `plain` and in `recomputed`. Regions inside them are compiled with them."""
 
-    def write_compiling(self) -> None:
+    def write_before(self) -> None:
         for line in compiled.again(self.case.procedure.kind):
             self.code(line)
 

@@ -159,11 +159,11 @@ class Methods(Base):
 
     # -- run -----------------------------------------------------------------------------------
 
-    def write_compiling(self) -> None:
+    def write_before(self) -> None:
         """Before the forward pass: the module, made of its parameters."""
-        given = ", ".join(f'values["{name}"]' for name in arguments(self._held, self.held))
+        given = ", ".join(f'values["{name}"]' for name in arguments(self._held, self.in_lists))
         self.code(f"network = forward({given})")
 
-    def _write_forward(self) -> None:
+    def write_forward_pass(self) -> None:
         given = ", ".join(f'values["{value.name}"]' for value in self.case.inputs)
         self.write_loss(f"network({given})")

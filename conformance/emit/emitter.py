@@ -174,10 +174,10 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         self._temporary = 0
         self._shared: frozenset[str] = frozenset()
         #: The parameters that are in lists, and where.
-        self.held: Mapping[str, Item] = {}
+        self.in_lists: Mapping[str, Item] = {}
         if self.lists != "nothing":
-            self.held = lists.items(case, self._taken_names, captured=self.lists == "all")
-        self._taken_names |= {item.name for item in self.held.values()}
+            self.in_lists = lists.items(case, self._taken_names, captured=self.lists == "all")
+        self._taken_names |= {item.name for item in self.in_lists.values()}
 
     # -- the program ---------------------------------------------------------------------------
 
@@ -198,7 +198,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         for path in ("plain", "recomputed"):
             begin = len(code.lines)
             self.write_forward(path)
-            lines = lists.replaced(code.lines[begin:], self.held, self.list_of_parameters)
+            lines = lists.replaced(code.lines[begin:], self.in_lists, self.list_of_parameters)
             code.lines[begin:] = lines
         self.write_run()
         self.write_main()
@@ -278,7 +278,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
             taken = {*self.case.names(), *_imported(tuple(self.imports)), "rng"}
             lines, entry = rolling.series(self.code.lines[begin:], taken)
             self.code.lines[begin:] = lines
-            entry |= {name: f'"{item.name}": {item.name}' for name, item in self.held.items()}
+            entry |= {name: f'"{item.name}": {item.name}' for name, item in self.in_lists.items()}
             entries = [entry.get(name, f"{name!r}: {name}") for name in self.case.names()]
             self.code(f"return {{{', '.join(dict.fromkeys(entries))}}}")
         self.code("\n")
@@ -852,7 +852,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         """A dict of the entries of `source` with these names, or of their attribute `part` (`.grad`):
         written out if they are few, else a comprehension over numbers (`w1`, `w2`, …) or names."""
         names = list(names)
-        if not self.held.keys().isdisjoint(names):
+        if not self.in_lists.keys().isdisjoint(names):
             return f"{{{', '.join(self._out_of_lists(names, source, part))}}}"
         if len(names) <= FEW and "|" not in source:
             return "{" + ", ".join(f'"{name}": {source}["{name}"]{part}' for name in names) + "}"
@@ -875,7 +875,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         """The entries of such a dict, with one comprehension for all tensors of a list."""
         found: list[str] = []
         for name in names:
-            item = self.held.get(name)
+            item = self.in_lists.get(name)
             if item is None or not self._is_whole(item, names):
                 found.append(f'"{name}": {self.value(name, source)}{part}')
             elif item.position == 0:
@@ -887,18 +887,18 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
 
     def _is_whole(self, item: Item, names: Collection[str]) -> bool:
         """Whether all of a list is among these names."""
-        return all(n in names for n, other in self.held.items() if other.name == item.name)
+        return all(n in names for n, other in self.in_lists.items() if other.name == item.name)
 
     def value(self, name: str, source: str = "values") -> str:
         """The expression of a tensor of the program, out of `values` or a dict of the same form."""
-        item = self.held.get(name)
+        item = self.in_lists.get(name)
         if item is None:
             return f'{source}["{name}"]'
         return f'{source}["{item.name}"][{item.position}]'
 
     def given(self, names: Iterable[str]) -> list[str]:
         """The names under which `values` has these tensors: those of lists for what is in lists."""
-        return lists.arguments(names, self.held)
+        return lists.arguments(names, self.in_lists)
 
     def value_names(self) -> list[str]:
         """The keys of the dict `values` of `run`, in order: what `plain` and `recomputed` take."""
@@ -909,10 +909,10 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         names = list(names)
         if len(names) > FEW and names == self.value_names():
             return "list(values.values())"
-        if not self.held.keys().isdisjoint(names):
+        if not self.in_lists.keys().isdisjoint(names):
             words: list[str] = []
             for name in names:
-                item = self.held.get(name)
+                item = self.in_lists.get(name)
                 if item is None or not self._is_whole(item, names):
                     words.append(self.value(name))
                 elif item.position == 0:

@@ -1,0 +1,135 @@
+"""Programs of frameworks with a tape whose backward pass adds gradients to those that tensors hold.
+
+That is how PyTorch and Paddle do: `loss.backward()`, then `.grad`, and an optimizer of the parameters.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+
+from conformance.emit.emitter import BACKWARD, listed
+from conformance.emit.emitter import Emitter as Base
+from conformance.model.case import Array
+
+
+class Accumulating(Base, ABC):
+    """`run` for all procedures but `functional`, which is each framework's own."""
+
+    #: The function that returns gradients instead of adding them to tensors.
+    grad = ""
+    #: The expression of an optimizer, SGD of `{parameters}` with `{rate}`, and the line that clears the
+    #: gradients of its parameters.
+    optimizer, clearing_all = "", ""
+    #: The line that clears the gradient of one `{tensor}`.
+    clearing = ""
+
+    def write_before(self) -> None:
+        """What stands before the first forward pass: compiling it, or making a network."""
+
+    def write_forward_pass(self) -> None:
+        """The forward pass and the loss."""
+        self.write_loss()
+
+    def write_functional(self) -> None:
+        """The gradients by a transform of a function."""
+        raise NotImplementedError
+
+    def write_part(self) -> None:
+        """A backward pass of which only the gradients that the case asks for are wanted."""
+        raise NotImplementedError
+
+    def taken_gradients(self) -> str:
+        """A dict of the gradients that tensors hold."""
+        return self.entries(self.case.wrt, part=".grad")
+
+    def write_taken(self) -> None:
+        """Take the gradients of the first backward pass, of two."""
+        self.code(f"gradients = {self.taken_gradients()}")
+
+    def write_after(self) -> None:
+        super().write_after()
+        if self.case.procedure.after == "backward":
+            self.write_forward_pass()
+            self.code("loss.backward()", BACKWARD)
+
+    def write_inference(self) -> None:
+        self.write_before()
+        super().write_inference()
+
+    def write_gradients(self) -> None:
+        code, kind = self.code, self.case.procedure.kind
+        if kind == "functional":
+            self.write_functional()
+            return
+        self.write_before()
+        self.write_after()
+        self.write_forward_pass()
+        self.write_between()
+        results = [f'"outputs": {self.result}', '"losses": [loss]', '"gradients": gradients']
+        if kind in ("second_order", "third_order"):
+            self._write_orders()
+        elif kind in ("second_backward", "per_output"):
+            code("loss.backward(retain_graph=True)", BACKWARD)
+            self.write_taken()
+            self.write_clearing(self.clearing)
+            then = "loss" if kind == "second_backward" else self.loss(self.case.then)
+            code(f"{then}.backward()", BACKWARD)
+            code(f"again = {self.taken_gradients()}")
+        elif kind == "part":
+            self.write_part()
+        else:
+            self.write_backward("loss.backward")
+            code(f"gradients = {self.taken_gradients()}")
+        if kind not in ("backward", "part"):
+            results.append('"again": again')
+        code(f"return {{{', '.join(results)}{self.state_entry()}}}")
+
+    def _write_orders(self) -> None:
+        """First gradients, and those of their sum; for the third order those of the sum of these."""
+        code, wrt = self.code, self.case.wrt
+        names = ("first", "second", "third")[: self.case.procedure.order]
+        if len(wrt) > 1:
+            code(f"wanted = {self.items(wrt)}")
+        for of, name in zip(("loss", *names), names, strict=False):
+            option = "allow_unused=True" if name == names[-1] else "create_graph=True"
+            site = BACKWARD if of == "loss" else None
+            if len(wrt) == 1:
+                total = of if of == "loss" else f"{of}.sum()"
+                code(f"({name},) = {self.grad}({total}, {self.value(wrt[0])}, {option})", site)
+                found = f'{{"{wrt[0]}": {name}}}'
+            else:
+                total = of if of == "loss" else "total"
+                if of != "loss":
+                    code(f"total = sum(gradient.sum() for gradient in {of})")
+                code(f"{name} = {self.grad}({total}, wanted, {option})", site)
+                found = f"dict(zip({listed(wrt)}, {name}))"
+            if of == "loss":
+                code(f"gradients = {found}")
+        code(f"again = {found}")
+
+    def write_training(self) -> None:
+        code, case = self.code, self.case
+        self.write_before()
+        trained = self.items(p.name for p in case.parameters if p.gradient)
+        made = self.optimizer.format(parameters=trained, rate=case.procedure.learning_rate)
+        code(f"optimizer = {made}")
+        code("losses = []")
+        with code.indent(f"for _ in range({case.procedure.steps}):"):
+            code(self.clearing_all)
+            for given in (value for value in case.inputs if isinstance(value, Array)):
+                if given.gradient:  # the optimizer has only parameters
+                    code(self.clearing.format(tensor=self.value(given.name)))
+            self.write_forward_pass()
+            code("loss.backward()", BACKWARD)
+            code("optimizer.step()")
+            code("losses.append(loss.detach())")
+        code(
+            f"""
+            return {{
+                "outputs": {self.result},
+                "losses": losses,
+                "gradients": {self.taken_gradients()},
+                "parameters": {self.chosen(case.parameters)}{self.state_entry()}
+            }}
+            """
+        )
