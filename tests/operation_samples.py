@@ -215,6 +215,8 @@ IN_CASES = {
     "rrelu",
     "sin_or_cos",
     "unsteady_sin",
+    "counted_sin",
+    "switched_sin",
     "raise_in_rerun",
     "accumulate_sin",
     "add_in_place",

@@ -73,6 +73,8 @@ WORK: Mapping[str, tuple[str, ...]] = {
     "noted_sin": ("Sin",),
     "slope_of_sin": ("Cos",),
     "unsteady_sin": ("Sin",),
+    "counted_sin": ("Sin",),
+    "switched_sin": ("Sin", "Cos"),
     "raise_in_rerun": ("Sin",),
     "accumulate_sin": ("Sin",),
 }

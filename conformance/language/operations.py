@@ -413,6 +413,21 @@ _ALL = (
         capability="unsteady",
     ),
     _op(
+        "counted_sin",
+        "x seen?",
+        "sin(n * x), n the length of the list `seen`, to which it first appends",
+        "shape of x",
+        needs={"x": _alternatives("x")},
+        capability="list-changed",
+    ),
+    _op(
+        "switched_sin",
+        "x",
+        "sin(x), or cos(x) once the program's switch is on",
+        "shape of x",
+        needs={"x": _alternatives("x")},
+    ),
+    _op(
         "raise_in_rerun",
         "x flag?",
         "sin(x), or ValueError('raise_in_rerun') where the bool flag is true and it was called before",

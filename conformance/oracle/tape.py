@@ -1026,6 +1026,18 @@ def unsteady_sin(x: Tensor, then: str) -> Tensor:
 
 
 @_operation
+def counted_sin(x: Tensor, seen: object) -> Tensor:
+    """`sin(x)`, as in the first call, where the list is empty; that it grows is in the programs."""
+    return sin(x)
+
+
+@_operation
+def switched_sin(x: Tensor) -> Tensor:
+    """`sin(x)`; the switch, which is off in the forward pass, is in the programs."""
+    return sin(x)
+
+
+@_operation
 def raise_in_rerun(x: Tensor, flag: object) -> Tensor:
     """`sin(x)`; the error in the rerun is raised by the programs."""
     return sin(x)
