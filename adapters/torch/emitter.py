@@ -75,6 +75,20 @@ SLOPE_OF_SIN = """
         (slope,) = torch.autograd.grad(torch.sin(x).sum(), x, create_graph=True)
         return slope
     """
+#: Two contexts of a user's own, in which forward and rerun each leave a note.
+CONTEXTS = """
+    entered = []
+
+
+    @contextmanager
+    def noting(note):
+        entered.append(note)
+        yield
+
+
+    def contexts():
+        return noting("forward"), noting("rerun")
+    """
 ACCUMULATE_SIN = """
     def accumulate_sin(x, total):
         with torch.no_grad():
@@ -206,6 +220,8 @@ class Emitter(Base):
         found = [] if name in ("defaults", "method") else [f"use_reentrant={reentrant}"]
         if not reentrant and (name in REENTRANT or name == "non-reentrant-whole"):
             found.append("early_stop=False")
+        if name == "contexts":
+            found.append("context_fn=contexts")
         return found + self.option(region, "preserve_rng", "preserve_rng_state")
 
     # -- run -----------------------------------------------------------------------------------
@@ -314,6 +330,17 @@ class Emitter(Base):
         )
 
 
+class Contexts(Emitter):
+    """Writes one case for `contexts`."""
+
+    imports = (*Emitter.imports, "from contextlib import contextmanager")
+
+    def write_helpers(self) -> None:
+        super().write_helpers()
+        self.code(CONTEXTS)
+        self.code("\n")
+
+
 class Selective(selective.Policies, Emitter):
     """Writes one case for `selective`."""
 
@@ -390,6 +417,7 @@ class Inside(Compiled):
 OTHERS: Mapping[str, type[Emitter]] = {
     **dict.fromkeys(compiled.BACKENDS, Compiled),
     "compiled-inside": Inside,
+    "contexts": Contexts,
     "method": Method,
     "selective": Selective,
     "sequential": Sequential,
