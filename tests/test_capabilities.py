@@ -98,6 +98,7 @@ TABLE: list[tuple[str, list[tuple[str, str]], set[str], set[str]]] = [
     ("backward-autocast", [(OF, OF + "    procedure: {backward: {between: autocast}}\n")], {"autocast", "backward-autocast"}, set()),
     ("backward-no-gradients", [(OF, OF + "    procedure: {backward: {between: no-gradients}}\n")], {"backward-no-gradients"}, set()),
     ("autocast-inside", [("takes: x", "takes: x\n        autocast: bfloat16")], {"autocast", "autocast-inside"}, set()),
+    ("complex", [("sin(h)", "to_complex(h, h)")], {"complex"}, set()),
     ("list-changed", [("flag: {value: true}", "seen: {value: []}"), ("sin(h)", "counted_sin(h, seen)")], {"list-changed"}, set()),
     ("after-inference", [(OF, OF + "    procedure: {backward: {after: inference}}\n")], {"inference"}, set()),
     ("after-backward", [(OF, OF + "    procedure: {backward: {after: backward}}\n")], {"accumulated-gradients"}, set()),

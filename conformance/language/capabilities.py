@@ -39,6 +39,7 @@ CAPABILITIES: Mapping[str, str] = {
     "bfloat16": "tensors of dtype bfloat16",
     "captured-intermediate": "a region reads, by closure, a tensor that the program has computed",
     "captured-parameter": "a region reads a parameter by closure",
+    "complex": "tensors of a complex dtype, made of real ones",
     "forward-rule": "a function is given a rule for its tangents",
     "function": "any function of tensors can be recomputed",
     "functional": "gradients are asked of a transform of a function",
