@@ -29,6 +29,16 @@ PASSED_OVER: dict[str, tuple[str, Any]] = {
     "generators": ("generators_entry", lambda self: ""),
     "autocast": ("autocast", ""),
     "autocast inside": ("casting", lambda self, region: nullcontext()),
+    "mapped": (
+        "write_call",
+        lambda self, node, call, region: self.write_results(
+            node, self.called(node, call, region), region
+        ),
+    ),
+    "signature": (
+        "parameters",
+        lambda self, region: ", ".join([*self.formals(region), *region.kwargs]),
+    ),
     "then": ("inputs_call", lambda self: "inputs()"),
 }
 

@@ -531,6 +531,7 @@ class Emitter(procedures.Procedures):
 
     def _write_mapped(self, node: Region | Again, region: Region) -> None:
         """A region's cell through `vmap`, or a function of its own that recomputes the cell."""
+        self.wrote("mapped")
         mapped = self.recompute(region)
         if self.path == "recomputed" and not self.configured(region):
             mapped = f"mapped_{function(region.name)}"

@@ -25,6 +25,8 @@ PARTS = {
     "generators": "explicit generators: `generators_entry`, in what `run` returns",
     "autocast": "`autocast`: `write_forward`",
     "autocast inside": "`autocast` of a region: `casting`, around its body",
+    "mapped": "`mapped` of a region: `write_call`",
+    "signature": "`signature` of a region: `parameters` and `named_formals`",
     "then": "`error: {then: …}`: `run_signature` and `inputs_call`",
 }
 
@@ -49,6 +51,10 @@ def asked(case: Case) -> Iterator[str]:
         yield "autocast"
     if any(region.autocast for region in case.regions()):
         yield "autocast inside"
+    if any(region.mapped for region in case.regions()):
+        yield "mapped"
+    if any(region.signature != "plain" for region in case.regions()):
+        yield "signature"
     if case.error is not None and case.error.then:
         yield "then"
 

@@ -469,11 +469,14 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
     def parameters(self, region: Region) -> str:
         """The parameter list of a region's function: a name each, `argN` for a tree."""
         if region.signature == "variadic":
+            self.wrote("signature")
             return "*args, **named" if region.kwargs else "*args"
         return ", ".join([*self.formals(region), *self.named_formals(region)])
 
     def named_formals(self, region: Region) -> list[str]:
         """The keyword parameters of a region's function, after a `*` if they are keyword-only."""
+        if region.signature in ("undeclared", "keyword-only"):
+            self.wrote("signature")
         if region.signature == "undeclared" or not region.kwargs:
             return []
         return [*(["*"] if region.signature == "keyword-only" else []), *region.kwargs]
@@ -507,6 +510,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         formals = self.formals(region)
         inner = self.called(replace(node, takes=region.takes), call, region)
         given = [self.tree(tree) for tree in node.takes]
+        self.wrote("mapped")
         mapped = self.vectorized(f"lambda {', '.join(formals)}: {inner}", given)
         self.write_results(node, mapped, region)
 
