@@ -104,6 +104,9 @@ TRAINED_TOTAL = case(
     procedure("{train: {steps: 2, learning_rate: 0.1}}"),
 )
 LARGE = case(("x: {values: [[1, 2]]}", "x: {shape: [8192, 2], full: 1.0}"))
+ON_LAW = case(
+    ("    gradients:", "    law: {name: each-layer, at: 1, constants: {saved: 1}}\n    gradients:")
+)
 REPEATED = case(("    gradients:", "    release: 6\n    gradients:"))
 HOOKED = case(
     ("gradients: {of: sum(y), wrt: [x, w]}", "gradients: {of: sum(y), wrt: [x, w], hooks: [w]}")

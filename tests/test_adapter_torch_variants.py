@@ -368,3 +368,12 @@ def test_a_sound_wrapper_needs_one_command(tmp_path: Path, monkeypatch: Any) -> 
     said = yaml.safe_load((tmp_path / "reports" / "memory-checkpoint.yaml").read_text("utf-8"))
     assert said["options"] == {"preserve_rng": "preserve_rng_state", "save": "context_fn"}
     assert said["known"] == ["torch/non-reentrant", "torch/selective"]
+
+
+def test_contexts_are_entered_around_forward_and_around_each_rerun(tmp_path: Path) -> None:
+    for name, regions in (("basics/mlp-block", 1), ("regions/called-repeatedly", 3)):
+        _, module, _ = made(CASES[name], "contexts", tmp_path)
+        module.run(module.plain)
+        assert module.entered == []
+        module.run(module.recomputed)
+        assert module.entered == ["forward"] * regions + ["rerun"] * regions

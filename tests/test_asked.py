@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,22 @@ PASSED_OVER: dict[str, tuple[str, Any]] = {
     "seeding": ("write_seeding", lambda self, seed: None),
     "between": ("write_between", lambda self: None),
     "after": ("write_after", lambda self: None),
-    "thread": ("write_backward", lambda self, *words, **more: self.code("loss.backward()")),
+    "start": ("write_backward", lambda self, *words, **more: self.code("loss.backward()")),
     "hooks": ("write_hooks", lambda self: self.code("fired = []")),
     "state": ("state_entries", lambda self: []),
     "generators": ("generators_entry", lambda self: ""),
     "autocast": ("autocast", ""),
+    "autocast inside": ("casting", lambda self, region: nullcontext()),
+    "mapped": (
+        "write_call",
+        lambda self, node, call, region: self.write_results(
+            node, self.called(node, call, region), region
+        ),
+    ),
+    "signature": (
+        "parameters",
+        lambda self, region: ", ".join([*self.formals(region), *region.kwargs]),
+    ),
     "then": ("inputs_call", lambda self: "inputs()"),
 }
 
@@ -83,12 +95,19 @@ def test_a_statement_without_a_line_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "between"), [("halving", "update"), ("drawing", "draw"), ("seeding", "reseed")]
+    ("line", "between"),
+    [
+        ("halving", "update"),
+        ("drawing", "draw"),
+        ("seeding", "reseed"),
+        ("autocast", "autocast"),
+        ("without_gradients", "no-gradients"),
+    ],
 )
 def test_a_line_that_the_framework_has_to_give_is_asked_for(line: str, between: str) -> None:
     cases = [c for c in CASES if c.procedure.between == between and lacking(c, VARIANT) is None]
     assert cases
     for case in cases:
-        if between == "update" or "implicit" in case.sources():
+        if between not in ("draw", "reseed") or "implicit" in case.sources():
             with pytest.raises(AdapterError, match=f"not written for .*: `{line}`"):
                 written(case, **{line: ""})

@@ -222,3 +222,12 @@ def test_a_defect_needs_a_known_deviation_that_names_it(
 ) -> None:
     found = unexplained(listed, MINI, {"torch": entries})
     assert [text.partition(": ")[2] for text in found] == ([message] if message else [])
+
+
+def test_readme_says_what_is_counted() -> None:
+    tests, _, failing, covered = fractions(LISTED, CASES, KNOWN)
+    text = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    assert tests.covered == tests.total
+    assert f"Of {failing.total} upstream defects" in text
+    more = covered.covered - failing.covered
+    assert f"{failing.covered} fail a MUST here, and {more} more are noted" in text

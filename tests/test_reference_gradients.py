@@ -89,6 +89,12 @@ def _accumulated(x: Any) -> Any:
     return tape.accumulate_sin(x, tape.tensor(np.zeros(4), dtype="float64"))
 
 
+def _complex(a: Any, b: Any) -> Any:
+    """The product of both parts, and back."""
+    c = tape.to_complex(tape.sin(a), b)
+    return tape.multiply(tape.real(c), tape.imag(c))
+
+
 def _custom(x: Any) -> Any:
     """Twice the sine, one of them without a gradient and the other with twice its own."""
     return tape.add(tape.custom_sin(x), tape.stop_gradient(tape.sin(x)))
@@ -127,6 +133,11 @@ TRIALS = [
     Trial("slope_of_sin", [(3, 4)]),
     Trial("noted_sin", [(3, 4)]),
     Trial("unsteady_sin", [(3, 4)], {"then": "values"}),
+    Trial("to_complex", [(3, 4), (3, 4)], call=_complex),
+    Trial("real", [(3, 4), (3, 4)], call=_complex),
+    Trial("imag", [(3, 4), (3, 4)], call=_complex),
+    Trial("counted_sin", [(3, 4)], {"seen": ()}),
+    Trial("switched_sin", [(3, 4)]),
     Trial("raise_in_rerun", [(3, 4)], {"flag": False}),
     Trial("accumulate_sin", [(3, 4)], call=_accumulated),
     Trial("add_in_place", [(3, 4), (3, 4)]),
@@ -385,6 +396,9 @@ DEFINITIONS: dict[str, Callable[..., Any]] = {
     "slope_of_sin": np.cos,
     "noted_sin": np.sin,
     "unsteady_sin": lambda x, then: np.sin(x),
+    **dict.fromkeys(("to_complex", "real", "imag"), lambda a, b: np.sin(a) * b),
+    "counted_sin": lambda x, seen: np.sin(x),
+    "switched_sin": np.sin,
     "raise_in_rerun": lambda x, flag: np.sin(x),
     "accumulate_sin": np.sin,
     "add_in_place": np.add,

@@ -215,6 +215,9 @@ class Emitter(procedures.Procedures):
         "concat": "ops.cat({arrays}, axis={axis})",
         "split": _split,
         "astype": "{x}.astype(ms.{dtype})",
+        "to_complex": "ops.Complex()({a}, {b})",
+        "real": "ops.real({x})",
+        "imag": "ops.imag({x})",
         "stop_gradient": "ops.stop_gradient({x})",
         "uniform": _uniform,
         "uniform_from": "Tensor({generator}.uniform({low}, {high}, {shape}), ms.float32)",
@@ -548,6 +551,7 @@ class Emitter(procedures.Procedures):
 
     def _write_mapped(self, node: Region | Again, region: Region) -> None:
         """A region's cell through `vmap`, or a function of its own that recomputes the cell."""
+        self.wrote("mapped")
         mapped = self.recompute(region)
         if self.path == "recomputed" and not self.configured(region):
             mapped = f"mapped_{function(region.name)}"

@@ -63,6 +63,9 @@ WORK: Mapping[str, tuple[str, ...]] = {
     "concat": ("ConcatV2",),
     "split": ("Split",),
     "astype": ("Cast",),
+    "to_complex": ("Complex",),
+    "real": ("Real",),
+    "imag": ("Imag",),
     "stop_gradient": ("StopGradient",),
     "uniform": ("RandomUniform",),
     "uniform_from": ("StatelessRandomUniformV2",),
@@ -73,6 +76,8 @@ WORK: Mapping[str, tuple[str, ...]] = {
     "noted_sin": ("Sin",),
     "slope_of_sin": ("Cos",),
     "unsteady_sin": ("Sin",),
+    "counted_sin": ("Sin",),
+    "switched_sin": ("Sin", "Cos"),
     "raise_in_rerun": ("Sin",),
     "accumulate_sin": ("Sin",),
 }

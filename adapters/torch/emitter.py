@@ -75,6 +75,20 @@ SLOPE_OF_SIN = """
         (slope,) = torch.autograd.grad(torch.sin(x).sum(), x, create_graph=True)
         return slope
     """
+#: Two contexts of a user's own, in which forward and rerun each leave a note.
+CONTEXTS = """
+    entered = []
+
+
+    @contextmanager
+    def noting(note):
+        entered.append(note)
+        yield
+
+
+    def contexts():
+        return noting("forward"), noting("rerun")
+    """
 ACCUMULATE_SIN = """
     def accumulate_sin(x, total):
         with torch.no_grad():
@@ -146,6 +160,9 @@ class Emitter(Accumulating):
         "concat": "torch.cat({arrays}, dim={axis})",
         "split": _split,
         "astype": "{x}.to(torch.{dtype})",
+        "to_complex": "torch.complex({a}, {b})",
+        "real": "torch.real({x})",
+        "imag": "torch.imag({x})",
         "stop_gradient": "{x}.detach()",
         "asks_gradient": "{x}.requires_grad",
         "uniform": _uniform,
@@ -210,6 +227,8 @@ class Emitter(Accumulating):
         found = [] if name in ("defaults", "method") else [f"use_reentrant={reentrant}"]
         if not reentrant and (name in REENTRANT or name == "non-reentrant-whole"):
             found.append("early_stop=False")
+        if name == "contexts":
+            found.append("context_fn=contexts")
         return found + self.option(region, "preserve_rng", "preserve_rng_state")
 
     # -- run -----------------------------------------------------------------------------------
@@ -231,6 +250,17 @@ class Emitter(Accumulating):
             f'return {{"outputs": outputs, "losses": [loss], "gradients": gradients'
             f"{self.state_entry()}}}"
         )
+
+
+class Contexts(Emitter):
+    """Writes one case for `contexts`."""
+
+    imports = (*Emitter.imports, "from contextlib import contextmanager")
+
+    def write_helpers(self) -> None:
+        super().write_helpers()
+        self.code(CONTEXTS)
+        self.code("\n")
 
 
 class Selective(selective.Policies, Emitter):
@@ -310,6 +340,7 @@ class Inside(Compiled):
 OTHERS: Mapping[str, type[Emitter]] = {
     **dict.fromkeys(compiled.BACKENDS, Compiled),
     "compiled-inside": Inside,
+    "contexts": Contexts,
     "method": Method,
     "selective": Selective,
     "sequential": Sequential,

@@ -131,7 +131,8 @@ class Methods(Base):
         self._local = frozenset(leaves(region.takes) + leaves(region.kwargs))
         with self.code.indent(f"def {function(region.name)}({formals}):", site):
             self.write_unpacking(region)
-            self.write_nodes(region.body, region.name)
+            with self.casting(region):
+                self.write_nodes(region.body, region.name)
             self.write_return(region.gives)
         self._local = outer
 

@@ -66,7 +66,8 @@ class Modules(Base):
             formals = ", ".join(filter(None, ["self", self.parameters(region)]))
             with self.code.indent(f"def forward({formals}):", site), self._reading(held):
                 self.write_unpacking(region)
-                self.write_nodes(region.body, region.name)
+                with self.casting(region):
+                    self.write_nodes(region.body, region.name)
                 self.write_return(region.gives)
         self.code("\n")
 

@@ -16,13 +16,17 @@ from conformance.model.program import Site
 #: The parts that a case may demand of its program: where a case file does so, and what writes them.
 PARTS = {
     "seeding": "random operations that name no generator: `write_seeding`, called by `write_run`",
-    "between": "`procedure: {between: …}` but for `thread`: `write_between`, before backward",
+    "between": "`procedure: {between: …}` but for those of `start`: `write_between`, before backward",
     "after": "`procedure: {backward: {after: …}}`: `write_after`, before forward",
-    "thread": "`procedure: {between: thread}`: `write_backward`, which starts backward",
+    "start": "`procedure: {between: …}` with `thread`, `autocast`, `no-gradients`: `write_backward`, "
+    "which starts backward",
     "hooks": "`hooks`: `write_hooks`, called by `write_run`",
     "state": "`state`, operations that take notes, and `hooks`: `state_entries`, in what `run` returns",
     "generators": "explicit generators: `generators_entry`, in what `run` returns",
     "autocast": "`autocast`: `write_forward`",
+    "autocast inside": "`autocast` of a region: `casting`, around its body",
+    "mapped": "`mapped` of a region: `write_call`",
+    "signature": "`signature` of a region: `parameters` and `named_formals`",
     "then": "`error: {then: …}`: `run_signature` and `inputs_call`",
 }
 
@@ -31,8 +35,8 @@ def asked(case: Case) -> Iterator[str]:
     """The words of `PARTS` that a case demands."""
     if case.sources() and case.seeded:
         yield "seeding"
-    if case.procedure.between == "thread":
-        yield "thread"
+    if case.procedure.between in ("thread", "autocast", "no-gradients"):
+        yield "start"
     elif case.procedure.between:
         yield "between"
     if case.procedure.after:
@@ -45,6 +49,12 @@ def asked(case: Case) -> Iterator[str]:
         yield "generators"
     if case.autocast:
         yield "autocast"
+    if any(region.autocast for region in case.regions()):
+        yield "autocast inside"
+    if any(region.mapped for region in case.regions()):
+        yield "mapped"
+    if any(region.signature != "plain" for region in case.regions()):
+        yield "signature"
     if case.error is not None and case.error.then:
         yield "then"
 

@@ -24,7 +24,7 @@ import tempfile
 import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -476,18 +476,30 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         site = Site("region", self.path, region.name, region.name)
         with self.code.indent(f"def {function(region.name)}({self.parameters(region)}):", site):
             self.write_unpacking(region)
-            self.write_nodes(region.body, region.name)
+            with self.casting(region):
+                self.write_nodes(region.body, region.name)
             self.write_return(region.gives)
         self.code()
+
+    def casting(self, region: Region) -> AbstractContextManager[None]:
+        """A context in which the lines of a region's body are written: indented below the framework's
+        autocast, if the region enters it."""
+        if not region.autocast:
+            return nullcontext()
+        self.wrote("autocast inside")
+        return self.code.indent(self._own("autocast").format(dtype=region.autocast))
 
     def parameters(self, region: Region) -> str:
         """The parameter list of a region's function: a name each, `data` for a tree."""
         if region.signature == "variadic":
+            self.wrote("signature")
             return "*args, **named" if region.kwargs else "*args"
         return ", ".join([*self.formals(region), *self.named_formals(region)])
 
     def named_formals(self, region: Region) -> list[str]:
         """The keyword parameters of a region's function, after a `*` if they are keyword-only."""
+        if region.signature in ("undeclared", "keyword-only"):
+            self.wrote("signature")
         if region.signature == "undeclared" or not region.kwargs:
             return []
         return [*(["*"] if region.signature == "keyword-only" else []), *region.kwargs]
@@ -525,6 +537,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         formals = self.formals(region)
         inner = self.called(replace(node, takes=region.takes), call, region)
         given = [self.tree(tree) for tree in node.takes]
+        self.wrote("mapped")
         mapped = self.vectorized(f"lambda {', '.join(formals)}: {inner}", given)
         self.write_results(node, mapped, region)
 
@@ -793,17 +806,27 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
                 self.code("np.random.uniform()")
             if "python" in drawn:
                 self.code("random.random()")
+        elif self.case.procedure.between == "switch":
+            self.code(f'{LISTS["switched_sin"]}.append("on")')
 
     def write_backward(
         self, function: str, *arguments: str, into: str = "", site: Site | None = BACKWARD
     ) -> None:
-        """Write the call that starts the backward pass, in another thread if the case says so.
+        """Write the call that starts the backward pass: in another thread, under autocast or where
+        gradients are switched off, if the case says so.
 
         The result is assigned to `into`, unless that is empty. The thread is started only for this call,
         so that it inherits no thread-local state.
         """
-        self.wrote("thread")
+        self.wrote("start")
         into = f"{into} = " if into else ""
+        if self.case.procedure.between in ("autocast", "no-gradients"):
+            head = self._own("without_gradients")
+            if self.case.procedure.between == "autocast":
+                head = self._own("autocast").format(dtype="bfloat16")
+            with self.code.indent(head):
+                self.code(f"{into}{function}({', '.join(arguments)})", site)
+            return
         if self.case.procedure.between != "thread":
             self.code(f"{into}{function}({', '.join(arguments)})", site)
             return

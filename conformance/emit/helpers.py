@@ -69,6 +69,29 @@ def unsteady_sin(written: Written, statement: Statement) -> str:
     """
 
 
+def counted_sin(written: Written, statement: Statement) -> str:
+    """A function that appends to a list that it is given, and goes by the list's length."""
+    multiple = written("multiply", a="x", b="float(len(seen))")
+    return f"""
+    def counted_sin(x, seen):
+        seen.append(1)
+        return {written("sin", x=multiple)}
+    """
+
+
+def switched_sin(written: Written, statement: Statement) -> str:
+    """A function that reads a global switch, as a layer reads whether it is in training."""
+    return f"""
+    switch = []
+
+
+    def switched_sin(x):
+        if switch:
+            return {written("cos", x="x")}
+        return {written("sin", x="x")}
+    """
+
+
 def raise_in_rerun(written: Written, statement: Statement) -> str:
     """A function that raises when it is called again, that is in the rerun."""
     return f"""
@@ -89,6 +112,8 @@ HELPERS: Mapping[str, Helper] = {
     "loop_sin": loop_sin,
     "branch_sin": branch_sin,
     "unsteady_sin": unsteady_sin,
+    "counted_sin": counted_sin,
+    "switched_sin": switched_sin,
     "raise_in_rerun": raise_in_rerun,
 }
 #: The calls of these functions, as format strings over arguments and options.
@@ -97,11 +122,14 @@ CALLS: Mapping[str, str] = {
     "loop_sin": "loop_sin({x}, {times})",
     "branch_sin": "branch_sin({x})",
     "unsteady_sin": "unsteady_sin({x})",
+    "counted_sin": "counted_sin({x}, {seen})",
+    "switched_sin": "switched_sin({x})",
     "raise_in_rerun": "raise_in_rerun({x}, {flag})",
 }
 #: Global lists that a run empties at its start, by the operation that appends to them.
 LISTS: Mapping[str, str] = {
     "noted_sin": "noted",
     "unsteady_sin": "calls",
+    "switched_sin": "switch",
     "raise_in_rerun": "calls",
 }

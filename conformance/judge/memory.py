@@ -10,18 +10,23 @@ from conformance.model.facts import Bytes
 from conformance.model.observation import ExpectedMemory
 
 
-def retained(memory: ExpectedMemory, plain: int, recomputed: int, resolution: int) -> Bytes:
+def retained(
+    memory: ExpectedMemory, plain: int, recomputed: int, resolution: int, law: bool = False
+) -> Bytes:
     """What the two runs kept, and what the reference says of it.
 
     Where it lets little be freed (`SMALL`), a few numbers that an operation keeps for itself weigh as
     much as an activation: what the plain run keeps beyond the reference, the recomputed run may keep,
     too, and where it keeps less, there is less to free. `resolution` is 0, or the bytes below which the
-    observer cannot tell what is retained.
+    observer cannot tell what is retained. A point of a `law` is judged to the byte, unless the observer
+    cannot tell: what a region keeps for itself, however little, grows with the law.
     """
     small = memory.drop < SMALL
     most = memory.recomputed[1] + (max(0, plain - memory.plain[1]) if small else 0)
     drop = memory.drop - (max(0, memory.plain[0] - plain) if small else 0)
-    return Bytes(plain, recomputed, most, drop if memory.drop else None, memory.unit, resolution)
+    least = drop if memory.drop else None
+    exact = law and not resolution
+    return Bytes(plain, recomputed, most, least, memory.unit, resolution, exact)
 
 
 def can_tell(memory: ExpectedMemory, seen: Bytes) -> bool:
@@ -34,7 +39,7 @@ def can_tell(memory: ExpectedMemory, seen: Bytes) -> bool:
 
 def slack(seen: Bytes) -> int:
     """The tolerance, in bytes, on retained and on freed memory."""
-    return int(seen.unit * SLACK)
+    return 0 if seen.exact else int(seen.unit * SLACK)
 
 
 def too_much(seen: Bytes) -> bool:

@@ -31,11 +31,15 @@ CAPABILITIES: Mapping[str, str] = {
     "accumulated-gradients": "gradients are added to those that tensors have already",
     "another-thread": "backward is started by another thread than forward ran in",
     "autocast": "a block of the program runs in low precision, operations chosen by the framework",
+    "autocast-inside": "a region's function enters autocast itself",
     "batch-norm": "batch normalisation in training, with running statistics as state",
+    "backward-autocast": "backward is started under autocast, where forward ran without",
+    "backward-no-gradients": "backward is started where gradients are switched off",
     "between": "something happens between forward and backward",
     "bfloat16": "tensors of dtype bfloat16",
     "captured-intermediate": "a region reads, by closure, a tensor that the program has computed",
     "captured-parameter": "a region reads a parameter by closure",
+    "complex": "tensors of a complex dtype, made of real ones",
     "forward-rule": "a function is given a rule for its tangents",
     "function": "any function of tensors can be recomputed",
     "functional": "gradients are asked of a transform of a function",
@@ -48,6 +52,7 @@ CAPABILITIES: Mapping[str, str] = {
     "invalid-block": "something that is not a block can be handed over to be recomputed",
     "kwargs": "a region takes tensors by name",
     "merge-adjacent": "adjacent regions can be merged on request",
+    "list-changed": "a region changes a list that it is given",
     "module": "a module can be configured once to be recomputed on every call",
     "nested-inputs": "a region takes tensors inside tuples or dicts",
     "nested-outputs": "a region returns tensors inside nested tuples or dicts",
@@ -76,6 +81,7 @@ CAPABILITIES: Mapping[str, str] = {
     "single-call": "a region is called by itself, not round after round on what its last call gave",
     "solve": "systems of linear equations",
     "third-order": "gradients of gradients of gradients",
+    "switch-between": "what a region reads from outside is changed between forward and backward",
     "train": "several training steps",
     "unseeded": "random operations draw without the program having seeded them",
     "unsteady": "a function of Python's that does something else when it is called again",
@@ -86,7 +92,13 @@ CAPABILITIES: Mapping[str, str] = {
 }
 
 #: The capabilities for values of `between` that do not concern random generators.
-_BETWEEN = {"update": "update-between", "thread": "another-thread"}
+_BETWEEN = {
+    "update": "update-between",
+    "thread": "another-thread",
+    "switch": "switch-between",
+    "autocast": "backward-autocast",
+    "no-gradients": "backward-no-gradients",
+}
 
 
 @dataclass(frozen=True)
@@ -115,7 +127,11 @@ def _names(case: Case) -> _Names:
 
 #: Capabilities with the condition on a case under which it needs them.
 _BY_CASE: Mapping[str, Callable[[Case], bool]] = {
-    "autocast": lambda case: bool(case.autocast),
+    "autocast": lambda case: bool(
+        case.autocast
+        or case.procedure.between == "autocast"
+        or any(region.autocast for region in case.regions())
+    ),
     "unseeded": lambda case: not case.seeded,
     "hooks": lambda case: bool(case.hooks),
     "accumulated-gradients": lambda case: case.procedure.after == "backward",
@@ -133,6 +149,7 @@ _BY_REGION: Mapping[str, Callable[[Region, _Names], bool]] = {
     "kwargs": lambda region, _: bool(region.kwargs),
     "variadic": lambda region, _: region.signature in ("variadic", "keyword-only"),
     "vmap": lambda region, _: region.mapped,
+    "autocast-inside": lambda region, _: bool(region.autocast),
     "merge-adjacent": lambda region, _: region.merge_adjacent,
     "invalid-block": lambda region, _: region.block == "invalid",
     "nested-inputs": lambda region, _: any(not isinstance(t, Ref | Literal) for t in region.takes),

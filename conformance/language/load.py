@@ -743,6 +743,7 @@ class _Builder:
             called,
             signature=model.signature,
             mapped=model.mapped,
+            autocast=model.autocast or "",
             returned=self._whole(model, name, gives, path, known, words),
             written=frozenset({"preserve_rng", "merge_adjacent"} & model.model_fields_set),
             round=isinstance(model, RegionModel) and model.round,

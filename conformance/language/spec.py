@@ -174,6 +174,10 @@ class BlockModel(Model):
         "is given by name, or `(*args, **named)`; `undeclared`: what is given by name is no argument "
         "of the function.",
     )
+    autocast: OneOf["bfloat16"] | None = Field(
+        default=None,
+        description="The region's function enters the framework's autocast itself, around its body.",
+    )
     mapped: bool = Field(
         default=False,
         description="The recomputed function is called through the framework's vectorising map, over "
@@ -332,11 +336,15 @@ class TrainModel(Model):
 class BackwardModel(Model):
     """One backward pass, and what happens before it."""
 
-    between: OneOf["reseed", "draw", "update", "thread"] | None = Field(
+    between: (
+        OneOf["reseed", "draw", "update", "thread", "switch", "autocast", "no-gradients"] | None
+    ) = Field(
         default=None,
         description="What happens between forward and backward: the implicit generator is seeded anew "
-        "or drawn from, or all parameters are halved; with `thread`, backward is started by another "
-        "thread than forward ran in.",
+        "or drawn from, all parameters are halved, or the switch that `switched_sin` reads is turned "
+        "on; with `thread`, backward is started by another thread than forward ran in, with "
+        "`autocast` under the framework's autocast to bfloat16, with `no-gradients` where gradients "
+        "are switched off.",
     )
     after: OneOf["inference", "backward"] | None = Field(
         default=None,

@@ -26,7 +26,7 @@ Procedures = OneOf[
 ]
 Signature = OneOf["plain", "keyword-only", "variadic", "undeclared"]
 Granularity = OneOf["function", "module", "operation", "segment"]
-Between = OneOf["", "reseed", "draw", "update", "thread"]
+Between = OneOf["", "reseed", "draw", "update", "thread", "switch", "autocast", "no-gradients"]
 After = OneOf["", "inference", "backward"]
 
 
@@ -169,10 +169,11 @@ class Region:
     although the region is recomputed. A region that is not `called` is only defined here, for later
     calls (`Again`). `segment` is set if the granularity is `segment`. `signature` says how the region's
     function declares its arguments. A `mapped` region is called through the framework's vectorising map
-    over the first axis of all arguments. `returned` is the name given to the call's return value as a
-    whole, with its containers; empty if the case does not use it. `written` are the options that the
-    program passes explicitly although they have their default value. A call of a `round` region is
-    written as a loop of one iteration by adapters that write calls as loops.
+    over the first axis of all arguments. `autocast` is the dtype of the autocast that the region's
+    function enters itself, around its body; empty for none. `returned` is the name given to the call's
+    return value as a whole, with its containers; empty if the case does not use it. `written` are the
+    options that the program passes explicitly although they have their default value. A call of a
+    `round` region is written as a loop of one iteration by adapters that write calls as loops.
     """
 
     name: str
@@ -190,6 +191,7 @@ class Region:
     segment: Segment | None = None
     signature: Signature = "plain"
     mapped: bool = False
+    autocast: str = ""
     returned: str = ""
     written: frozenset[str] = frozenset()
     round: bool = False
@@ -251,8 +253,10 @@ class Procedure:
     of all first gradients is differentiated again. `third_order`: and once more. `inference`:
     forward with gradients switched off. `train`: `steps` steps of SGD with `learning_rate` on all
     parameters that require a gradient. `between` is what happens between forward and backward: the
-    implicit generator is seeded again, or drawn from; `update` halves all parameters; with `thread`,
-    backward is started by another thread than the one that forward ran in. `after` is what is done with
+    implicit generator is seeded again, or drawn from; `update` halves all parameters; `switch` turns on
+    the switch that `switched_sin` reads; with `thread`, backward is started by another thread than the
+    one that forward ran in, with `autocast` under autocast to bfloat16, with `no-gradients` where
+    gradients are switched off. `after` is what is done with
     the same program first: a forward pass with gradients switched off (`inference`), or forward and
     backward, to whose gradients those of the procedure are added (`backward`).
     """

@@ -51,7 +51,7 @@ class Bytes(_Fact, frozen=True, tag="bytes"):
 
     `most` is the most that the recomputed run may hold, `drop` by how much it must be below the plain
     run (`None` for no such demand), `unit` the bytes of the largest activation. The observer cannot
-    resolve differences below `resolution` bytes.
+    resolve differences below `resolution` bytes. If `exact`, they are judged to the byte.
     """
 
     plain: int
@@ -60,6 +60,7 @@ class Bytes(_Fact, frozen=True, tag="bytes"):
     drop: int | None
     unit: int
     resolution: int = 0
+    exact: bool = False
 
 
 class States(_Fact, frozen=True, tag="states"):

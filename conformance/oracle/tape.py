@@ -36,7 +36,7 @@ from numpy.typing import ArrayLike, NDArray
 
 P = ParamSpec("P")
 T = TypeVar("T")
-#: float64, int64 or bool.
+#: float64, complex128, int64 or bool.
 Elements = NDArray[Any]
 Shape = tuple[int, ...]
 #: A place in the graph: a vertex, and which of its results.
@@ -110,8 +110,8 @@ def itemsize(dtype: str) -> int:
 
 
 def is_float(dtype: str) -> bool:
-    """Whether a dtype, by name, is a floating one."""
-    return "float" in dtype
+    """Whether a dtype, by name, is a floating or a complex one: a gradient can flow through it."""
+    return "float" in dtype or "complex" in dtype
 
 
 def tensor(elements: ArrayLike, dtype: str = "float32", gradient: bool = False) -> Tensor:
@@ -121,11 +121,13 @@ def tensor(elements: ArrayLike, dtype: str = "float32", gradient: bool = False) 
 
 
 def rounded(elements: Elements, dtype: str) -> Elements:
-    """Elements rounded to a dtype, as float64, int64 or bool; always a new array."""
+    """Elements rounded to a dtype, as float64, complex128, int64 or bool; always a new array."""
     if dtype == "bool":
         return elements.astype(np.bool_)
     if not is_float(dtype):
         return elements.astype(dtype).astype(np.int64)
+    if "complex" in dtype:
+        return elements.astype(dtype).astype(np.complex128)
     if dtype != "bfloat16":
         return elements.astype(dtype).astype(np.float64)
     single = np.ascontiguousarray(elements, np.float32)
@@ -1026,6 +1028,18 @@ def unsteady_sin(x: Tensor, then: str) -> Tensor:
 
 
 @_operation
+def counted_sin(x: Tensor, seen: object) -> Tensor:
+    """`sin(x)`, as in the first call, where the list is empty; that it grows is in the programs."""
+    return sin(x)
+
+
+@_operation
+def switched_sin(x: Tensor) -> Tensor:
+    """`sin(x)`; the switch, which is off in the forward pass, is in the programs."""
+    return sin(x)
+
+
+@_operation
 def raise_in_rerun(x: Tensor, flag: object) -> Tensor:
     """`sin(x)`; the error in the rerun is raised by the programs."""
     return sin(x)
@@ -1453,6 +1467,36 @@ def astype(x: Tensor, dtype: str) -> Tensor:
 def _relabelled(x: Tensor, data: Elements, dtype: str) -> Tensor:
     old = x.dtype
     return _record((x,), data, dtype, (), lambda g, wanted: (_relabelled(g, g.data, old),))
+
+
+@_operation
+def to_complex(a: Tensor, b: Tensor) -> Tensor:
+    """`a + ib`, of two real tensors of one shape. The cotangent of a complex tensor is that of its real
+    part plus i times that of its imaginary part."""
+    wide = promote(a.dtype, b.dtype) == "float64"
+
+    def back(g: Tensor, wanted: Wanted) -> Cotangents:
+        return real(g), imag(g)
+
+    dtype = "complex128" if wide else "complex64"
+    return _record((a, b), a.data + 1j * b.data, dtype, (), back)
+
+
+def _component(x: Tensor, data: Elements, back: Callable[[Tensor], Tensor]) -> Tensor:
+    dtype = "float64" if x.dtype == "complex128" else "float32"
+    return _record((x,), data, dtype, (), lambda g, wanted: (back(g),))
+
+
+@_operation
+def real(x: Tensor) -> Tensor:
+    """The real part of a complex tensor."""
+    return _component(x, x.data.real.copy(), lambda g: to_complex(g, multiply(g, 0.0)))
+
+
+@_operation
+def imag(x: Tensor) -> Tensor:
+    """The imaginary part of a complex tensor."""
+    return _component(x, x.data.imag.copy(), lambda g: to_complex(multiply(g, 0.0), g))
 
 
 @_operation

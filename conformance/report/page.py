@@ -375,6 +375,9 @@ def _procedure(case: Case) -> str:
             "draw": "the generator drawn from before it",
             "update": "all parameters halved before it",
             "thread": "started by another thread",
+            "switch": "the switch that a region reads turned on before it",
+            "autocast": "under autocast to bfloat16",
+            "no-gradients": "with gradients switched off",
         }
         words += f", {done[procedure.between]}"
     if case.release:

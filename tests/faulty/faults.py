@@ -5,7 +5,9 @@ catch it (`CAUGHT_BY`). All of a framework run through the same adapter as any i
 somebody's own, see `implementation.yaml` beside them; `sound.py` is the control.
 
 What every eager framework does is no fault here: a rerun that reads parameters as they are after an
-update is a known deviation of each, in `procedures/updated-between`. A fault is missing where a
+update, or a switch that has been turned, or that is given a list as the forward has left it, is a known
+deviation of each, in `procedures/updated-between`, `procedures/switched-between` and
+`effects/counted-argument`. A fault is missing where a
 framework has nothing to be wrong about: JAX knows no `None` for a gradient, and torch has one generator
 that a checkpoint restores.
 """

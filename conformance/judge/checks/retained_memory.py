@@ -7,7 +7,8 @@ bytes of one framework are never held against another's. Where its plain run kee
 reference knows of, so may the recomputed one, and where it keeps less, less is to be freed; but not
 where activations are so large that such things tell nothing.
 
-An observer that sees every tensor is held to a quarter of the case's largest activation. One that does
+An observer that sees every tensor is held to a quarter of the case's largest activation, and to the byte
+where the case is a point of a law: a few bytes a region grow with it. One that does
 not tell small tensors apart says below how many bytes: a case whose drop is smaller is recorded and
 not judged.
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from conformance.judge.checks.evidence import Check, Evidence
+from conformance.judge.limits import SLACK
 from conformance.judge.memory import can_tell, retained, too_little, too_much
 from conformance.model.case import Case
 from conformance.model.facts import Bytes, Fact, States
@@ -37,7 +39,7 @@ def _judge(evidence: Evidence) -> Verdict | tuple[Verdict, ...]:
         return CHECK.verdict(Status.UNSUPPORTED, "the adapter observed no bytes")
     state = evidence.recomputed.random_state or _NONE
     resolution = evidence.observation.resolution
-    seen = retained(expected, plain, recomputed, resolution)
+    seen = retained(expected, plain, recomputed, resolution, evidence.case.law is not None)
     states = States(state.copies, state.nbytes, expected.states)
     told = can_tell(expected, seen)
     sides = _sides(expected, seen, states)
@@ -75,11 +77,18 @@ def _too_much(seen: Bytes) -> Iterator[str]:
     """Whether too much is kept, or else too little freed."""
     unit, freed = seen.unit, seen.plain - seen.recomputed
     if too_much(seen):
-        kept = f"{seen.recomputed / unit:.2f} activations are kept"
-        yield f"{kept}, but at most {seen.most / unit:.2f} should be"
+        kept, most = _amount(seen.recomputed, seen.most, unit)
+        yield f"{kept} are kept, but at most {most} should be"
     elif seen.drop is not None and too_little(seen):
-        least = f"{seen.drop / unit:.2f}"
-        yield f"recompute frees {freed / unit:.2f} activations, but should free {least}"
+        fell, least = _amount(freed, seen.drop, unit)
+        yield f"recompute frees {fell}, but should free {least}"
+
+
+def _amount(observed: int, bound: int, unit: int) -> tuple[str, str]:
+    """Both in activations, or in bytes where these differ by less than a tolerance would be."""
+    if abs(observed - bound) <= unit * SLACK:
+        return f"{observed} B", f"{bound} B"
+    return f"{observed / unit:.2f} activations", f"{bound / unit:.2f}"
 
 
 def _more(states: States) -> str:
