@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from conformance.drivers.adapter import Variant
-from conformance.emit.emitter import Call, Writer, function, numpy_fill
+from conformance.emit.emitter import Call, Lists, Writer, function, numpy_fill
 from conformance.language.operations import OF_CALLABLES, OPERATIONS
 from conformance.model.case import (
     Again,
@@ -45,7 +45,7 @@ class Emitter(procedures.Procedures):
         *("second_order", "third_order", "inference", "train"),
     )
     rolls = "calls"  # operations are told apart by the lines that led to them
-    lists = "all"
+    lists: Lists = "all"
     imports = (
         "import random",
         "from functools import partial",

@@ -32,8 +32,11 @@ class Procedures(Base, ABC):
     """Writes `run` for the case's procedure, in the stages of the variant."""
 
     def __init__(self, case: Case, variant: Variant) -> None:
-        super().__init__(case, variant)
         self.stages = STAGES.get(variant.name, "one")
+        if self.stages != "eager" and case.procedure.kind != "train":
+            # A list is differentiated as a whole, and a compiled program keeps what that takes.
+            self.lists = "nothing"
+        super().__init__(case, variant)
         self._random = "implicit" in case.sources()
         self._key = "key" if "key" not in _all_names(case) else "random_key"
         changed = {n for _, s in case.statements() if s.op in REFERRING for n in s.names()}
@@ -325,8 +328,9 @@ class Procedures(Base, ABC):
 
     @property
     def result(self) -> str:
-        """With state, the forward pass gives more than its loss."""
-        return "outputs" if self._state else super().result
+        """With state, the pass gives more than its loss. Where it is jitted by itself, outputs are
+        given out beside the loss: copies, which are told from what is kept because they are outputs."""
+        return "outputs" if self._state or self.stages == "two" else super().result
 
     def _tuple(self) -> str:
         return "(outputs, state)" if self._state else "outputs"
