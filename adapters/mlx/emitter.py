@@ -84,7 +84,7 @@ class Emitter(Base):
 
     def checkpoint(self, region: Region) -> str:
         """The expression that makes the recomputed callable."""
-        return f"mx.checkpoint({self.block(region)})"
+        return f"mx.checkpoint({', '.join([self.block(region), *self.misuse(region)])})"
 
     def block(self, region: Region) -> str:
         """What is handed over to be recomputed."""
@@ -202,7 +202,8 @@ class Modules(Emitter):
     def checkpoint(self, region: Region) -> str:
         if region.block == "invalid":
             return "nn.utils.checkpoint(None)"
-        return f"nn.utils.checkpoint({_module(region.name)}, {self.block(region)})"
+        given = ", ".join([_module(region.name), self.block(region), *self.misuse(region)])
+        return f"nn.utils.checkpoint({given})"
 
     @contextmanager
     def _reading(self, module: str, names: Iterable[str]) -> Iterator[None]:

@@ -98,6 +98,7 @@ class Emitter(Base):
         "from torch.utils.checkpoint import checkpoint",
     )
     shares = True
+    wrong_option = 'determinism_check="wrong"'
     seeding = "torch.manual_seed({seed})"
     drawing = "torch.rand(3)"
     without_gradients = "with torch.no_grad():"
@@ -206,7 +207,8 @@ class Emitter(Base):
         found = [] if name in ("defaults", "method") else [f"use_reentrant={reentrant}"]
         if not reentrant and (name in REENTRANT or name == "non-reentrant-whole"):
             found.append("early_stop=False")
-        return found + self.option(region, "preserve_rng", "preserve_rng_state")
+        found += self.option(region, "preserve_rng", "preserve_rng_state")
+        return [*found, *self.contexts_option(region, "context_fn"), *self.misuse(region)]
 
     # -- run -----------------------------------------------------------------------------------
 
@@ -359,7 +361,8 @@ class Compiled(selective.Policies, Emitter):
 
     def options(self, region: Region) -> list[str]:
         found: list[str] = super().options(region)
-        return found if region.save else [o for o in found if not o.startswith("context_fn")]
+        kept = region.save or region.contexts
+        return found if kept else [o for o in found if not o.startswith("context_fn")]
 
     def write_compiling(self) -> None:
         for line in compiled.lines(self.variant.name, self.case.procedure.kind):

@@ -23,6 +23,8 @@ PARTS = {
     "state": "`state`, operations that take notes, and `hooks`: `state_entries`, in what `run` returns",
     "generators": "explicit generators: `generators_entry`, in what `run` returns",
     "autocast": "`autocast`: `write_forward`",
+    "option": "`option`: `misuse`, among what recompute is given",
+    "contexts": "`contexts`: `contexts_option`, among what recompute is given",
     "then": "`error: {then: …}`: `run_signature` and `inputs_call`",
 }
 
@@ -45,6 +47,10 @@ def asked(case: Case) -> Iterator[str]:
         yield "generators"
     if case.autocast:
         yield "autocast"
+    if any(region.option for region in case.regions()):
+        yield "option"
+    if any(region.contexts for region in case.regions()):
+        yield "contexts"
     if case.error is not None and case.error.then:
         yield "then"
 
