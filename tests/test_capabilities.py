@@ -103,6 +103,9 @@ TABLE: list[tuple[str, list[tuple[str, str]], set[str], set[str]]] = [
     ("after-inference", [(OF, OF + "    procedure: {backward: {after: inference}}\n")], {"inference"}, set()),
     ("after-backward", [(OF, OF + "    procedure: {backward: {after: backward}}\n")], {"accumulated-gradients"}, set()),
     ("variadic", [("takes: x", "takes: x\n        signature: variadic")], {"variadic"}, set()),
+    ("contexts", [("takes: x", "takes: x\n        contexts: true")], {"contexts"}, set()),
+    ("unknown-option", [("takes: x", "takes: x\n        option: unknown")], {"unknown-option"}, set()),
+    ("wrong-option", [("takes: x", "takes: x\n        option: wrong")], {"wrong-option"}, set()),
     ("mapped", [("takes: x", "takes: x\n        mapped: true")], {"vmap"}, set()),
     ("named", [(OF, OF + "    needs: [wrapped]\n")], {"wrapped"}, set()),
 ]  # fmt: skip

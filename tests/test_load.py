@@ -188,6 +188,7 @@ NAMES = [
     Wrong("called-unknown", Z, Z + "      - {call: blok, takes: y, gives: q}\n", "blok", ("no region 'blok'", "did you mean 'block'?")),
     Wrong("called-otherwise", Z, Z + "      - {call: block, takes: [y, y], gives: q}\n", "{call:", ("takes 1 positional argument(s)",)),
     Wrong("undeclared", "gives: y\n", "gives: y\n        kwargs: {more: x}\n        signature: undeclared\n", "undeclared", ("reads what is no argument",)),
+    Wrong("contexts", "y = sin(h)", "y = doubled_sin(h)", "recompute:", ("doubled_sin runs in the contexts of its region", "`contexts: true`")),
     Wrong("round", "gives: y\n", "gives: [y, h]\n        round: True\n", "True", ("takes one tensor and gives one",)),
     Wrong("unwrapped", Z, Z + "      - q = is_unwrapped_by(blok)\n", "blok", ("no region 'blok' before this", "'block'")),
     Wrong("capability", OF, f"{OF}    needs: [kwarg]\n", "kwarg", ("unknown capability 'kwarg'", "did you mean 'kwargs'?")),

@@ -133,7 +133,8 @@ def test_printed_numbers_are_compared() -> None:
     assert check_printed(printed, found)
 
 
-@pytest.mark.parametrize("name", STEADY)
+# Programs write `doubled_sin` with three operations of the tape.
+@pytest.mark.parametrize("name", [n for n in STEADY if not CASES[n].uses({"doubled_sin"})])
 def test_tape_counts_what_the_line_trace_counts(
     name: str, programs: dict[str, Program], observer: Any
 ) -> None:

@@ -39,6 +39,7 @@ class Emitter(procedures.Procedures):
 
     helpers: Mapping[str, str] = operations.HELPERS
     vmap = "jax.vmap"
+    wrong_option = 'policy="wrong"'
     operations: Mapping[str, Writer] = operations.OPERATIONS
     procedures_written = (
         *("backward", "part", "functional", "per_output", "second_backward"),
@@ -199,6 +200,7 @@ class Emitter(procedures.Procedures):
             words.append("prevent_cse=False")
         if region.save:
             words.append(f"policy={policies.expression(region)}")
+        words += self.misuse(region)
         return f"jax.checkpoint({', '.join(words)})"
 
     def _static(self, region: Region) -> tuple[int, ...]:

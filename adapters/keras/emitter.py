@@ -155,6 +155,7 @@ class Emitter(Base):
         *("second_order", "third_order", "inference", "train"),
     )
     reduction = "ops.{kind}({x})"
+    wrong_option = 'mode="wrong"'
     seeding = "keras.utils.set_random_seed({seed})"
     drawing = "keras.random.uniform((3,))"
     halving = """
@@ -276,15 +277,16 @@ class Emitter(Base):
         super().write_region(region)
         if self._is_layer(region):
             owned = [self.name(n) for n in self._variables_of(region)]
-            with self._scope("full", name):
+            with self._scope("full", region):
                 self.code(f"{name} = {_class(name)}({', '.join(owned)})")
         elif self.way == "scope":
             given = f'{name}, name="{name}"' if self._listed else name
-            with self._scope("activations", name):
+            with self._scope("activations", region):
                 self.code(f"{name}_layer = keras.layers.Activation({given})")
         if self.way == "remat" and self.path == "recomputed":
             block = "None" if region.block == "invalid" else name
-            self.code(f"remat_{name} = keras.remat({block})")
+            given = ", ".join([block, *self.misuse(region)])
+            self.code(f"remat_{name} = keras.remat({given})")
 
     def recompute(self, region: Region) -> str:
         name = function(region.name)
@@ -341,12 +343,13 @@ class Emitter(Base):
         return self._mode == "list_of_layers"
 
     @contextmanager
-    def _scope(self, mode: str, name: str) -> Iterator[None]:
-        """The scope in which a layer of that name, which is to be recomputed, is constructed."""
-        words = [f'mode="{self._mode or mode}"']
-        words += [f'layer_names=["{name}"]'] if self._listed else []
+    def _scope(self, mode: str, region: Region) -> Iterator[None]:
+        """The scope in which the layer of a region, which is to be recomputed, is constructed."""
+        words = [] if region.option == "wrong" else [f'mode="{self._mode or mode}"']
+        words += [f'layer_names=["{function(region.name)}"]'] if self._listed else []
         words += ["output_size_threshold=0"] if self._mode == "larger_than" else []
         if self.way == "scope" and self.path == "recomputed":
+            words += self.misuse(region)
             with self.code.indent(f"with keras.RematScope({', '.join(words)}):"):
                 yield
         else:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.eager import record
 from tensorflow.python.framework import op_callbacks
 
 from conformance.model.observation import Leaf
@@ -24,12 +25,21 @@ Buffer = tuple[int, int]
 
 class LiveBuffers:
     """Knows every buffer that an eager operation has put out and that a tensor still holds, and the
-    most bytes alive after any operation: between two, buffers are only freed."""
+    most bytes alive after any operation: between two, buffers are only freed.
+
+    What a variable has for its value is not counted as held: a tensor that was read from it has no
+    memory of its own, until something else is assigned to the variable.
+    """
 
     def __init__(self) -> None:
         self.held = self.highest = 0
         self._tensors: dict[int, tuple[weakref.ref[Any], Buffer]] = {}
         self._holders: Counter[Buffer] = Counter()
+        #: The variables by the `id` of their handles, and how many of them have a buffer as their value.
+        self._variables: dict[int, tuple[weakref.ref[Any], Buffer]] = {}
+        self._values: Counter[Buffer] = Counter()
+        #: Whether a variable is being read for that: the operation is none of the program's.
+        self._looking = False
 
     @contextmanager
     def active(self) -> Iterator[LiveBuffers]:
@@ -64,6 +74,8 @@ class LiveBuffers:
         op_name: Any = None,
         graph: Any = None,
     ) -> None:
+        if self._looking:
+            return
         around = [found for found in map(self.place, inputs) if found is not None]
         for tensor in outputs:
             place = buffer(tensor)
@@ -74,20 +86,53 @@ class LiveBuffers:
                     place = start, size
             key = id(tensor)
             self._tensors[key] = weakref.ref(tensor, self._forgetting(key)), place
-            self._holders[place] += 1
-            self.held += place[1] if self._holders[place] == 1 else 0
+            self._change(self._holders, place, 1)
+        for handle in inputs:
+            if graph is None and handle.dtype == tf.resource:
+                self._look(handle)
         self.highest = max(self.highest, self.held)
+
+    def _look(self, handle: Any) -> None:
+        """Note where the value of a variable is now; of what has no value, like an iterator, nothing."""
+        key, of = id(handle), handle._handle_data
+        self._leave(key)
+        if of is None or not of.is_set or len(of.shape_and_type) != 1:
+            return
+        self._looking = True
+        try:
+            with record.stop_recording():
+                value = tf.raw_ops.ReadVariableOp(resource=handle, dtype=of.shape_and_type[0].dtype)
+        except tf.errors.OpError:
+            return
+        finally:
+            self._looking = False
+        place = buffer(value)
+        if place is not None:
+            self._variables[key] = weakref.ref(handle, lambda _: self._leave(key)), place
+            self._change(self._values, place, 1)
+
+    def _leave(self, key: int) -> None:
+        """A variable is gone, or its value may be elsewhere now."""
+        if key in self._variables:
+            self._change(self._values, self._variables.pop(key)[1], -1)
 
     def _forgetting(self, key: int) -> Callable[[object], None]:
         """What is called when a tensor is gone."""
         return lambda _: self._forget(key)
 
     def _forget(self, key: int) -> None:
-        _, place = self._tensors.pop(key)
-        self._holders[place] -= 1
-        if not self._holders[place]:
-            del self._holders[place]
-            self.held -= place[1]
+        self._change(self._holders, self._tensors.pop(key)[1], -1)
+
+    def _change(self, counter: Counter[Buffer], place: Buffer, by: int) -> None:
+        """Count a holder of a buffer, or a variable with it as its value, and what is held by that."""
+        before = self._counted(place)
+        counter[place] += by
+        if not counter[place]:
+            del counter[place]
+        self.held += self._counted(place) - before
+
+    def _counted(self, place: Buffer) -> int:
+        return place[1] if place in self._holders and place not in self._values else 0
 
 
 def buffer(tensor: Any) -> Buffer | None:

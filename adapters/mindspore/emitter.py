@@ -101,8 +101,14 @@ REENTRANT = {
     "pynative-reentrant": (True, True),
     "pynative-non-reentrant": (False, False),
     "pynative-output-recompute": (False, False),
+    "pynative-output-recompute-reentrant": (False, False),
     "pynative-reentrant-around-non-reentrant": (True, False),
     "pynative-non-reentrant-around-reentrant": (False, True),
+}
+#: What these variants write of `use_reentrant` where they write `output_recompute=True`.
+BESIDE_OUTPUT: Mapping[str, list[str]] = {
+    "pynative-output-recompute": [],
+    "pynative-output-recompute-reentrant": ["use_reentrant=True"],
 }
 #: Variants in which every region is configured once.
 CONFIGURED = (
@@ -239,6 +245,9 @@ class Emitter(procedures.Procedures):
     def __init__(self, case: Case, variant: Variant) -> None:
         super().__init__(case, variant)
         self.primitive = variant.name == "graph-primitive"
+        # One of the two keywords that `Cell.recompute` holds to be bools.
+        other = variant.name == "graph-cell-communication"
+        self.wrong_option = f'{"parallel_optimizer" if other else "mp"}_comm_recompute="wrong"'
         rules = [s.options for _, s in case.statements() if s.op == "custom_sin"]
         reads = [int(str(options.get("reads", 1))) for options in rules]
         if reads and max(reads) > 1 and not self.graph:
@@ -328,7 +337,9 @@ class Emitter(procedures.Procedures):
         if not self.primitive and not self.is_primitive(region):
             options += self.option(region, "merge_adjacent", "output_recompute")
         if self.variant.name == "graph-cell-communication":
-            options += ["mp_comm_recompute=False", "parallel_optimizer_comm_recompute=True"]
+            wrong = region.option == "wrong"
+            options += ["mp_comm_recompute=False"]
+            options += [] if wrong else ["parallel_optimizer_comm_recompute=True"]
         if self.variant.name in WITHOUT_MEANING:
             options.append(f"use_reentrant={WITHOUT_MEANING[self.variant.name]}")
         outer, inner = REENTRANT.get(self.variant.name, (None, None))
@@ -336,12 +347,13 @@ class Emitter(procedures.Procedures):
         if reentrant:
             options.append("use_reentrant=True")
         elif reentrant is False:
-            # `output_recompute=True` means as much.
-            implied = self.variant.name == "pynative-output-recompute" and region.merge_adjacent
-            options += [] if implied else ["use_reentrant=False"]
+            # `output_recompute=True` means as much, whatever stands beside it.
+            implied = BESIDE_OUTPUT.get(self.variant.name) if region.merge_adjacent else None
+            options += ["use_reentrant=False"] if implied is None else implied
             # For orders above the first the documentation asks for it.
             if inner != outer or self.case.procedure.kind in ("second_order", "third_order"):
                 options.append("early_stop=False")
+        options += [*self.contexts_option(region, "context_fn"), *self.misuse(region)]
         return ", ".join(filter(None, options))
 
     def _place(self, region: Region) -> str:

@@ -84,7 +84,7 @@ class Emitter(Functional):
 
     def checkpoint(self, region: Region) -> str:
         """The expression that makes the recomputed callable."""
-        return f"mx.checkpoint({self.block(region)})"
+        return f"mx.checkpoint({', '.join([self.block(region), *self.misuse(region)])})"
 
     def block(self, region: Region) -> str:
         """What is handed over to be recomputed."""
@@ -196,7 +196,8 @@ class Modules(Emitter):
         if region.block == "invalid":
             return "nn.utils.checkpoint(None)"
         module = _module(region.name) if any(self._attributes(region)) else "nn.Module()"
-        return f"nn.utils.checkpoint({module}, {self.block(region)})"
+        given = ", ".join([module, self.block(region), *self.misuse(region)])
+        return f"nn.utils.checkpoint({given})"
 
     @contextmanager
     def _reading(self, module: str, names: Iterable[str]) -> Iterator[None]:

@@ -31,6 +31,7 @@ class Emitter(Base):
     )
     imports = ("import random", "import numpy as np", "import tape")
     helpers: Mapping[str, str] = {}  # the tape has every operation
+    wrong_option = 'preserve_rng="wrong"'
     seeding = "tape.seed({seed})"
     drawing = "tape.uniform((3,))"
     without_gradients = "with tape.no_gradient():"
@@ -66,6 +67,8 @@ class Emitter(Base):
             block = "None" if region.block == "invalid" else name
             options = self.option(region, "preserve_rng", "preserve_rng")
             options += self.option(region, "merge_adjacent", "merge_adjacent")
+            options += self.contexts_option(region, "contexts")
+            options += self.misuse(region)
             made = f"tape.recompute({', '.join([block, *options])})"
             if self.own is not None:
                 made = self.own_transform(block, region)

@@ -88,7 +88,7 @@ class Emitter(Base):
             self.code(f"{name} = {_class(name)}({owned})")
         if self.path == "recomputed":
             block = "None" if region.block == "invalid" else name
-            made = f"tf.recompute_grad({block})"
+            made = f"tf.recompute_grad({', '.join([block, *self.misuse(region)])})"
             if self.own is not None:
                 made = self.own_transform(block, region)
             self.code(f"recomputed_{name} = {made}")

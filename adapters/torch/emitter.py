@@ -113,6 +113,7 @@ class Emitter(Accumulating):
     )
     shares = True
     lists: Lists = "all"
+    wrong_option = 'determinism_check="wrong"'
     seeding = "torch.manual_seed({seed})"
     drawing = "torch.rand(3)"
     without_gradients = "with torch.no_grad():"
@@ -229,7 +230,8 @@ class Emitter(Accumulating):
             found.append("early_stop=False")
         if name == "contexts":
             found.append("context_fn=contexts")
-        return found + self.option(region, "preserve_rng", "preserve_rng_state")
+        found += self.option(region, "preserve_rng", "preserve_rng_state")
+        return [*found, *self.contexts_option(region, "context_fn"), *self.misuse(region)]
 
     # -- run -----------------------------------------------------------------------------------
 
@@ -309,7 +311,8 @@ class Compiled(selective.Policies, Emitter):
 
     def options(self, region: Region) -> list[str]:
         found: list[str] = super().options(region)
-        return found if region.save else [o for o in found if not o.startswith("context_fn")]
+        kept = region.save or region.contexts
+        return found if kept else [o for o in found if not o.startswith("context_fn")]
 
     def write_before(self) -> None:
         for line in compiled.lines(self.variant.name, self.case.procedure.kind):

@@ -105,7 +105,8 @@ class Policies(Base):
 
     def options(self, region: Region) -> list[str]:
         """The keywords of a region's call."""
-        return [*super().options(region), f"context_fn={self.policy(region)}"]  # type: ignore[misc]
+        found: list[str] = super().options(region)  # type: ignore[misc]
+        return found if region.contexts else [*found, f"context_fn={self.policy(region)}"]
 
 
 def _contexts(region: Region, known: Mapping[str, str]) -> str:

@@ -98,6 +98,7 @@ class Modules(Base):
         options = self.option(region, "preserve_rng", "preserve_rng_state")
         if region.save:
             options = [*options, f"context_fn={self.policy(region)}"]
+        options += [*self.contexts_option(region, "context_fn"), *self.misuse(region)]
         return f"checkpoint_wrapper({', '.join([module, *options])})"
 
     # -- the forward pass ----------------------------------------------------------------------

@@ -41,6 +41,7 @@ OPTIONS: Mapping[str, str] = {
     "preserve_rng": "preserve-rng-off",
     "merge_adjacent": "merge-adjacent",
     "save": "policy",
+    "contexts": "contexts",
 }
 _TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -253,6 +254,8 @@ def _variant(variant: VariantModel, model: ImplementationModel) -> VariantModel:
         for option, capability in OPTIONS.items()
         if option not in model.options
     }
+    if "wrong-option" not in model.offers:
+        lacks["wrong-option"] = "nothing says that a keyword of the function is held to its type"
     has = {OPTIONS[option] for option in model.options if option in OPTIONS} | set(model.offers)
     of_variant = {word: why for word, why in variant.lacks.items() if word not in has}
     said = {

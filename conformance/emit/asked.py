@@ -27,6 +27,8 @@ PARTS = {
     "autocast inside": "`autocast` of a region: `casting`, around its body",
     "mapped": "`mapped` of a region: `write_call`",
     "signature": "`signature` of a region: `parameters` and `named_formals`",
+    "option": "`option`: `misuse`, among what recompute is given",
+    "contexts": "`contexts`: `contexts_option`, among what recompute is given",
     "then": "`error: {then: …}`: `run_signature` and `inputs_call`",
 }
 
@@ -55,6 +57,10 @@ def asked(case: Case) -> Iterator[str]:
         yield "mapped"
     if any(region.signature != "plain" for region in case.regions()):
         yield "signature"
+    if any(region.option for region in case.regions()):
+        yield "option"
+    if any(region.contexts for region in case.regions()):
+        yield "contexts"
     if case.error is not None and case.error.then:
         yield "then"
 

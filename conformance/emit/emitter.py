@@ -543,7 +543,12 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
 
     def write_results(self, node: Region | Again, expression: str, region: Region) -> None:
         """Assign the results of a region's call to names, and first the return value as a whole, if the
-        case names it."""
+        case names it. The plain program calls a region with `contexts` in the first of them."""
+        first = region.contexts and self.path == "plain"
+        with self.code.indent("with contexts()[0]:") if first else nullcontext():
+            self._write_received(node, expression, region)
+
+    def _write_received(self, node: Region | Again, expression: str, region: Region) -> None:
         whole = Ref(node.returned) if node.returned else node.gives
         self.write_assignment(self.received(whole, region), expression)
         if node.returned and isinstance(node.gives, Mapping):
@@ -594,6 +599,23 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         written = value != (option == "preserve_rng") or option in region.written
         return [f"{keyword}={value}"] if written else []
 
+    #: The keyword with a text as the value of an option that takes none.
+    wrong_option: str = ""
+
+    def misuse(self, region: Region) -> list[str]:
+        """The keyword argument that recompute should refuse, if the case gives it one (`option`)."""
+        if not region.option:
+            return []
+        self.wrote("option")
+        return ["unknown_option=True" if region.option == "unknown" else self._own("wrong_option")]
+
+    def contexts_option(self, region: Region, keyword: str) -> list[str]:
+        """The function that gives a region's contexts, as a framework's keyword; empty for none."""
+        if not region.contexts:
+            return []
+        self.wrote("contexts")
+        return [f"{keyword}=contexts"]
+
     # -- a user's own recompute -----------------------------------------------------------------
 
     @property
@@ -618,13 +640,16 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         assert self.own is not None
         named = self.own.options
         keywords = [f"{name}={value!r}" for name, value in self.own.always.items()]
-        if "preserve_rng" in named:
+        wrong = self.misuse(region)
+        if "preserve_rng" in named and not any(w.startswith(named["preserve_rng"]) for w in wrong):
             keywords.append(f"{named['preserve_rng']}={region.preserve_rng}")
         if "merge_adjacent" in named:
             keywords.append(f"{named['merge_adjacent']}={region.merge_adjacent}")
         if "save" in named and region.save:
             keywords.append(f"{named['save']}={self.policy(region)}")
-        return keywords
+        if "contexts" in named:
+            keywords += self.contexts_option(region, named["contexts"])
+        return keywords + wrong
 
     def policy(self, region: Region) -> str:
         """A region's policy as an expression of the framework; by default a list of the case's words."""

@@ -92,6 +92,32 @@ def switched_sin(written: Written, statement: Statement) -> str:
     """
 
 
+def doubled_sin(written: Written, statement: Statement) -> str:
+    """A function that goes by whether it runs in a context, and two such contexts."""
+    sine = written("sin", x="x")
+    return f"""
+    inside = []
+
+
+    class Doubled:
+        def __enter__(self):
+            inside.append("doubled")
+
+        def __exit__(self, *error):
+            inside.pop()
+
+
+    def contexts():
+        return Doubled(), Doubled()
+
+
+    def doubled_sin(x):
+        if inside:
+            return {written("add", a=sine, b=sine)}
+        return {sine}
+    """
+
+
 def raise_in_rerun(written: Written, statement: Statement) -> str:
     """A function that raises when it is called again, that is in the rerun."""
     return f"""
@@ -114,6 +140,7 @@ HELPERS: Mapping[str, Helper] = {
     "unsteady_sin": unsteady_sin,
     "counted_sin": counted_sin,
     "switched_sin": switched_sin,
+    "doubled_sin": doubled_sin,
     "raise_in_rerun": raise_in_rerun,
 }
 #: The calls of these functions, as format strings over arguments and options.
@@ -124,6 +151,7 @@ CALLS: Mapping[str, str] = {
     "unsteady_sin": "unsteady_sin({x})",
     "counted_sin": "counted_sin({x}, {seen})",
     "switched_sin": "switched_sin({x})",
+    "doubled_sin": "doubled_sin({x})",
     "raise_in_rerun": "raise_in_rerun({x}, {flag})",
 }
 #: Global lists that a run empties at its start, by the operation that appends to them.
@@ -131,5 +159,6 @@ LISTS: Mapping[str, str] = {
     "noted_sin": "noted",
     "unsteady_sin": "calls",
     "switched_sin": "switch",
+    "doubled_sin": "inside",
     "raise_in_rerun": "calls",
 }

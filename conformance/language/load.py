@@ -747,7 +747,16 @@ class _Builder:
             returned=self._whole(model, name, gives, path, known, words),
             written=frozenset({"preserve_rng", "merge_adjacent"} & model.model_fields_set),
             round=isinstance(model, RegionModel) and model.round,
+            option=model.option or "",
+            contexts=model.contexts,
         )
+        ops = {node.op for node in body if isinstance(node, Statement)}
+        if "doubled_sin" in ops and not region.contexts:
+            raise CaseError(
+                "doubled_sin runs in the contexts of its region, which has none",
+                where=self.at(*path),
+                hint="write `contexts: true`",
+            )
         if region.signature == "undeclared" and set(leaves(kwargs)) & set(_read(body)):
             raise CaseError(
                 "the body reads what is no argument of the function",

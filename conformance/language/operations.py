@@ -452,6 +452,13 @@ _ALL = (
         needs={"x": _alternatives("x")},
     ),
     _op(
+        "doubled_sin",
+        "x",
+        "2 * sin(x), in the contexts that a region and its rerun run in; sin(x) outside of them",
+        "shape of x",
+        needs={"x": _alternatives("x")},
+    ),
+    _op(
         "raise_in_rerun",
         "x flag?",
         "sin(x), or ValueError('raise_in_rerun') where the bool flag is true and it was called before",

@@ -163,6 +163,16 @@ class BlockModel(Model):
     block: OneOf["callable", "invalid"] = Field(
         default="callable", description="`invalid` hands over what is not a block at all."
     )
+    option: OneOf["unknown", "wrong"] | None = Field(
+        default=None,
+        description="recompute is given an option that it does not have (`unknown`), or a text as the "
+        "value of one of its own that takes none (`wrong`).",
+    )
+    contexts: bool = Field(
+        default=False,
+        description="The region runs in a context manager of the program's own, and its rerun in "
+        "another one: `doubled_sin` is twice the sine inside them.",
+    )
     save: list[Name | AxisRef] | AxisRef = Field(
         default=[],
         description="The policy: operations, or names that the body makes, whose results are kept "

@@ -173,7 +173,9 @@ class Region:
     function enters itself, around its body; empty for none. `returned` is the name given to the call's
     return value as a whole, with its containers; empty if the case does not use it. `written` are the
     options that the program passes explicitly although they have their default value. A call of a
-    `round` region is written as a loop of one iteration by adapters that write calls as loops.
+    `round` region is written as a loop of one iteration by adapters that write calls as loops. `option`
+    says what is wrong with an option that recompute itself is given, if anything. A region with
+    `contexts` runs in a context manager of the program's own, and its rerun in another one.
     """
 
     name: str
@@ -195,6 +197,8 @@ class Region:
     returned: str = ""
     written: frozenset[str] = frozenset()
     round: bool = False
+    option: OneOf["", "unknown", "wrong"] = ""
+    contexts: bool = False
 
     def saves(self, statement: Statement) -> bool:
         """Whether the policy keeps the results of a statement of the body."""

@@ -25,7 +25,7 @@ import math
 import random
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from enum import Enum
 from types import EllipsisType
@@ -449,6 +449,7 @@ class RegionNode(Vertex):
     """A region in the graph: its function, its arguments, and the tensors that it read by closure.
 
     `outputs` are the shapes and dtypes of its results; nothing that the function computed is kept.
+    `context` is what a rerun runs in.
     """
 
     def __init__(
@@ -461,9 +462,11 @@ class RegionNode(Vertex):
         merge: bool,
         outputs: list[tuple[Shape, str]],
         name: str,
+        context: AbstractContextManager[object],
     ) -> None:
         self.seq = next(_number)
         self.function, self.name, self.state, self.merge = function, name, state, merge
+        self.context = context
         self.inputs = [t.key for t in (*tensors_in((args, kwargs)), *captured)]
         self.captured = captured
         self.args, self.kwargs = _map(_kept, args), _map(_kept, kwargs)
@@ -489,7 +492,8 @@ class RegionNode(Vertex):
                 set_random_state(self.state)
             with _set(logging=True):
                 _state.log.append((self.name, "", "rerun"))
-                result = self.function(*args, **kwargs)
+                with self.context:
+                    result = self.function(*args, **kwargs)
         if before is not None:
             set_random_state(before)
         outputs = _distinct(t for t in tensors_in(result) if t.node and t.scope is frame)
@@ -516,26 +520,40 @@ def _kept(given: Tensor) -> Tensor | _Later:
     return given
 
 
+def _no_contexts() -> tuple[AbstractContextManager[object], AbstractContextManager[object]]:
+    return nullcontext(), nullcontext()
+
+
 def recompute(
-    function: Callable[P, T], *, preserve_rng: bool = True, merge_adjacent: bool = False
+    function: Callable[P, T],
+    *,
+    preserve_rng: bool = True,
+    merge_adjacent: bool = False,
+    contexts: Callable[
+        [], tuple[AbstractContextManager[object], AbstractContextManager[object]]
+    ] = _no_contexts,
 ) -> Callable[P, T]:
     """A callable that runs `function` again in backward instead of keeping its activations.
 
     `preserve_rng`: the rerun draws the same random numbers as forward, and restores all generators
     afterwards. `merge_adjacent`: a recomputed callable that takes this one's results does not keep
-    them; both run again, once, when the later one's gradients are taken. The function may take and
-    return tensors in nested tuples, lists and dicts, by position or by name, and any other values.
-    Raises `TypeError` if it is not callable.
+    them; both run again, once, when the later one's gradients are taken. `contexts` is called in
+    forward, and gives the context managers in which forward and the rerun call the function. The
+    function may take and return tensors in nested tuples, lists and dicts, by position or by name, and
+    any other values. Raises `TypeError` if it is not callable, or if an option is of another type.
     """
     if not callable(function):
         raise TypeError(f"recompute needs a callable, not {type(function).__name__}")
+    if not isinstance(preserve_rng, bool):
+        raise TypeError(f"preserve_rng is a bool, not {type(preserve_rng).__name__}")
 
     @functools.wraps(function)
     def region(*args: P.args, **kwargs: P.kwargs) -> T:
         name = getattr(function, "__name__", "region")
         outer = _state.frame
+        first, second = contexts()
         if not _state.recording or (outer is not None and not outer.keep):
-            with _set(region=name):
+            with _set(region=name), first:
                 _state.log.append((name, "", _state.phase))
                 return function(*args, **kwargs)
         state = random_state() if preserve_rng else None
@@ -544,7 +562,7 @@ def recompute(
         def enter(t: Tensor) -> Tensor:
             return Tensor(t.data, t.dtype, t.node and frame.inside, 0, frame)
 
-        with _set(region=name, frame=frame):
+        with _set(region=name, frame=frame), first:
             _state.log.append((name, "", _state.phase))
             result = function(*_map(enter, args), **_map(enter, kwargs))
         made = _distinct(t for t in tensors_in(result) if t.node is frame.inside)
@@ -552,7 +570,9 @@ def recompute(
         if made:
             captured = list(frame.outside.values())
             like = [(t.shape, t.dtype) for t in made]
-            node = RegionNode(function, args, kwargs, captured, state, merge_adjacent, like, name)
+            node = RegionNode(
+                function, args, kwargs, captured, state, merge_adjacent, like, name, second
+            )
         index = {id(t): i for i, t in enumerate(made)}
 
         def leave(t: Tensor) -> Tensor:
@@ -1037,6 +1057,12 @@ def counted_sin(x: Tensor, seen: object) -> Tensor:
 def switched_sin(x: Tensor) -> Tensor:
     """`sin(x)`; the switch, which is off in the forward pass, is in the programs."""
     return sin(x)
+
+
+@_operation
+def doubled_sin(x: Tensor) -> Tensor:
+    """`2 * sin(x)`; whether it is in the contexts that double it, the programs ask."""
+    return add(sin(x), sin(x))
 
 
 @_operation

@@ -1,0 +1,12 @@
+"""Takes whatever is true for True, and leaves out options that it does not know."""
+
+import tape
+
+CAUGHT_BY = ("error", "errors/unknown-option")
+
+
+def checkpoint(function, preserve_rng=True, merge_adjacent=False, **options):
+    known = {name: value for name, value in options.items() if name == "contexts"}
+    return tape.recompute(
+        function, preserve_rng=bool(preserve_rng), merge_adjacent=merge_adjacent, **known
+    )
