@@ -305,9 +305,16 @@ class Emitter(procedures.Procedures):
             self._write_block(region)
         for region in regions:
             if self._class(region) in self._defined - before and region.block != "invalid":
-                given = ", ".join(self._given(region))
-                self.code(f"{function(region.name)} = {self._class(region)}({given})")
+                cells = {function(r.name): self._cell(r) for r in self.case.regions()}
+                given = ", ".join(cells.get(name, name) for name in self._given(region))
+                self.code(f"{self._cell(region)} = {self._class(region)}({given})")
         self.code("\n")
+
+    def _cell(self, region: Region) -> str:
+        """The name of a region's cell that no other cell holds. Both paths use it, unless it recomputes
+        others inside."""
+        name = function(region.name)
+        return f"recomputed_{name}" if self._class(region).startswith("Recomputed") else name
 
     def configured(self, region: Region) -> bool:
         """Whether a region's cell or primitive is configured once, not recomputed at the call."""
@@ -532,7 +539,7 @@ class Emitter(procedures.Procedures):
         if region.block == "invalid" or self._made_at_call(region):
             return name
         if self.plain_functions and not self.within:
-            return name
+            return self._cell(region)
         return f"self.{name}"
 
     def called(self, node: Region | Again, callee: str, region: Region) -> str:

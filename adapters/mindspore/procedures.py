@@ -25,6 +25,9 @@ from conformance.model.program import Site
 
 from .notes import STOPPED
 
+#: A line that calls for value and gradients; forward and backward have lines of their own below it.
+GRADIENT = Site("gradient", "run", "", "")
+
 
 class Procedures(Base, ABC):
     """Writes `run` for the case's procedure, in the mode of the variant."""
@@ -291,10 +294,9 @@ class Procedures(Base, ABC):
                 found = "of_weights"
             elif self._weights():
                 found = f"({found})"
-            site = FORWARD if self.graph else None
             call = f"{_gradient_function(name)}({', '.join(passed)})"
             both = value if self.result == "loss" else f"({value}, {others})"
-            code(f"{both}, {found} = {call}", site)
+            code(f"{both}, {found} = {call}", FORWARD if self.graph else GRADIENT)
             return
         weights = "weights=weights" if self._weights() else ""
         aux = "" if self.result == "loss" else "has_aux=True"

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 #: The note on a program in which a region is called through the framework's vectorising map.
 MAPPED = "mapped"
-SiteKind = OneOf["statement", "region", "layer", "phase"]
+SiteKind = OneOf["statement", "region", "layer", "phase", "gradient"]
 
 
 class Site(NamedTuple):
@@ -24,6 +24,8 @@ class Site(NamedTuple):
     `layer`: makes a layer (module) of the framework, each of whose calls computes the statement, or the
     region if `label` is empty. The observer counts the calls of the layer.
     `phase`: a line of `run`; `label` is `forward` or `backward`, the phase that starts there.
+    `gradient`: a line of `run` that calls for the value and the gradients at once. An error that passes
+    it, and no line of `phase` below it, is raised in backward.
     `path` is the function it belongs to: `plain`, `recomputed` or `run`; `both` if the first two share
     the line.
     """

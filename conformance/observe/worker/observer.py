@@ -591,6 +591,8 @@ def error_seen(error: BaseException, program: Program) -> ErrorSeen:
             site = program.lines.get(trace.tb_lineno)
             if site is not None and site.kind == "phase":
                 phase = site.label
+            elif site is not None and site.kind == "gradient":
+                phase = "backward"
         trace = trace.tb_next
     bases = tuple(printable(base.__name__) for base in type(error).__mro__)
     return ErrorSeen(bases[0], bases, error_text(error)[:2000], phase)
