@@ -109,6 +109,18 @@ def test_programs_have_the_functions(written: Written) -> None:
 # -- sites ----------------------------------------------------------------------------------------
 
 
+def test_a_name_of_the_module_is_given_once(written: Written) -> None:
+    """Else what `plain` calls would be what was written last, for `recomputed`."""
+    for key, (_, _, text) in written.items():
+        given = Counter(
+            node.name if isinstance(node, ast.FunctionDef | ast.ClassDef) else ast.unparse(target)
+            for _, node in _body(text.text)
+            if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Assign)
+            for target in getattr(node, "targets", [node])
+        )
+        assert [name for name, times in given.items() if times > 1] == [], key
+
+
 def _statements(nodes: Iterable[ast.AST]) -> Iterator[ast.stmt]:
     """Statements, and those inside them. Expressions are most of a tree, and hold none."""
     for node in nodes:
