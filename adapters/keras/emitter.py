@@ -443,7 +443,7 @@ class Emitter(Base):
         for found in ("gradients", "again"):
             if found == "again" and kind not in gradients.TWICE:
                 continue
-            if asking != list(case.wrt):
+            if asking != list(case.wrt) or self.in_lists:
                 self.code(f"{found} = {self.entries(case.wrt, found)}")
             results.append(f'"{found}": {found}')
         if kind == "train":

@@ -36,7 +36,7 @@ from conformance.model.observation import (
     Run,
 )
 from conformance.model.program import Program, Site
-from conformance.observe.worker.observer import Meter
+from conformance.observe.worker.observer import Meter, load_program
 from conformance.observe.worker.observer import Observer as Base
 from conformance.observe.worker.phases import announced
 
@@ -252,6 +252,9 @@ class Observer(Base):
         run: Run,
         meter: Meter | None = None,
     ) -> Run:
+        # JAX keeps the graph of a function that it has traced: this pass has functions of its own.
+        module = load_program(program)
+        forward = getattr(module, forward.__name__)
         plain = forward.__name__ == "plain"
         order = statements(program, forward.__name__)
         known = self._known = [Known() for _ in order] if plain else self._known

@@ -129,11 +129,18 @@ def _targets(node: ast.Assign) -> tuple[str, ...]:
     return tuple(part.id for part in parts if isinstance(part, ast.Name))
 
 
+def _is_held(value: object) -> bool:
+    """Whether a network is given a value when it is made: a parameter, or a list of parameters."""
+    if isinstance(value, list):
+        return bool(value) and all(isinstance(one, ms.Parameter) for one in value)
+    return isinstance(value, ms.Parameter)
+
+
 def follow(program: Program, module: ModuleType) -> tuple[Dataflow, list[str]]:
     """The dataflow of the plain network of a loaded program, and the names of its inputs in order."""
     ms.set_context(mode=ms.PYNATIVE_MODE)
     values = module.inputs()
-    held = {k: v for k, v in values.items() if isinstance(v, ms.Parameter | list)}
+    held = {k: v for k, v in values.items() if _is_held(v)}
     given = {k: v for k, v in values.items() if k not in held}
     network = module.plain(**held)
     dataflow = Dataflow(program)
