@@ -220,6 +220,7 @@ IN_CASES = {
     "real",
     "imag",
     "switched_sin",
+    "doubled_sin",
     "raise_in_rerun",
     "accumulate_sin",
     "add_in_place",

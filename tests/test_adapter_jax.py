@@ -257,9 +257,9 @@ def _residual_bytes(program: Program) -> int:
     space: dict[str, Any] = {"__name__": "written"}
     exec(compile(program.text, program.file, "exec"), space)
     values = space["inputs"]()
-    wanted = {name: values[name] for name in ("w1", "w8")}
+    wanted = {"ws": values["ws"]}
     _, vjp = jax.vjp(lambda wanted: space["recomputed"](**values | wanted), wanted)
-    given = {value.unsafe_buffer_pointer() for value in values.values()}
+    given = {value.unsafe_buffer_pointer() for value in jax.tree.leaves(values)}
     held = {leaf.unsafe_buffer_pointer(): leaf.nbytes for leaf in jax.tree.leaves(vjp)}
     return sum(size for pointer, size in held.items() if pointer not in given)
 

@@ -258,7 +258,7 @@ def test_bytes_agree_with_what_saved_tensor_hooks_see(emit: Emit) -> None:
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
             outputs = module.plain(**values)
             loss = outputs.sum()
-        held = [*values.values(), outputs, loss]
+        held = torch.utils._pytree.tree_leaves([values, outputs, loss])
         for tensor in held:
             saved.pop(tensor.untyped_storage().data_ptr(), None)
         assert observe(program).plain.retained == sum(saved.values())

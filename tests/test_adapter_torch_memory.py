@@ -162,7 +162,7 @@ def test_what_is_left_over_is_seen(variant: str, tmp_path: Path) -> None:
     kept.clear()
 
     def cyclic(**values: Any) -> Any:
-        cycle: list[Any] = [values["w1"].detach() + 1]
+        cycle: list[Any] = [values["ws"][0].detach() + 1]
         cycle.append(cycle)
         return module.recomputed(**values)
 

@@ -189,7 +189,7 @@ def test_watching_changes_no_number(variant: str, tmp_path: Path) -> None:
 def test_a_graph_break_is_noticed(tmp_path: Path) -> None:
     """A region that Dynamo leaves to Python is not taken for a traced one."""
     assert "executions" not in observe("regions/nested", EAGER, tmp_path).unobserved
-    broken = "torch._dynamo.graph_break(); h3 = a2 @ w3"
-    seen = observe("regions/nested", EAGER, tmp_path, ("h3 = a2 @ w3", broken))
+    broken = "torch._dynamo.graph_break(); h3 = a2 @ ws[2]"
+    seen = observe("regions/nested", EAGER, tmp_path, ("h3 = a2 @ ws[2]", broken))
     assert seen.recomputed.error is None
     assert "a graph break" in seen.unobserved["executions"]

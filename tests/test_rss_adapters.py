@@ -38,8 +38,6 @@ VARIANTS = {
 KEPT = {"memory/chain-segments": (32, 4)}
 #: The same where a framework does otherwise outside regions.
 OWN_WAY = {
-    # A matmul's input is not kept where nobody asks for the gradient of its weight.
-    "jax": {"memory/chain-segments": (32 - 5, 4)},
     # A sum keeps its input.
     "tf": {"memory/chain-segments": (32 + 1, 4 + 1)},
 }

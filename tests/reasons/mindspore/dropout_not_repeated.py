@@ -5,7 +5,7 @@ import numpy as np
 from mindspore import nn, ops
 
 REASON = "Under a seed, a graph with a dropout draws the same numbers in each run for its first"
-STEPS = 100
+PAIRS, STEPS = 10, 100
 
 
 class Net(nn.Cell):
@@ -20,10 +20,11 @@ def _drawn(steps: int) -> list[np.ndarray]:
 
 
 def differs(changed: bool) -> bool:
-    """Whether two runs have other masks; with the change, they are of two steps each."""
+    """Whether two runs have other masks; with the change, they are of two steps each. It does not happen
+    with every two."""
     ms.set_context(mode=ms.GRAPH_MODE)
     steps = 2 if changed else STEPS
     try:
-        return not np.array_equal(_drawn(steps), _drawn(steps))
+        return any(not np.array_equal(_drawn(steps), _drawn(steps)) for _ in range(PAIRS))
     finally:
         ms.set_context(mode=ms.PYNATIVE_MODE)
