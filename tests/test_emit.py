@@ -164,8 +164,17 @@ def _names_by_definition(part: str) -> Mapping[str, set[str]]:
 def _names_inside(node: ast.FunctionDef | ast.ClassDef) -> set[str]:
     """The names in a definition; those of the classes that a class is derived from are no use of all
     that is in them (`_inherited`)."""
-    bases = [ast.unparse(base) for base in node.bases] if isinstance(node, ast.ClassDef) else []
-    return _names(node) - set(bases)
+    if isinstance(node, ast.FunctionDef):
+        return _names(node)
+    return {name for part in node.body for name in _names_of_method(part)}
+
+
+def _names_of_method(node: ast.stmt) -> set[str]:
+    """The names in a statement of a class, its own arguments aside: they may have the names of what
+    stands at the top."""
+    if not isinstance(node, ast.FunctionDef):
+        return _names(node)
+    return _names(node) - {argument.arg for argument in node.args.args}
 
 
 def _inherited(node: ast.stmt, made: Mapping[str, Placed]) -> set[str]:
@@ -177,7 +186,7 @@ def _inherited(node: ast.stmt, made: Mapping[str, Placed]) -> set[str]:
     own = {part.name for part in node.body if isinstance(part, ast.FunctionDef)}
     methods = [part for base in bases if isinstance(base, ast.ClassDef) for part in base.body]
     kept = [m for m in methods if isinstance(m, ast.FunctionDef) and m.name not in own]
-    return {name for method in kept for name in _names(method)}
+    return {name for method in kept for name in _names_of_method(method)}
 
 
 def _reached(text: str, start: str) -> list[Placed]:
