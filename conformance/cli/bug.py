@@ -309,7 +309,7 @@ def _run(made: Bug, deviation: _Deviation, *, asserts: bool, errors: Collection[
     Where the program `asserts`, an assertion ends it, or one of these `errors` does.
     """
     own = {**deviation.adapter.model.environment, **deviation.variant.model.environment}
-    beside = [deviation.adapter.folder / name for name in deviation.adapter.model.beside]
+    beside = deviation.adapter.beside.values()
     ran = Ran(0, "")
     for environment in (made.environment, {**own, **made.environment}):
         ran = run_alone(made.program, environment, beside)
