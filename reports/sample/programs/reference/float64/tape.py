@@ -25,7 +25,7 @@ import math
 import random
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from enum import Enum
 from types import EllipsisType
@@ -36,25 +36,26 @@ from numpy.typing import ArrayLike, NDArray
 
 P = ParamSpec("P")
 T = TypeVar("T")
-#: float64, int64 or bool.
+#: float64, complex128, int64 or bool.
 Elements = NDArray[Any]
 Shape = tuple[int, ...]
 #: A place in the graph: a vertex, and which of its results.
 Key = tuple["Vertex", int]
-#: For each input of an operation: whether its cotangent is asked for, and the cotangent.
+#: For each input of an operation: whether its cotangent is wanted, and (`Cotangents`) the cotangent.
 Wanted = Sequence[bool]
 Cotangents = Sequence["Tensor | None"]
-#: What an operation's gradient reads; `None` where no input that a gradient can reach needs it.
+#: The residuals of an operation, by position; `None` for one that no differentiated input needs.
 Saved = Sequence["Tensor | _Out | None"]
-#: The same as a function of which inputs a gradient can reach.
+#: A function that returns these, given for each input whether a gradient can reach it.
 Chooses = Callable[..., Saved]
-#: `back(cotangent, wanted, *saved)`. What was saved as `None` it does not touch.
+#: `back(cotangent, wanted, *saved)`: the cotangents of the inputs. It does not use residuals that are
+#: `None`.
 Back = Callable[..., Cotangents]
 #: The states of generators, of NumPy's global one and of Python's, each in the library's own format.
 RandomState = tuple[list[tuple[np.random.Generator, Mapping[str, Any]]], Any, tuple[Any, ...]]
 
 ITEMSIZE = {"bool": 1, "bfloat16": 2, "float16": 2}
-#: The dtype of a Python number among an operation's arguments, which decides nothing.
+#: The dtype of a Python number among an operation's arguments. It has no part in promotion.
 NUMBER = ""
 _number = itertools.count()
 _erf = np.vectorize(math.erf, otypes=[np.float64])
@@ -109,8 +110,8 @@ def itemsize(dtype: str) -> int:
 
 
 def is_float(dtype: str) -> bool:
-    """Whether a dtype, by name, is a floating one."""
-    return "float" in dtype
+    """Whether a dtype, by name, is a floating or a complex one: a gradient can flow through it."""
+    return "float" in dtype or "complex" in dtype
 
 
 def tensor(elements: ArrayLike, dtype: str = "float32", gradient: bool = False) -> Tensor:
@@ -120,11 +121,13 @@ def tensor(elements: ArrayLike, dtype: str = "float32", gradient: bool = False) 
 
 
 def rounded(elements: Elements, dtype: str) -> Elements:
-    """Elements rounded to a dtype, as float64, int64 or bool; always a new array."""
+    """Elements rounded to a dtype, as float64, complex128, int64 or bool; always a new array."""
     if dtype == "bool":
         return elements.astype(np.bool_)
     if not is_float(dtype):
         return elements.astype(dtype).astype(np.int64)
+    if "complex" in dtype:
+        return elements.astype(dtype).astype(np.complex128)
     if dtype != "bfloat16":
         return elements.astype(dtype).astype(np.float64)
     single = np.ascontiguousarray(elements, np.float32)
@@ -135,9 +138,10 @@ def rounded(elements: Elements, dtype: str) -> Elements:
 
 
 def promote(*dtypes: str | None) -> str:
-    """The dtype of a result whose operands have these; `None` (a Python number) decides nothing.
+    """The dtype of a result whose operands have these dtypes; `None` (a Python number) is ignored.
 
-    As NumPy promotes, and `bfloat16` with another floating dtype gives `float32` (`float64` with that).
+    Promotion is NumPy's; `bfloat16` with another floating dtype gives `float32` (with `float64`,
+    `float64`).
     """
     known = [d for d in dtypes if d is not None] or ["float32"]
     if len(set(known)) == 1:
@@ -152,8 +156,8 @@ def promote(*dtypes: str | None) -> str:
 
 
 class Vertex:
-    """What tensors come from. A later one has a greater `seq`; `inputs` are the places that it reads,
-    `saved` is what it keeps of them and of its results."""
+    """A vertex of the graph, which tensors result from. A later one has a greater `seq`; `inputs` are
+    the keys of the tensors that it reads, `saved` its residuals."""
 
     seq: int
     inputs: Sequence[Key | None]
@@ -165,7 +169,7 @@ class Vertex:
 
 
 class Leaf(Vertex):
-    """A tensor that the program starts from and that asks for a gradient."""
+    """A tensor that the program starts from and that requires a gradient."""
 
     inputs = ()
     saved = ()
@@ -173,9 +177,9 @@ class Leaf(Vertex):
 
 
 class Node(Vertex):
-    """One recorded operation: the places of its inputs, and what its gradient reads.
+    """One recorded operation: the keys of its inputs, and its residuals.
 
-    `saved` holds tensors, or the operation's own result where `OUT` was asked for.
+    `saved` holds tensors; an `OUT` among them becomes the operation's own result, as `_Own`.
     """
 
     def __init__(self, inputs: Sequence[Tensor], saved: Saved, back: Back, out: Tensor) -> None:
@@ -191,7 +195,7 @@ class Node(Vertex):
 
 @dataclass
 class _Own:
-    """A node's own result, without the way back to the node."""
+    """A node's own result, without a reference to the node: that would be a cycle."""
 
     data: Elements
     dtype: str
@@ -206,8 +210,8 @@ OUT: Final = _Out.OUT
 
 @dataclass(eq=False)
 class Frame:
-    """A run of a region's function. Where `keep` is false, it records no more than what it reads
-    from around it (`outside`, by identity)."""
+    """A run of a region's function. If `keep` is false, no graph is recorded, only which tensors the
+    function reads by closure (`outside`, by `id`)."""
 
     keep: bool
     outside: dict[int, Tensor] = field(default_factory=dict)
@@ -247,7 +251,7 @@ def no_gradient() -> AbstractContextManager[None]:
 
 
 def quiet() -> AbstractContextManager[None]:
-    """A `with` block in which nothing is counted."""
+    """A `with` block in which `executions` records nothing."""
     return _set(logging=False)
 
 
@@ -286,13 +290,13 @@ def _record(
 
 
 def _operation(function: Callable[P, T]) -> Callable[P, T]:
-    """Count calls of a public operation; what it calls itself does not count."""
+    """Decorator that counts calls of a public operation; operations that it calls are not counted."""
 
     @functools.wraps(function)
     def counted(*args: P.args, **kwargs: P.kwargs) -> T:
         if not _state.logging:
             return function(*args, **kwargs)
-        _state.logging = False  # by hand: `_set` takes longer than many an operation
+        _state.logging = False  # without `_set`, which takes longer than many operations
         try:
             result = function(*args, **kwargs)
         finally:
@@ -317,7 +321,7 @@ def _const(data: ArrayLike, dtype: str = "float32") -> Tensor:
 
 
 class _Task:
-    """One call of `gradient`: a region is run again at most once in it."""
+    """The state of one call of `gradient`, in which each region is run again at most once."""
 
     def __init__(self) -> None:
         self.runs: dict[RegionNode, _Run] = {}
@@ -353,7 +357,7 @@ def gradient(
 
 
 def total(gradients: Iterable[Tensor | None]) -> Tensor:
-    """The sum of all elements of all gradients that there are: a scalar."""
+    """The sum of all elements of all gradients that are not `None`: a scalar."""
     result = _const(0.0)
     with quiet():
         for g in gradients:
@@ -362,7 +366,7 @@ def total(gradients: Iterable[Tensor | None]) -> Tensor:
 
 
 def descend(x: Tensor, slope: Tensor | None, rate: float) -> Tensor:
-    """A leaf in the place of x: `x - rate * slope`, unrounded; x where there is no slope."""
+    """A step of SGD: a new leaf `x - rate * slope`, not rounded; x itself if `slope` is `None`."""
     if slope is None:
         return x
     return Tensor(x.data - rate * slope.data, x.dtype, Leaf())
@@ -375,7 +379,7 @@ def _backward(
     task: _Task,
     stop: bool,
 ) -> dict[Key, Tensor]:
-    """Cotangents by place. `stop` ends the walk at the targets."""
+    """Cotangents of the targets, by key. With `stop` the walk does not go beyond the targets."""
     leads = _leads(outputs, targets, stop)
     cotangent_of: dict[Key, Tensor] = {}
     heap: list[tuple[int, Vertex]] = []
@@ -406,7 +410,7 @@ def _backward(
 
 
 def _leads(outputs: Iterable[Tensor], targets: Set[Key], stop: bool) -> dict[Vertex, bool]:
-    """For each node behind the outputs, whether a target lies behind it."""
+    """For each vertex that the outputs depend on, whether it depends on a target."""
     leads: dict[Vertex, bool] = {}
     stack = [(t.node, False) for t in outputs if t.node and not (stop and t.key in targets)]
     while stack:
@@ -425,7 +429,8 @@ def _leads(outputs: Iterable[Tensor], targets: Set[Key], stop: bool) -> dict[Ver
 
 @dataclass
 class _Later:
-    """A tensor that a region was given and does not keep: the merged region before it makes it."""
+    """Stands for an argument that a region does not keep, since rerunning the region merged with it
+    (result number `index` of `node`) makes it."""
 
     node: RegionNode
     index: int
@@ -433,16 +438,18 @@ class _Later:
 
 @dataclass
 class _Run:
-    """A region run again: what it gave, and where its function read from around it."""
+    """A region run again: its differentiable results (`outputs`) and the tensors that it was given as
+    arguments (`taken`), in order."""
 
     outputs: list[Tensor]
     taken: list[Tensor]
 
 
 class RegionNode(Vertex):
-    """A region in the graph: its function, what it was given, and the places it read from.
+    """A region in the graph: its function, its arguments, and the tensors that it read by closure.
 
-    `outputs` are the places' shapes and dtypes; nothing that the function computed is kept.
+    `outputs` are the shapes and dtypes of its results; nothing that the function computed is kept.
+    `context` is what a rerun runs in.
     """
 
     def __init__(
@@ -455,9 +462,11 @@ class RegionNode(Vertex):
         merge: bool,
         outputs: list[tuple[Shape, str]],
         name: str,
+        context: AbstractContextManager[object],
     ) -> None:
         self.seq = next(_number)
         self.function, self.name, self.state, self.merge = function, name, state, merge
+        self.context = context
         self.inputs = [t.key for t in (*tensors_in((args, kwargs)), *captured)]
         self.captured = captured
         self.args, self.kwargs = _map(_kept, args), _map(_kept, kwargs)
@@ -465,7 +474,7 @@ class RegionNode(Vertex):
         self.outputs = outputs
 
     def rerun(self, task: _Task) -> _Run:
-        """Run the function again, recording, on what was kept."""
+        """Run the function again on what was kept, recording a graph."""
         inside: list[Tensor] = []
 
         def fetch(kept: Tensor | _Later) -> Tensor:
@@ -483,7 +492,8 @@ class RegionNode(Vertex):
                 set_random_state(self.state)
             with _set(logging=True):
                 _state.log.append((self.name, "", "rerun"))
-                result = self.function(*args, **kwargs)
+                with self.context:
+                    result = self.function(*args, **kwargs)
         if before is not None:
             set_random_state(before)
         outputs = _distinct(t for t in tensors_in(result) if t.node and t.scope is frame)
@@ -504,32 +514,46 @@ class RegionNode(Vertex):
 
 
 def _kept(given: Tensor) -> Tensor | _Later:
-    """What a region keeps of a tensor that it was given."""
+    """What a region keeps of an argument: the tensor, or `_Later` for a result of a merged region."""
     if isinstance(given.node, RegionNode) and given.node.merge:
         return _Later(given.node, given.index)
     return given
 
 
-def recompute(
-    function: Callable[P, T], *, preserve_rng: bool = True, merge_adjacent: bool = False
-) -> Callable[P, T]:
-    """The function, to be run again in backward instead of keeping what it computes.
+def _no_contexts() -> tuple[AbstractContextManager[object], AbstractContextManager[object]]:
+    return nullcontext(), nullcontext()
 
-    `preserve_rng`: the second run draws what the first drew, and leaves all generators as it found
-    them. `merge_adjacent`: a recomputed callable that is given this one's results does not keep them;
-    both run again, once, when the later one's gradients are taken. The function may take and return
-    tensors in nested tuples, lists and dicts, by position or by name, and anything else beside them.
-    Raises `TypeError` where it is not callable.
+
+def recompute(
+    function: Callable[P, T],
+    *,
+    preserve_rng: bool = True,
+    merge_adjacent: bool = False,
+    contexts: Callable[
+        [], tuple[AbstractContextManager[object], AbstractContextManager[object]]
+    ] = _no_contexts,
+) -> Callable[P, T]:
+    """A callable that runs `function` again in backward instead of keeping its activations.
+
+    `preserve_rng`: the rerun draws the same random numbers as forward, and restores all generators
+    afterwards. `merge_adjacent`: a recomputed callable that takes this one's results does not keep
+    them; both run again, once, when the later one's gradients are taken. `contexts` is called in
+    forward, and gives the context managers in which forward and the rerun call the function. The
+    function may take and return tensors in nested tuples, lists and dicts, by position or by name, and
+    any other values. Raises `TypeError` if it is not callable, or if an option is of another type.
     """
     if not callable(function):
         raise TypeError(f"recompute needs a callable, not {type(function).__name__}")
+    if not isinstance(preserve_rng, bool):
+        raise TypeError(f"preserve_rng is a bool, not {type(preserve_rng).__name__}")
 
     @functools.wraps(function)
     def region(*args: P.args, **kwargs: P.kwargs) -> T:
         name = getattr(function, "__name__", "region")
         outer = _state.frame
+        first, second = contexts()
         if not _state.recording or (outer is not None and not outer.keep):
-            with _set(region=name):
+            with _set(region=name), first:
                 _state.log.append((name, "", _state.phase))
                 return function(*args, **kwargs)
         state = random_state() if preserve_rng else None
@@ -538,7 +562,7 @@ def recompute(
         def enter(t: Tensor) -> Tensor:
             return Tensor(t.data, t.dtype, t.node and frame.inside, 0, frame)
 
-        with _set(region=name, frame=frame):
+        with _set(region=name, frame=frame), first:
             _state.log.append((name, "", _state.phase))
             result = function(*_map(enter, args), **_map(enter, kwargs))
         made = _distinct(t for t in tensors_in(result) if t.node is frame.inside)
@@ -546,7 +570,9 @@ def recompute(
         if made:
             captured = list(frame.outside.values())
             like = [(t.shape, t.dtype) for t in made]
-            node = RegionNode(function, args, kwargs, captured, state, merge_adjacent, like, name)
+            node = RegionNode(
+                function, args, kwargs, captured, state, merge_adjacent, like, name, second
+            )
         index = {id(t): i for i, t in enumerate(made)}
 
         def leave(t: Tensor) -> Tensor:
@@ -588,12 +614,12 @@ def _map(function: Callable[[Any], object], tree: object) -> Any:
 
 
 def memory_of(tensor: Tensor | _Own) -> Elements:
-    """The array whose memory a tensor uses: that of another tensor where it is a view."""
+    """The array that owns a tensor's memory: that of another tensor if it is a view."""
     return tensor.data if tensor.data.base is None else tensor.data.base
 
 
 def retained(*roots: object) -> dict[int, tuple[Elements, int]]:
-    """The arrays that the graph behind tensors (in nested containers) keeps, by identity, each with its
+    """The arrays kept by the graph of the tensors in `roots` (nested containers), by `id`, each with its
     bytes at the dtype that its tensor stands for."""
     arrays: dict[int, tuple[Elements, int]] = {}
     seen: set[Vertex] = set()
@@ -615,12 +641,12 @@ def retained(*roots: object) -> dict[int, tuple[Elements, int]]:
 
 
 def seed(number: int) -> None:
-    """Start the implicit generator anew."""
+    """Seed the implicit generator."""
     _state.generator.bit_generator.state = np.random.PCG64(number).state
 
 
 class _Explicit(np.random.Generator):
-    """A generator that can be referred to weakly."""
+    """A generator that supports weak references."""
 
 
 def generator(seed: int) -> np.random.Generator:
@@ -638,7 +664,7 @@ def random_state() -> RandomState:
 
 
 def set_random_state(state: RandomState) -> None:
-    """Put all generators where `random_state` found them."""
+    """Restore the states of all generators from `random_state`."""
     own, numpys, pythons = state
     for source, before in own:
         source.bit_generator.state = before
@@ -675,7 +701,7 @@ def numpy_uniform(shape: Sequence[int], low: float = 0.0, high: float = 1.0) -> 
 
 @_operation
 def python_uniform(low: float = 0.0, high: float = 1.0) -> Tensor:
-    """As `uniform`, one number from Python's own."""
+    """As `uniform`, a scalar from Python's module `random`."""
     return _uniform(random.random(), low, high)
 
 
@@ -720,7 +746,7 @@ def _binary(a: Tensor | float, b: Tensor | float) -> tuple[Tensor, Tensor, str]:
 
 
 def _alias(x: Tensor) -> Tensor:
-    """The same tensor in another place of the graph."""
+    """The same elements as a new vertex of the graph."""
     return _record((x,), x.data, x.dtype, (), lambda g, wanted: (g,))
 
 
@@ -769,7 +795,7 @@ def multiply(a: Tensor | float, b: Tensor | float) -> Tensor:
 
 
 def _crosswise(a: Tensor, b: Tensor) -> Chooses:
-    """For a product: each factor is read by the other's gradient."""
+    """The residuals of a product: each factor is read by the gradient of the other."""
     return lambda reach_a, reach_b: (a if reach_b else None, b if reach_a else None)
 
 
@@ -938,7 +964,7 @@ def max(x: Tensor, axis: int = -1, keepdims: bool = False) -> Tensor:
 
 @_operation
 def cumulative_sum(x: Tensor, axis: int = -1) -> Tensor:
-    """The sums of the first elements along an axis."""
+    """The cumulative sum along an axis."""
 
     def back(g: Tensor, wanted: Wanted) -> Cotangents:
         return (_flipped(cumulative_sum(_flipped(g, axis), axis), axis),)
@@ -954,7 +980,7 @@ def _flipped(x: Tensor, axis: int) -> Tensor:
 
 @_operation
 def rrelu(x: Tensor, low: float = 0.125, high: float = 1 / 3) -> Tensor:
-    """x where it is positive, else x times a slope that is drawn for each element."""
+    """x where it is positive, else x times a slope drawn for each element, uniform in [low, high)."""
     slopes = low + (high - low) * _state.generator.random(x.shape)
     return leaky(x, np.where(x.data > 0, 1.0, slopes))
 
@@ -981,7 +1007,7 @@ def branch_sin(x: Tensor) -> Tensor:
 
 @_operation
 def loop_sin(x: Tensor, times: int) -> Tensor:
-    """`sin`, so often."""
+    """`sin`, applied `times` times."""
     for _ in range(times):
         x = sin(x)
     return x
@@ -989,7 +1015,7 @@ def loop_sin(x: Tensor, times: int) -> Tensor:
 
 @_operation
 def custom_sin(x: Tensor, reads: int = 1, rule: str = "reverse") -> Tensor:
-    """`sin(x)`, and twice its gradient."""
+    """`sin(x)`, with a custom gradient: twice the true one."""
 
     def back(g: Tensor, wanted: Wanted, x: Tensor) -> Cotangents:
         return (multiply(multiply(g, cos(x)), 2.0),)
@@ -999,44 +1025,62 @@ def custom_sin(x: Tensor, reads: int = 1, rule: str = "reverse") -> Tensor:
 
 @_operation
 def asking_sin(x: Tensor) -> Tensor:
-    """`sin(x)`, and twice its gradient, which is wanted wherever it is asked for."""
+    """As `custom_sin`. In programs, its backward asks its saved tensor whether x needs a gradient."""
     return custom_sin(x)
 
 
 @_operation
 def slope_of_sin(x: Tensor) -> Tensor:
-    """`cos(x)`, what the gradient of the sum of `sin(x)` is."""
+    """`cos(x)`, computed by programs as the gradient of `sum(sin(x))`."""
     return cos(x)
 
 
 @_operation
 def noted_sin(x: Tensor) -> Tensor:
-    """`sin(x)`; programs leave the note."""
+    """`sin(x)`; the side effect (a note in a list) is in the programs."""
     return sin(x)
 
 
 @_operation
 def unsteady_sin(x: Tensor, then: str) -> Tensor:
-    """`sin(x)`, what it is when it is first called; programs do the rest."""
+    """`sin(x)`, as in the first call; what later calls compute instead is in the programs."""
     return sin(x)
 
 
 @_operation
+def counted_sin(x: Tensor, seen: object) -> Tensor:
+    """`sin(x)`, as in the first call, where the list is empty; that it grows is in the programs."""
+    return sin(x)
+
+
+@_operation
+def switched_sin(x: Tensor) -> Tensor:
+    """`sin(x)`; the switch, which is off in the forward pass, is in the programs."""
+    return sin(x)
+
+
+@_operation
+def doubled_sin(x: Tensor) -> Tensor:
+    """`2 * sin(x)`; whether it is in the contexts that double it, the programs ask."""
+    return add(sin(x), sin(x))
+
+
+@_operation
 def raise_in_rerun(x: Tensor, flag: object) -> Tensor:
-    """`sin(x)`; programs do the rest."""
+    """`sin(x)`; the error in the rerun is raised by the programs."""
     return sin(x)
 
 
 @_operation
 def accumulate_sin(x: Tensor, total: Tensor) -> Tensor:
-    """`sin(x)`; total takes on the sum of x over its first axis, in place."""
+    """`sin(x)`; adds the sum of x over its first axis to `total`, in place."""
     total.data[...] += x.data.sum(0)
     return sin(x)
 
 
 @_operation
 def add_in_place(a: Tensor | float, b: Tensor | float) -> Tensor:
-    """`a + b`, as a tensor of its own."""
+    """`a + b`, as a new tensor; frameworks overwrite a."""
     return add(a, b)
 
 
@@ -1128,8 +1172,8 @@ def conv2d(x: Tensor, w: Tensor, stride: int = 1, padding: str = "valid") -> Ten
 
 @dataclass(frozen=True)
 class _Window:
-    """Where the windows of a convolution lie: shape of x, kernel, stride, zeros before, padded
-    height and width, and how many windows there are."""
+    """The geometry of a convolution: shape of x (n, c, h, w), kernel height and width, stride, zeros
+    before, padded height and width, and the height and width of the result in windows."""
 
     shape: Shape
     kernel: Shape
@@ -1181,7 +1225,7 @@ def _unfolded(x: Elements, window: _Window) -> Elements:
 
 
 def _fold(patches: Tensor, window: _Window) -> Tensor:
-    """What `_unfold` took apart, added up: its adjoint."""
+    """The adjoint of `_unfold`: adds up the windows."""
     n, c = window.shape[:2]
     kh, kw = window.kernel
     parts = patches.data.reshape(n, c, kh, kw, *window.size)
@@ -1232,7 +1276,7 @@ def _gather(x: Tensor, size: int) -> Tensor:
 
 
 def _spread(g: Tensor, size: int, shape: Shape) -> Tensor:
-    """Each element over its window, zeros where no window lies: the adjoint of `_gather`."""
+    """The adjoint of `_gather`: each element repeated over its window, zeros outside all windows."""
     data = np.zeros(shape)
     rows, columns = g.shape[2] * size, g.shape[3] * size
     data[:, :, :rows, :columns] = g.data.repeat(size, 2).repeat(size, 3)
@@ -1452,8 +1496,38 @@ def _relabelled(x: Tensor, data: Elements, dtype: str) -> Tensor:
 
 
 @_operation
+def to_complex(a: Tensor, b: Tensor) -> Tensor:
+    """`a + ib`, of two real tensors of one shape. The cotangent of a complex tensor is that of its real
+    part plus i times that of its imaginary part."""
+    wide = promote(a.dtype, b.dtype) == "float64"
+
+    def back(g: Tensor, wanted: Wanted) -> Cotangents:
+        return real(g), imag(g)
+
+    dtype = "complex128" if wide else "complex64"
+    return _record((a, b), a.data + 1j * b.data, dtype, (), back)
+
+
+def _component(x: Tensor, data: Elements, back: Callable[[Tensor], Tensor]) -> Tensor:
+    dtype = "float64" if x.dtype == "complex128" else "float32"
+    return _record((x,), data, dtype, (), lambda g, wanted: (back(g),))
+
+
+@_operation
+def real(x: Tensor) -> Tensor:
+    """The real part of a complex tensor."""
+    return _component(x, x.data.real.copy(), lambda g: to_complex(g, multiply(g, 0.0)))
+
+
+@_operation
+def imag(x: Tensor) -> Tensor:
+    """The imaginary part of a complex tensor."""
+    return _component(x, x.data.imag.copy(), lambda g: to_complex(multiply(g, 0.0), g))
+
+
+@_operation
 def stop_gradient(x: Tensor) -> Tensor:
-    """x, and its gradient stops here."""
+    """x, through which no gradient flows."""
     return _record((x,), x.data, x.dtype)
 
 

@@ -19,11 +19,7 @@ def inputs():
         np.array(0.12 * rng.standard_normal((64, 64)), dtype=np.float32)
         for _ in range(8)
     ]
-    return {
-        "x": x,
-        **{f"w{i}": w for i, w in enumerate(ws, 1)},
-        **{f"v{i}": v for i, v in enumerate(vs, 1)},
-    }
+    return {"x": x, "ws": ws, "vs": vs}
 
 
 def segment(h, w, v):
@@ -37,46 +33,36 @@ def segment(h, w, v):
     return np.sin(m)
 
 
-def plain(x, w1, w2, w3, w4, w5, w6, w7, w8, v1, v2, v3, v4, v5, v6, v7, v8):
-    h = x @ v1
-    for w, v in zip((w1, w2, w3, w4), (v1, v2, v3, v4)):
+def plain(x, ws, vs):
+    h = x @ vs[0]
+    for w, v in zip(ws[:4], vs[:4]):
         h = segment(h, w, v)
     return np.sum(h)
 
 
-def recomputed(x, w1, w2, w3, w4, w5, w6, w7, w8, v1, v2, v3, v4, v5, v6, v7, v8):
-    h = x @ v1
+def recomputed(x, ws, vs):
+    h = x @ vs[0]
     remat_segment = checkpoint(segment)
-    for w, v in zip((w1, w2, w3, w4), (v1, v2, v3, v4)):
+    for w, v in zip(ws[:4], vs[:4]):
         h = remat_segment(h, w, v)
     return np.sum(h)
 
 
 def run(forward):
     values = inputs()
-    wanted = {
-        **{f"w{i}": values[f"w{i}"] for i in range(1, 9)},
-        **{f"v{i}": values[f"v{i}"] for i in range(1, 9)},
-    }
-    seen = []
+    wanted = {"ws": values["ws"], "vs": values["vs"]}
 
     def loss_of(wanted):
-        outputs = forward(**{**values, **wanted})
-        seen.append(outputs)
-        return outputs
+        return forward(**{**values, **wanted})
 
     vjp, loss = make_vjp(loss_of)(wanted)
-    outputs = seen[0]
     gradients = vjp(np.ones_like(loss))
-    return {
-        "outputs": outputs,
-        "losses": [loss],
-        "gradients": {
-            "w1": gradients["w1"],
-            "w4": gradients["w4"],
-            "v4": gradients["v4"],
-        },
+    gradients = {
+        "w1": gradients["ws"][0],
+        "w4": gradients["ws"][3],
+        "v4": gradients["vs"][3],
     }
+    return {"outputs": loss, "losses": [loss], "gradients": gradients}
 
 
 if __name__ == "__main__":

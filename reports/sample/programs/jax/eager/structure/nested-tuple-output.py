@@ -22,12 +22,12 @@ def plain(x, w):
         a = jnp.sin(h)
         b = jnp.tanh(h)
         c = jnp.exp(a)
-        return (a, (b, c))
+        return a, (b, c)
 
     a, (b, c) = block(x)
     ab = a * b
     z = ab * c
-    return (z, (b, c))
+    return z, (b, c)
 
 
 def recomputed(x, w):
@@ -36,12 +36,12 @@ def recomputed(x, w):
         a = jnp.sin(h)
         b = jnp.tanh(h)
         c = jnp.exp(a)
-        return (a, (b, c))
+        return a, (b, c)
 
     a, (b, c) = jax.checkpoint(block)(x)
     ab = a * b
     z = ab * c
-    return (z, (b, c))
+    return z, (b, c)
 
 
 def run(forward):

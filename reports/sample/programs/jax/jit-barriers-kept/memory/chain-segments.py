@@ -88,14 +88,13 @@ def run(forward):
     @jax.jit
     def step(wanted, fixed):
         def loss_of(wanted):
-            outputs = forward(**fixed | wanted)
-            return outputs, outputs
+            return forward(**fixed | wanted)
 
-        (loss, outputs), gradients = jax.value_and_grad(loss_of, has_aux=True)(wanted)
-        return loss, outputs, gradients
+        loss, gradients = jax.value_and_grad(loss_of)(wanted)
+        return loss, gradients
 
-    loss, outputs, gradients = step(wanted, fixed)
-    return {"outputs": outputs, "losses": [loss], "gradients": gradients}
+    loss, gradients = step(wanted, fixed)
+    return {"outputs": loss, "losses": [loss], "gradients": gradients}
 
 
 if __name__ == "__main__":

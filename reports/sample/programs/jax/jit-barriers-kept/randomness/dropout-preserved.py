@@ -27,11 +27,11 @@ def plain(x, w1, w2, key):
         h = x @ w1
         d = dropout(jax.random.fold_in(key, 0), h, p=0.5)
         y = d @ w2
-        return (y, d)
+        return y, d
 
     y, d = block(x, jax.random.fold_in(key, 0))
     z = y * y
-    return (z, d)
+    return z, d
 
 
 def recomputed(x, w1, w2, key):
@@ -39,11 +39,11 @@ def recomputed(x, w1, w2, key):
         h = x @ w1
         d = dropout(jax.random.fold_in(key, 0), h, p=0.5)
         y = d @ w2
-        return (y, d)
+        return y, d
 
     y, d = jax.checkpoint(block)(x, jax.random.fold_in(key, 0))
     z = y * y
-    return (z, d)
+    return z, d
 
 
 def run(forward):

@@ -26,11 +26,11 @@ def plain(x, w1, w2):
         h = ops.matmul(x, w1)
         d = keras.random.dropout(h, 0.5)
         y = ops.matmul(d, w2)
-        return (y, d)
+        return y, d
 
     y, d = block(x)
     z = ops.multiply(y, y)
-    return (z, d)
+    return z, d
 
 
 def recomputed(x, w1, w2):
@@ -38,12 +38,12 @@ def recomputed(x, w1, w2):
         h = ops.matmul(x, w1)
         d = keras.random.dropout(h, 0.5)
         y = ops.matmul(d, w2)
-        return (y, d)
+        return y, d
 
     remat_block = keras.remat(block)
     y, d = remat_block(x)
     z = ops.multiply(y, y)
-    return (z, d)
+    return z, d
 
 
 def run(forward):

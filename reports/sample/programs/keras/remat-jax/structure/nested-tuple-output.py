@@ -26,12 +26,12 @@ def plain(x, w):
         a = ops.sin(h)
         b = ops.tanh(h)
         c = ops.exp(a)
-        return (a, (b, c))
+        return a, (b, c)
 
     a, (b, c) = block(x)
     ab = ops.multiply(a, b)
     z = ops.multiply(ab, c)
-    return (z, (b, c))
+    return z, (b, c)
 
 
 def recomputed(x, w):
@@ -40,13 +40,13 @@ def recomputed(x, w):
         a = ops.sin(h)
         b = ops.tanh(h)
         c = ops.exp(a)
-        return (a, (b, c))
+        return a, (b, c)
 
     remat_block = keras.remat(block)
     a, (b, c) = remat_block(x)
     ab = ops.multiply(a, b)
     z = ops.multiply(ab, c)
-    return (z, (b, c))
+    return z, (b, c)
 
 
 def run(forward):

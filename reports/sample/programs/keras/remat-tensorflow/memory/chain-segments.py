@@ -24,46 +24,31 @@ def inputs():
         keras.Variable(0.12 * rng.standard_normal((64, 64)), dtype="float32")
         for _ in range(8)
     ]
-    return {
-        "x": x,
-        **{f"w{i}": w for i, w in enumerate(ws, 1)},
-        **{f"v{i}": v for i, v in enumerate(vs, 1)},
-    }
+    return {"x": x, "ws": ws, "vs": vs}
 
 
-def plain(x, w1, w2, w3, w4, w5, w6, w7, w8, v1, v2, v3, v4, v5, v6, v7, v8):
-    h = ops.matmul(x, v1)
+def segment(h, w, v):
+    p = ops.matmul(h, w)
+    s = ops.sin(p)
+    t = ops.sin(s)
+    u = ops.sin(t)
+    q = ops.matmul(u, v)
+    r = ops.sin(q)
+    m = ops.sin(r)
+    return ops.sin(m)
 
-    def segment(h, w, v):
-        p = ops.matmul(h, w)
-        s = ops.sin(p)
-        t = ops.sin(s)
-        u = ops.sin(t)
-        q = ops.matmul(u, v)
-        r = ops.sin(q)
-        m = ops.sin(r)
-        return ops.sin(m)
 
-    for w, v in zip((w1, w2, w3, w4), (v1, v2, v3, v4)):
+def plain(x, ws, vs):
+    h = ops.matmul(x, vs[0])
+    for w, v in zip(ws[:4], vs[:4]):
         h = segment(h, w.value, v.value)
     return ops.sum(h)
 
 
-def recomputed(x, w1, w2, w3, w4, w5, w6, w7, w8, v1, v2, v3, v4, v5, v6, v7, v8):
-    h = ops.matmul(x, v1)
-
-    def segment(h, w, v):
-        p = ops.matmul(h, w)
-        s = ops.sin(p)
-        t = ops.sin(s)
-        u = ops.sin(t)
-        q = ops.matmul(u, v)
-        r = ops.sin(q)
-        m = ops.sin(r)
-        return ops.sin(m)
-
+def recomputed(x, ws, vs):
+    h = ops.matmul(x, vs[0])
     remat_segment = keras.remat(segment)
-    for w, v in zip((w1, w2, w3, w4), (v1, v2, v3, v4)):
+    for w, v in zip(ws[:4], vs[:4]):
         h = remat_segment(h, w.value, v.value)
     return ops.sum(h)
 
@@ -71,23 +56,19 @@ def recomputed(x, w1, w2, w3, w4, w5, w6, w7, w8, v1, v2, v3, v4, v5, v6, v7, v8
 def run(forward):
     values = inputs()
     wanted = {
-        **{f"w{i}": values[f"w{i}"].value for i in range(1, 9)},
-        **{f"v{i}": values[f"v{i}"].value for i in range(1, 9)},
+        "ws": [w.value for w in values["ws"]],
+        "vs": [w.value for w in values["vs"]],
     }
     with tf.GradientTape() as tape:
         tape.watch(wanted)
-        outputs = forward(**values)
-        loss = outputs
+        loss = forward(**values)
     gradients = tape.gradient(loss, wanted)
-    return {
-        "outputs": outputs,
-        "losses": [loss],
-        "gradients": {
-            "w1": gradients["w1"],
-            "w4": gradients["w4"],
-            "v4": gradients["v4"],
-        },
+    gradients = {
+        "w1": gradients["ws"][0],
+        "w4": gradients["ws"][3],
+        "v4": gradients["vs"][3],
     }
+    return {"outputs": loss, "losses": [loss], "gradients": gradients}
 
 
 if __name__ == "__main__":

@@ -21,17 +21,18 @@ def inputs():
     return {"x": x, "w1": w1, "w2": w2}
 
 
+class Block(keras.layers.Layer):
+    def __init__(self, w1):
+        super().__init__()
+        self.w1 = w1
+
+    def call(self, x):
+        h = ops.matmul(x, self.w1)
+        s = ops.sin(h)
+        return ops.exp(s)
+
+
 def plain(x, w1, w2):
-    class Block(keras.layers.Layer):
-        def __init__(self, w1):
-            super().__init__()
-            self.w1 = w1
-
-        def call(self, x):
-            h = ops.matmul(x, self.w1)
-            s = ops.sin(h)
-            return ops.exp(s)
-
     block = Block(w1)
     a = block(x)
     y = ops.matmul(a, w2)
@@ -39,16 +40,6 @@ def plain(x, w1, w2):
 
 
 def recomputed(x, w1, w2):
-    class Block(keras.layers.Layer):
-        def __init__(self, w1):
-            super().__init__()
-            self.w1 = w1
-
-        def call(self, x):
-            h = ops.matmul(x, self.w1)
-            s = ops.sin(h)
-            return ops.exp(s)
-
     with keras.RematScope(mode="full"):
         block = Block(w1)
     a = block(x)

@@ -20,45 +20,34 @@ def inputs():
     return {"x": x, "w": w}
 
 
+class Block(keras.layers.Layer):
+    def __init__(self, w):
+        super().__init__()
+        self.w = w
+
+    def call(self, x):
+        h = ops.matmul(x, self.w)
+        a = ops.sin(h)
+        b = ops.tanh(h)
+        c = ops.exp(a)
+        return a, (b, c)
+
+
 def plain(x, w):
-    class Block(keras.layers.Layer):
-        def __init__(self, w):
-            super().__init__()
-            self.w = w
-
-        def call(self, x):
-            h = ops.matmul(x, self.w)
-            a = ops.sin(h)
-            b = ops.tanh(h)
-            c = ops.exp(a)
-            return (a, (b, c))
-
     block = Block(w)
     a, (b, c) = block(x)
     ab = ops.multiply(a, b)
     z = ops.multiply(ab, c)
-    return (z, (b, c))
+    return z, (b, c)
 
 
 def recomputed(x, w):
-    class Block(keras.layers.Layer):
-        def __init__(self, w):
-            super().__init__()
-            self.w = w
-
-        def call(self, x):
-            h = ops.matmul(x, self.w)
-            a = ops.sin(h)
-            b = ops.tanh(h)
-            c = ops.exp(a)
-            return (a, (b, c))
-
     with keras.RematScope(mode="full"):
         block = Block(w)
     a, (b, c) = block(x)
     ab = ops.multiply(a, b)
     z = ops.multiply(ab, c)
-    return (z, (b, c))
+    return z, (b, c)
 
 
 def run(forward):

@@ -21,28 +21,29 @@ def inputs():
     return {"x": x, "w1": w1, "w2": w2}
 
 
+class Block(keras.layers.Layer):
+    def __init__(self, w1, w2):
+        super().__init__(name="block")
+        self.w1 = w1
+        self.w2 = w2
+
+    def call(self, x):
+        c = ops.conv(
+            x,
+            ops.transpose(self.w1, (2, 3, 1, 0)),
+            padding="same",
+            data_format="channels_first",
+        )
+        r = ops.relu(c)
+        return ops.conv(
+            r,
+            ops.transpose(self.w2, (2, 3, 1, 0)),
+            padding="valid",
+            data_format="channels_first",
+        )
+
+
 def plain(x, w1, w2):
-    class Block(keras.layers.Layer):
-        def __init__(self, w1, w2):
-            super().__init__(name="block")
-            self.w1 = w1
-            self.w2 = w2
-
-        def call(self, x):
-            c = ops.conv(
-                x,
-                ops.transpose(self.w1, (2, 3, 1, 0)),
-                padding="same",
-                data_format="channels_first",
-            )
-            r = ops.relu(c)
-            return ops.conv(
-                r,
-                ops.transpose(self.w2, (2, 3, 1, 0)),
-                padding="valid",
-                data_format="channels_first",
-            )
-
     block = Block(w1, w2)
     y = block(x)
     p = ops.max_pool(y, 2, 2, data_format="channels_first")
@@ -50,27 +51,6 @@ def plain(x, w1, w2):
 
 
 def recomputed(x, w1, w2):
-    class Block(keras.layers.Layer):
-        def __init__(self, w1, w2):
-            super().__init__(name="block")
-            self.w1 = w1
-            self.w2 = w2
-
-        def call(self, x):
-            c = ops.conv(
-                x,
-                ops.transpose(self.w1, (2, 3, 1, 0)),
-                padding="same",
-                data_format="channels_first",
-            )
-            r = ops.relu(c)
-            return ops.conv(
-                r,
-                ops.transpose(self.w2, (2, 3, 1, 0)),
-                padding="valid",
-                data_format="channels_first",
-            )
-
     with keras.RematScope(mode="list_of_layers", layer_names=["block"]):
         block = Block(w1, w2)
     y = block(x)

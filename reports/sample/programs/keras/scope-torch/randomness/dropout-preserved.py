@@ -20,43 +20,32 @@ def inputs():
     return {"x": x, "w1": w1, "w2": w2}
 
 
+class Block(keras.layers.Layer):
+    def __init__(self, w1, w2):
+        super().__init__()
+        self.w1 = w1
+        self.w2 = w2
+
+    def call(self, x):
+        h = ops.matmul(x, self.w1)
+        d = keras.random.dropout(h, 0.5)
+        y = ops.matmul(d, self.w2)
+        return y, d
+
+
 def plain(x, w1, w2):
-    class Block(keras.layers.Layer):
-        def __init__(self, w1, w2):
-            super().__init__()
-            self.w1 = w1
-            self.w2 = w2
-
-        def call(self, x):
-            h = ops.matmul(x, self.w1)
-            d = keras.random.dropout(h, 0.5)
-            y = ops.matmul(d, self.w2)
-            return (y, d)
-
     block = Block(w1, w2)
     y, d = block(x)
     z = ops.multiply(y, y)
-    return (z, d)
+    return z, d
 
 
 def recomputed(x, w1, w2):
-    class Block(keras.layers.Layer):
-        def __init__(self, w1, w2):
-            super().__init__()
-            self.w1 = w1
-            self.w2 = w2
-
-        def call(self, x):
-            h = ops.matmul(x, self.w1)
-            d = keras.random.dropout(h, 0.5)
-            y = ops.matmul(d, self.w2)
-            return (y, d)
-
     with keras.RematScope(mode="full"):
         block = Block(w1, w2)
     y, d = block(x)
     z = ops.multiply(y, y)
-    return (z, d)
+    return z, d
 
 
 def run(forward):

@@ -27,7 +27,7 @@ class Block(nn.Cell):
         h = ops.matmul(x, self.w1)
         d = ops.dropout(h, p=0.5)
         y = ops.matmul(d, self.w2)
-        return (y, d)
+        return y, d
 
 
 class Net(nn.Cell):
@@ -38,7 +38,7 @@ class Net(nn.Cell):
     def construct(self, x):
         y, d = self.block(x)
         z = y * y
-        return (z, d)
+        return z, d
 
 
 def plain(w1, w2):
@@ -55,18 +55,17 @@ def run(forward):
     ms.set_context(mode=ms.GRAPH_MODE)
     ms.set_seed(0)
     values = inputs()
-    held = {k: v for k, v in values.items() if isinstance(v, Parameter)}
-    network = forward(**held)
+    network = forward(values["w1"], values["w2"])
     weights = [values["w1"], values["w2"]]
 
-    def compute(x):
+    def forward_fn(x):
         outputs = network(x)
         return ops.sum(outputs[0]), outputs
 
-    differentiate_compute = ms.value_and_grad(
-        compute, grad_position=(0,), weights=weights, has_aux=True
+    grad_fn = ms.value_and_grad(
+        forward_fn, grad_position=(0,), weights=weights, has_aux=True
     )
-    (loss, outputs), (of_inputs, of_weights) = differentiate_compute(values["x"])
+    (loss, outputs), (of_inputs, of_weights) = grad_fn(values["x"])
     gradients = {"x": of_inputs, "w1": of_weights[0], "w2": of_weights[1]}
     return {"outputs": outputs, "losses": [loss], "gradients": gradients}
 

@@ -62,18 +62,17 @@ def recomputed(w1, w2):
 def run(forward):
     ms.set_context(mode=ms.GRAPH_MODE)
     values = inputs()
-    held = {k: v for k, v in values.items() if isinstance(v, Parameter)}
-    network = forward(**held)
+    network = forward(values["w1"], values["w2"])
     weights = [values["w1"], values["w2"]]
 
-    def compute(x):
+    def forward_fn(x):
         outputs = network(x)
         return ops.sum(outputs), outputs
 
-    differentiate_compute = ms.value_and_grad(
-        compute, grad_position=(0,), weights=weights, has_aux=True
+    grad_fn = ms.value_and_grad(
+        forward_fn, grad_position=(0,), weights=weights, has_aux=True
     )
-    (loss, outputs), (of_inputs, of_weights) = differentiate_compute(values["x"])
+    (loss, outputs), (of_inputs, of_weights) = grad_fn(values["x"])
     gradients = {"x": of_inputs, "w1": of_weights[0], "w2": of_weights[1]}
     return {"outputs": outputs, "losses": [loss], "gradients": gradients}
 

@@ -90,16 +90,13 @@ def run(forward):
     network = forward(**held)
     weights = [values["w1"], values["w4"], values["v4"]]
 
-    def compute(x):
-        outputs = network(x)
-        return outputs, outputs
+    def forward_fn(x):
+        return network(x)
 
-    differentiate_compute = ms.value_and_grad(
-        compute, grad_position=None, weights=weights, has_aux=True
-    )
-    (loss, outputs), of_weights = differentiate_compute(values["x"])
+    grad_fn = ms.value_and_grad(forward_fn, grad_position=None, weights=weights)
+    loss, of_weights = grad_fn(values["x"])
     gradients = {"w1": of_weights[0], "w4": of_weights[1], "v4": of_weights[2]}
-    return {"outputs": outputs, "losses": [loss], "gradients": gradients}
+    return {"outputs": loss, "losses": [loss], "gradients": gradients}
 
 
 if __name__ == "__main__":

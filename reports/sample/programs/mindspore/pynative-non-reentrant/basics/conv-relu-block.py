@@ -62,19 +62,19 @@ def recomputed(w1, w2):
 def run(forward):
     ms.set_context(mode=ms.PYNATIVE_MODE)
     values = inputs()
-    held = {k: v for k, v in values.items() if isinstance(v, Parameter)}
-    network = forward(**held)
+    network = forward(values["w1"], values["w2"])
     weights = [values["w1"], values["w2"]]
 
-    def compute(x):
+    def forward_fn(x):
         outputs = network(x)
-        return ops.sum(outputs), outputs
+        loss = ops.sum(outputs)
+        return loss, outputs
 
-    loss, backward, outputs = ms.vjp(
-        compute, values["x"], weights=weights, has_aux=True
+    grad_fn = ms.value_and_grad(
+        forward_fn, grad_position=(0,), weights=weights, has_aux=True
     )
-    of_inputs, of_weights = backward(ops.ones_like(loss))
-    gradients = {"x": of_inputs[0], "w1": of_weights[0], "w2": of_weights[1]}
+    (loss, outputs), (of_inputs, of_weights) = grad_fn(values["x"])
+    gradients = {"x": of_inputs, "w1": of_weights[0], "w2": of_weights[1]}
     return {"outputs": outputs, "losses": [loss], "gradients": gradients}
 
 

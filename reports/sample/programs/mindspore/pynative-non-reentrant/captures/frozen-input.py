@@ -58,16 +58,18 @@ def recomputed(w1, w2):
 def run(forward):
     ms.set_context(mode=ms.PYNATIVE_MODE)
     values = inputs()
-    held = {k: v for k, v in values.items() if isinstance(v, Parameter)}
-    network = forward(**held)
+    network = forward(values["w1"], values["w2"])
     weights = [values["w1"], values["w2"]]
 
-    def compute():
+    def forward_fn():
         outputs = network(values["x"])
-        return ops.sum(outputs), outputs
+        loss = ops.sum(outputs)
+        return loss, outputs
 
-    loss, backward, outputs = ms.vjp(compute, weights=weights, has_aux=True)
-    _, of_weights = backward(ops.ones_like(loss))
+    grad_fn = ms.value_and_grad(
+        forward_fn, grad_position=None, weights=weights, has_aux=True
+    )
+    (loss, outputs), of_weights = grad_fn()
     gradients = {"w1": of_weights[0], "w2": of_weights[1]}
     return {"outputs": outputs, "losses": [loss], "gradients": gradients}
 

@@ -26,7 +26,7 @@ class Block(nn.Cell):
         a = ops.sin(h)
         b = ops.tanh(h)
         c = ops.exp(a)
-        return (a, (b, c))
+        return a, (b, c)
 
 
 class Net(nn.Cell):
@@ -38,7 +38,7 @@ class Net(nn.Cell):
         a, (b, c) = self.block(x)
         ab = a * b
         z = ab * c
-        return (z, (b, c))
+        return z, (b, c)
 
 
 def plain(w):
@@ -50,7 +50,7 @@ class RecomputedNet(Net):
         a, (b, c) = ms.recompute(self.block, x, use_reentrant=False)
         ab = a * b
         z = ab * c
-        return (z, (b, c))
+        return z, (b, c)
 
 
 def recomputed(w):
@@ -60,19 +60,19 @@ def recomputed(w):
 def run(forward):
     ms.set_context(mode=ms.PYNATIVE_MODE)
     values = inputs()
-    held = {k: v for k, v in values.items() if isinstance(v, Parameter)}
-    network = forward(**held)
+    network = forward(values["w"])
     weights = [values["w"]]
 
-    def compute(x):
+    def forward_fn(x):
         outputs = network(x)
-        return ops.sum(outputs[0]), outputs
+        loss = ops.sum(outputs[0])
+        return loss, outputs
 
-    loss, backward, outputs = ms.vjp(
-        compute, values["x"], weights=weights, has_aux=True
+    grad_fn = ms.value_and_grad(
+        forward_fn, grad_position=(0,), weights=weights, has_aux=True
     )
-    of_inputs, of_weights = backward(ops.ones_like(loss))
-    gradients = {"x": of_inputs[0], "w": of_weights[0]}
+    (loss, outputs), (of_inputs, of_weights) = grad_fn(values["x"])
+    gradients = {"x": of_inputs, "w": of_weights[0]}
     return {"outputs": outputs, "losses": [loss], "gradients": gradients}
 
 

@@ -86,19 +86,19 @@ def run(forward):
     values = inputs()
     fired = []
     values["w"].register_hook(lambda gradient: fired.append("w") or gradient)
-    held = {k: v for k, v in values.items() if isinstance(v, Parameter)}
-    network = forward(**held)
+    network = forward(values["w"])
     weights = [values["w"]]
 
-    def compute(x):
+    def forward_fn(x):
         outputs = network(x)
-        return ops.sum(outputs), outputs
+        loss = ops.sum(outputs)
+        return loss, outputs
 
-    loss, backward, outputs = ms.vjp(
-        compute, values["x"], weights=weights, has_aux=True
+    grad_fn = ms.value_and_grad(
+        forward_fn, grad_position=(0,), weights=weights, has_aux=True
     )
-    of_inputs, of_weights = backward(ops.ones_like(loss))
-    gradients = {"x": of_inputs[0], "w": of_weights[0]}
+    (loss, outputs), (of_inputs, of_weights) = grad_fn(values["x"])
+    gradients = {"x": of_inputs, "w": of_weights[0]}
     return {
         "outputs": outputs,
         "losses": [loss],

@@ -24,11 +24,7 @@ def inputs():
         )
         for i in range(1, 9)
     ]
-    return {
-        "x": x,
-        **{f"w{i}": w for i, w in enumerate(ws, 1)},
-        **{f"v{i}": v for i, v in enumerate(vs, 1)},
-    }
+    return {"x": x, "ws": ws, "vs": vs}
 
 
 class Segment(nn.Cell):
@@ -43,81 +39,36 @@ class Segment(nn.Cell):
         return ops.sin(m)
 
 
-class Net(nn.Cell):
-    def __init__(self, w1, w2, w3, w4, w5, w6, w7, w8, v1, v2, v3, v4, v5, v6, v7, v8):
-        super().__init__()
-        self.w1 = w1
-        self.w2 = w2
-        self.w3 = w3
-        self.w4 = w4
-        self.v1 = v1
-        self.v2 = v2
-        self.v3 = v3
-        self.v4 = v4
-        self.segment = Segment()
-
-    def construct(self, x):
-        h = ops.matmul(x, self.v1)
-        for w, v in zip(
-            (self.w1, self.w2, self.w3, self.w4), (self.v1, self.v2, self.v3, self.v4)
-        ):
-            h = self.segment(h, w, v)
-        return ops.sum(h)
+segment = Segment()
 
 
-def plain(w1, w2, w3, w4, w5, w6, w7, w8, v1, v2, v3, v4, v5, v6, v7, v8):
-    return Net(w1, w2, w3, w4, w5, w6, w7, w8, v1, v2, v3, v4, v5, v6, v7, v8)
+def plain(x, ws, vs):
+    h = ops.matmul(x, vs[0])
+    for w, v in zip(ws[:4], vs[:4]):
+        h = segment(h, w, v)
+    return ops.sum(h)
 
 
-class RecomputedNet(Net):
-    def construct(self, x):
-        h = ops.matmul(x, self.v1)
-        for w, v in zip(
-            (self.w1, self.w2, self.w3, self.w4), (self.v1, self.v2, self.v3, self.v4)
-        ):
-            h = ms.recompute(self.segment, h, w, v, use_reentrant=True)
-        return ops.sum(h)
-
-
-def recomputed(w1, w2, w3, w4, w5, w6, w7, w8, v1, v2, v3, v4, v5, v6, v7, v8):
-    return RecomputedNet(w1, w2, w3, w4, w5, w6, w7, w8, v1, v2, v3, v4, v5, v6, v7, v8)
+def recomputed(x, ws, vs):
+    h = ops.matmul(x, vs[0])
+    for w, v in zip(ws[:4], vs[:4]):
+        h = ms.recompute(segment, h, w, v, use_reentrant=True)
+    return ops.sum(h)
 
 
 def run(forward):
     ms.set_context(mode=ms.PYNATIVE_MODE)
     values = inputs()
-    held = {k: v for k, v in values.items() if isinstance(v, Parameter)}
-    network = forward(**held)
-    weights = [
-        values[name]
-        for name in (
-            "w1",
-            "w2",
-            "w3",
-            "w4",
-            "w5",
-            "w6",
-            "w7",
-            "w8",
-            "v1",
-            "v2",
-            "v3",
-            "v4",
-            "v5",
-            "v6",
-            "v7",
-            "v8",
-        )
-    ]
+    weights = [*values["ws"], *values["vs"]]
 
-    def compute():
-        outputs = network(values["x"])
-        return outputs, outputs
+    def forward_fn():
+        loss = forward(values["x"], values["ws"], values["vs"])
+        return loss
 
-    loss, backward, outputs = ms.vjp(compute, weights=weights, has_aux=True)
-    _, of_weights = backward(ops.ones_like(loss))
+    grad_fn = ms.value_and_grad(forward_fn, grad_position=None, weights=weights)
+    loss, of_weights = grad_fn()
     gradients = {"w1": of_weights[0], "w4": of_weights[3], "v4": of_weights[11]}
-    return {"outputs": outputs, "losses": [loss], "gradients": gradients}
+    return {"outputs": loss, "losses": [loss], "gradients": gradients}
 
 
 if __name__ == "__main__":

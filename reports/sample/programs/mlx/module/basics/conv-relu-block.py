@@ -60,13 +60,12 @@ def recomputed(x, w1, w2):
 
 def run(forward):
     values = inputs()
-    wanted = {"x": values["x"], "w1": values["w1"], "w2": values["w2"]}
 
-    def loss_of(wanted):
-        outputs = forward(**values | wanted)
+    def loss_of(values):
+        outputs = forward(**values)
         return outputs.sum(), outputs
 
-    (loss, outputs), gradients = mx.value_and_grad(loss_of)(wanted)
+    (loss, outputs), gradients = mx.value_and_grad(loss_of)(values)
     mx.eval(loss, outputs)
     mx.eval(gradients)
     return {"outputs": outputs, "losses": [loss], "gradients": gradients}

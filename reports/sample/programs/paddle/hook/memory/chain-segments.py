@@ -24,11 +24,7 @@ def inputs():
         )
         for _ in range(8)
     ]
-    return {
-        "x": x,
-        **{f"w{i}": w for i, w in enumerate(ws, 1)},
-        **{f"v{i}": v for i, v in enumerate(vs, 1)},
-    }
+    return {"x": x, "ws": ws, "vs": vs}
 
 
 def segment(h, w, v):
@@ -42,31 +38,30 @@ def segment(h, w, v):
     return paddle.sin(m)
 
 
-def plain(x, w1, w2, w3, w4, w5, w6, w7, w8, v1, v2, v3, v4, v5, v6, v7, v8):
-    h = x @ v1
-    for w, v in zip((w1, w2, w3, w4), (v1, v2, v3, v4)):
+def plain(x, ws, vs):
+    h = x @ vs[0]
+    for w, v in zip(ws[:4], vs[:4]):
         h = segment(h, w, v)
     return h.sum()
 
 
-def recomputed(x, w1, w2, w3, w4, w5, w6, w7, w8, v1, v2, v3, v4, v5, v6, v7, v8):
-    h = x @ v1
-    for w, v in zip((w1, w2, w3, w4), (v1, v2, v3, v4)):
+def recomputed(x, ws, vs):
+    h = x @ vs[0]
+    for w, v in zip(ws[:4], vs[:4]):
         h = recompute(segment, h, w, v, use_reentrant=False)
     return h.sum()
 
 
 def run(forward):
     values = inputs()
-    outputs = forward(**values)
-    loss = outputs
+    loss = forward(**values)
     loss.backward()
     gradients = {
-        "w1": values["w1"].grad,
-        "w4": values["w4"].grad,
-        "v4": values["v4"].grad,
+        "w1": values["ws"][0].grad,
+        "w4": values["ws"][3].grad,
+        "v4": values["vs"][3].grad,
     }
-    return {"outputs": outputs, "losses": [loss], "gradients": gradients}
+    return {"outputs": loss, "losses": [loss], "gradients": gradients}
 
 
 if __name__ == "__main__":

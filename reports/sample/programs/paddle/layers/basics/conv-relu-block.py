@@ -24,7 +24,7 @@ def inputs():
     return {"x": x, "w1": w1, "w2": w2}
 
 
-class PlainNet(nn.Layer):
+class Net(nn.Layer):
     def __init__(self, w1, w2):
         super().__init__()
         self.block = nn.Sequential()
@@ -45,7 +45,7 @@ class PlainNet(nn.Layer):
 
 
 def plain(w1, w2):
-    return PlainNet(w1, w2)
+    return Net(w1, w2)
 
 
 class RecomputedNet(nn.Layer):

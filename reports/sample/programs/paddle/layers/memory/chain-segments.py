@@ -25,17 +25,10 @@ def inputs():
         )
         for _ in range(8)
     ]
-    return {
-        "x": x,
-        **{f"w{i}": w for i, w in enumerate(ws, 1)},
-        **{f"v{i}": v for i, v in enumerate(vs, 1)},
-    }
+    return {"x": x, "ws": ws, "vs": vs}
 
 
 class Segment(nn.Layer):
-    def __init__(self):
-        super().__init__()
-
     def forward(self, h, w, v):
         p = h @ w
         s = paddle.sin(p)
@@ -47,87 +40,33 @@ class Segment(nn.Layer):
         return paddle.sin(m)
 
 
-class PlainNet(nn.Layer):
-    def __init__(self, w1, w2, w3, w4, w5, w6, w7, w8, v1, v2, v3, v4, v5, v6, v7, v8):
-        super().__init__()
-        self.w1 = w1
-        self.w2 = w2
-        self.w3 = w3
-        self.w4 = w4
-        self.v1 = v1
-        self.v2 = v2
-        self.v3 = v3
-        self.v4 = v4
-        self.segment = Segment()
-
-    def forward(self, x):
-        h = x @ self.v1
-        for w, v in zip(
-            (self.w1, self.w2, self.w3, self.w4), (self.v1, self.v2, self.v3, self.v4)
-        ):
-            h = self.segment(h, w, v)
-        return h.sum()
+segment = Segment()
 
 
-def plain(w1, w2, w3, w4, w5, w6, w7, w8, v1, v2, v3, v4, v5, v6, v7, v8):
-    return PlainNet(w1, w2, w3, w4, w5, w6, w7, w8, v1, v2, v3, v4, v5, v6, v7, v8)
+def plain(x, ws, vs):
+    h = x @ vs[0]
+    for w, v in zip(ws[:4], vs[:4]):
+        h = segment(h, w, v)
+    return h.sum()
 
 
-class RecomputedNet(nn.Layer):
-    def __init__(self, w1, w2, w3, w4, w5, w6, w7, w8, v1, v2, v3, v4, v5, v6, v7, v8):
-        super().__init__()
-        self.w1 = w1
-        self.w2 = w2
-        self.w3 = w3
-        self.w4 = w4
-        self.v1 = v1
-        self.v2 = v2
-        self.v3 = v3
-        self.v4 = v4
-        self.segment = Segment()
-
-    def forward(self, x):
-        h = x @ self.v1
-        for w, v in zip(
-            (self.w1, self.w2, self.w3, self.w4), (self.v1, self.v2, self.v3, self.v4)
-        ):
-            h = recompute(self.segment, h, w, v)
-        return h.sum()
-
-
-def recomputed(w1, w2, w3, w4, w5, w6, w7, w8, v1, v2, v3, v4, v5, v6, v7, v8):
-    return RecomputedNet(w1, w2, w3, w4, w5, w6, w7, w8, v1, v2, v3, v4, v5, v6, v7, v8)
+def recomputed(x, ws, vs):
+    h = x @ vs[0]
+    for w, v in zip(ws[:4], vs[:4]):
+        h = recompute(segment, h, w, v)
+    return h.sum()
 
 
 def run(forward):
     values = inputs()
-    network = forward(
-        values["w1"],
-        values["w2"],
-        values["w3"],
-        values["w4"],
-        values["w5"],
-        values["w6"],
-        values["w7"],
-        values["w8"],
-        values["v1"],
-        values["v2"],
-        values["v3"],
-        values["v4"],
-        values["v5"],
-        values["v6"],
-        values["v7"],
-        values["v8"],
-    )
-    outputs = network(values["x"])
-    loss = outputs
+    loss = forward(**values)
     loss.backward()
     gradients = {
-        "w1": values["w1"].grad,
-        "w4": values["w4"].grad,
-        "v4": values["v4"].grad,
+        "w1": values["ws"][0].grad,
+        "w4": values["ws"][3].grad,
+        "v4": values["vs"][3].grad,
     }
-    return {"outputs": outputs, "losses": [loss], "gradients": gradients}
+    return {"outputs": loss, "losses": [loss], "gradients": gradients}
 
 
 if __name__ == "__main__":

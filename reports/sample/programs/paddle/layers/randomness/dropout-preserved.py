@@ -37,10 +37,10 @@ class Block(nn.Layer):
         h = self.h(x)
         d = self.d(h)
         y = self.y(d)
-        return (y, d)
+        return y, d
 
 
-class PlainNet(nn.Layer):
+class Net(nn.Layer):
     def __init__(self, w1, w2):
         super().__init__()
         self.block = Block(w1, w2)
@@ -48,22 +48,18 @@ class PlainNet(nn.Layer):
     def forward(self, x):
         y, d = self.block(x)
         z = y * y
-        return (z, d)
+        return z, d
 
 
 def plain(w1, w2):
-    return PlainNet(w1, w2)
+    return Net(w1, w2)
 
 
-class RecomputedNet(nn.Layer):
-    def __init__(self, w1, w2):
-        super().__init__()
-        self.block = Block(w1, w2)
-
+class RecomputedNet(Net):
     def forward(self, x):
         y, d = recompute(self.block, x)
         z = y * y
-        return (z, d)
+        return z, d
 
 
 def recomputed(w1, w2):

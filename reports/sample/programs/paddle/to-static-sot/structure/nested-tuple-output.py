@@ -27,12 +27,12 @@ def plain(x, w):
         a = paddle.sin(h)
         b = paddle.tanh(h)
         c = paddle.exp(a)
-        return (a, (b, c))
+        return a, (b, c)
 
     a, (b, c) = block(x)
     ab = a * b
     z = ab * c
-    return (z, (b, c))
+    return z, (b, c)
 
 
 @paddle.jit.to_static(full_graph=False)
@@ -42,12 +42,12 @@ def recomputed(x, w):
         a = paddle.sin(h)
         b = paddle.tanh(h)
         c = paddle.exp(a)
-        return (a, (b, c))
+        return a, (b, c)
 
     a, (b, c) = recompute(block, x)
     ab = a * b
     z = ab * c
-    return (z, (b, c))
+    return z, (b, c)
 
 
 def run(forward):

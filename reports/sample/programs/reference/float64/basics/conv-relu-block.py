@@ -44,7 +44,7 @@ def run(forward):
     outputs = forward(**values)
     loss = tape.sum(outputs)
     names = ["x", "w1", "w2"]
-    wrt = [values[name] for name in names]
+    wrt = [values["x"], values["w1"], values["w2"]]
     first = tape.gradient(loss, wrt)
     return {
         "outputs": outputs,

@@ -19,59 +19,43 @@ def inputs():
         tape.tensor(0.12 * rng.standard_normal((64, 64)), gradient=True)
         for _ in range(8)
     ]
-    return {
-        "x": x,
-        **{f"w{i}": w for i, w in enumerate(ws, 1)},
-        **{f"v{i}": v for i, v in enumerate(vs, 1)},
-    }
+    return {"x": x, "ws": ws, "vs": vs}
 
 
-def plain(x, w1, w2, w3, w4, w5, w6, w7, w8, v1, v2, v3, v4, v5, v6, v7, v8):
-    h = tape.matmul(x, v1)
+def segment(h, w, v):
+    p = tape.matmul(h, w)
+    s = tape.sin(p)
+    t = tape.sin(s)
+    u = tape.sin(t)
+    q = tape.matmul(u, v)
+    r = tape.sin(q)
+    m = tape.sin(r)
+    return tape.sin(m)
 
-    def segment(h, w, v):
-        p = tape.matmul(h, w)
-        s = tape.sin(p)
-        t = tape.sin(s)
-        u = tape.sin(t)
-        q = tape.matmul(u, v)
-        r = tape.sin(q)
-        m = tape.sin(r)
-        return tape.sin(m)
 
-    for w, v in zip((w1, w2, w3, w4), (v1, v2, v3, v4)):
+def plain(x, ws, vs):
+    h = tape.matmul(x, vs[0])
+    for w, v in zip(ws[:4], vs[:4]):
         h = segment(h, w, v)
     return tape.sum(h)
 
 
-def recomputed(x, w1, w2, w3, w4, w5, w6, w7, w8, v1, v2, v3, v4, v5, v6, v7, v8):
-    h = tape.matmul(x, v1)
-
-    def segment(h, w, v):
-        p = tape.matmul(h, w)
-        s = tape.sin(p)
-        t = tape.sin(s)
-        u = tape.sin(t)
-        q = tape.matmul(u, v)
-        r = tape.sin(q)
-        m = tape.sin(r)
-        return tape.sin(m)
-
+def recomputed(x, ws, vs):
+    h = tape.matmul(x, vs[0])
     recomputed_segment = tape.recompute(segment)
-    for w, v in zip((w1, w2, w3, w4), (v1, v2, v3, v4)):
+    for w, v in zip(ws[:4], vs[:4]):
         h = recomputed_segment(h, w, v)
     return tape.sum(h)
 
 
 def run(forward):
     values = inputs()
-    outputs = forward(**values)
-    loss = outputs
+    loss = forward(**values)
     names = ["w1", "w4", "v4"]
-    wrt = [values[name] for name in names]
+    wrt = [values["ws"][0], values["ws"][3], values["vs"][3]]
     first = tape.gradient(loss, wrt)
     return {
-        "outputs": outputs,
+        "outputs": loss,
         "losses": [loss],
         "gradients": dict(zip(names, first, strict=True)),
     }

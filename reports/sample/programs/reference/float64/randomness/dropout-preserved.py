@@ -21,11 +21,11 @@ def plain(x, w1, w2):
         h = tape.matmul(x, w1)
         d = tape.dropout(h)
         y = tape.matmul(d, w2)
-        return (y, d)
+        return y, d
 
     y, d = block(x)
     z = tape.multiply(y, y)
-    return (z, d)
+    return z, d
 
 
 def recomputed(x, w1, w2):
@@ -33,12 +33,12 @@ def recomputed(x, w1, w2):
         h = tape.matmul(x, w1)
         d = tape.dropout(h)
         y = tape.matmul(d, w2)
-        return (y, d)
+        return y, d
 
     recomputed_block = tape.recompute(block)
     y, d = recomputed_block(x)
     z = tape.multiply(y, y)
-    return (z, d)
+    return z, d
 
 
 def run(forward):
@@ -47,7 +47,7 @@ def run(forward):
     outputs = forward(**values)
     loss = tape.sum(outputs[0])
     names = ["x", "w1", "w2"]
-    wrt = [values[name] for name in names]
+    wrt = [values["x"], values["w1"], values["w2"]]
     first = tape.gradient(loss, wrt)
     return {
         "outputs": outputs,

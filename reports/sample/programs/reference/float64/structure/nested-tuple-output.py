@@ -21,12 +21,12 @@ def plain(x, w):
         a = tape.sin(h)
         b = tape.tanh(h)
         c = tape.exp(a)
-        return (a, (b, c))
+        return a, (b, c)
 
     a, (b, c) = block(x)
     ab = tape.multiply(a, b)
     z = tape.multiply(ab, c)
-    return (z, (b, c))
+    return z, (b, c)
 
 
 def recomputed(x, w):
@@ -35,13 +35,13 @@ def recomputed(x, w):
         a = tape.sin(h)
         b = tape.tanh(h)
         c = tape.exp(a)
-        return (a, (b, c))
+        return a, (b, c)
 
     recomputed_block = tape.recompute(block)
     a, (b, c) = recomputed_block(x)
     ab = tape.multiply(a, b)
     z = tape.multiply(ab, c)
-    return (z, (b, c))
+    return z, (b, c)
 
 
 def run(forward):
@@ -49,7 +49,7 @@ def run(forward):
     outputs = forward(**values)
     loss = tape.sum(outputs[0])
     names = ["x", "w"]
-    wrt = [values[name] for name in names]
+    wrt = [values["x"], values["w"]]
     first = tape.gradient(loss, wrt)
     return {
         "outputs": outputs,

@@ -19,58 +19,42 @@ def inputs():
         tf.Variable(0.12 * rng.standard_normal((64, 64)), dtype=tf.float32)
         for _ in range(8)
     ]
-    return {
-        "x": x,
-        **{f"w{i}": w for i, w in enumerate(ws, 1)},
-        **{f"v{i}": v for i, v in enumerate(vs, 1)},
-    }
+    return {"x": x, "ws": ws, "vs": vs}
 
 
-def plain(x, w1, w2, w3, w4, w5, w6, w7, w8, v1, v2, v3, v4, v5, v6, v7, v8):
-    h = x @ v1
+def segment(h, w, v):
+    p = h @ w
+    s = tf.sin(p)
+    t = tf.sin(s)
+    u = tf.sin(t)
+    q = u @ v
+    r = tf.sin(q)
+    m = tf.sin(r)
+    return tf.sin(m)
 
-    def segment(h, w, v):
-        p = h @ w
-        s = tf.sin(p)
-        t = tf.sin(s)
-        u = tf.sin(t)
-        q = u @ v
-        r = tf.sin(q)
-        m = tf.sin(r)
-        return tf.sin(m)
 
-    for w, v in zip((w1, w2, w3, w4), (v1, v2, v3, v4)):
+def plain(x, ws, vs):
+    h = x @ vs[0]
+    for w, v in zip(ws[:4], vs[:4]):
         h = segment(h, w, v)
     return tf.reduce_sum(h)
 
 
-def recomputed(x, w1, w2, w3, w4, w5, w6, w7, w8, v1, v2, v3, v4, v5, v6, v7, v8):
-    h = x @ v1
-
-    def segment(h, w, v):
-        p = h @ w
-        s = tf.sin(p)
-        t = tf.sin(s)
-        u = tf.sin(t)
-        q = u @ v
-        r = tf.sin(q)
-        m = tf.sin(r)
-        return tf.sin(m)
-
+def recomputed(x, ws, vs):
+    h = x @ vs[0]
     recomputed_segment = tf.recompute_grad(segment)
-    for w, v in zip((w1, w2, w3, w4), (v1, v2, v3, v4)):
+    for w, v in zip(ws[:4], vs[:4]):
         h = recomputed_segment(h, w, v)
     return tf.reduce_sum(h)
 
 
 def run(forward):
     values = inputs()
-    sources = {"w1": values["w1"], "w4": values["w4"], "v4": values["v4"]}
+    sources = {"w1": values["ws"][0], "w4": values["ws"][3], "v4": values["vs"][3]}
     with tf.GradientTape() as tape:
-        outputs = forward(**values)
-        loss = outputs
+        loss = forward(**values)
     gradients = tape.gradient(loss, sources)
-    return {"outputs": outputs, "losses": [loss], "gradients": gradients}
+    return {"outputs": loss, "losses": [loss], "gradients": gradients}
 
 
 if __name__ == "__main__":

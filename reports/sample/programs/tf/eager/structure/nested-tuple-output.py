@@ -21,12 +21,12 @@ def plain(x, w):
         a = tf.sin(h)
         b = tf.tanh(h)
         c = tf.exp(a)
-        return (a, (b, c))
+        return a, (b, c)
 
     a, (b, c) = block(x)
     ab = a * b
     z = ab * c
-    return (z, (b, c))
+    return z, (b, c)
 
 
 def recomputed(x, w):
@@ -35,13 +35,13 @@ def recomputed(x, w):
         a = tf.sin(h)
         b = tf.tanh(h)
         c = tf.exp(a)
-        return (a, (b, c))
+        return a, (b, c)
 
     recomputed_block = tf.recompute_grad(block)
     a, (b, c) = recomputed_block(x)
     ab = a * b
     z = ab * c
-    return (z, (b, c))
+    return z, (b, c)
 
 
 def run(forward):

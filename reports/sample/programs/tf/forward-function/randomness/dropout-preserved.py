@@ -21,11 +21,11 @@ def plain(x, w1, w2):
         h = x @ w1
         d = tf.nn.dropout(h, rate=0.5)
         y = d @ w2
-        return (y, d)
+        return y, d
 
     y, d = block(x)
     z = y * y
-    return (z, d)
+    return z, d
 
 
 def recomputed(x, w1, w2):
@@ -33,12 +33,12 @@ def recomputed(x, w1, w2):
         h = x @ w1
         d = tf.nn.dropout(h, rate=0.5)
         y = d @ w2
-        return (y, d)
+        return y, d
 
     recomputed_block = tf.recompute_grad(block)
     y, d = recomputed_block(x)
     z = y * y
-    return (z, d)
+    return z, d
 
 
 def run(forward):

@@ -26,12 +26,12 @@ def plain(x, w):
         a = torch.sin(h)
         b = torch.tanh(h)
         c = torch.exp(a)
-        return (a, (b, c))
+        return a, (b, c)
 
     a, (b, c) = block(x)
     ab = a * b
     z = ab * c
-    return (z, (b, c))
+    return z, (b, c)
 
 
 def recomputed(x, w):
@@ -40,12 +40,12 @@ def recomputed(x, w):
         a = torch.sin(h)
         b = torch.tanh(h)
         c = torch.exp(a)
-        return (a, (b, c))
+        return a, (b, c)
 
     a, (b, c) = checkpoint(block, x, use_reentrant=False)
     ab = a * b
     z = ab * c
-    return (z, (b, c))
+    return z, (b, c)
 
 
 def run(forward):

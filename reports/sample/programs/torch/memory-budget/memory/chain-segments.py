@@ -28,15 +28,11 @@ def inputs():
         )
         for _ in range(8)
     ]
-    return {
-        "x": x,
-        **{f"w{i}": w for i, w in enumerate(ws, 1)},
-        **{f"v{i}": v for i, v in enumerate(vs, 1)},
-    }
+    return {"x": x, "ws": ws, "vs": vs}
 
 
-def plain(x, w1, w2, w3, w4, w5, w6, w7, w8, v1, v2, v3, v4, v5, v6, v7, v8):
-    h = x @ v1
+def plain(x, ws, vs):
+    h = x @ vs[0]
 
     def segment(h, w, v):
         p = h @ w
@@ -48,15 +44,15 @@ def plain(x, w1, w2, w3, w4, w5, w6, w7, w8, v1, v2, v3, v4, v5, v6, v7, v8):
         m = torch.sin(r)
         return torch.sin(m)
 
-    h = segment(h, w1, v1)
-    h = segment(h, w2, v2)
-    h = segment(h, w3, v3)
-    h = segment(h, w4, v4)
+    h = segment(h, ws[0], vs[0])
+    h = segment(h, ws[1], vs[1])
+    h = segment(h, ws[2], vs[2])
+    h = segment(h, ws[3], vs[3])
     return h.sum()
 
 
-def recomputed(x, w1, w2, w3, w4, w5, w6, w7, w8, v1, v2, v3, v4, v5, v6, v7, v8):
-    h = x @ v1
+def recomputed(x, ws, vs):
+    h = x @ vs[0]
 
     def segment(h, w, v):
         p = h @ w
@@ -68,10 +64,10 @@ def recomputed(x, w1, w2, w3, w4, w5, w6, w7, w8, v1, v2, v3, v4, v5, v6, v7, v8
         m = torch.sin(r)
         return torch.sin(m)
 
-    h = segment(h, w1, v1)
-    h = segment(h, w2, v2)
-    h = segment(h, w3, v3)
-    h = segment(h, w4, v4)
+    h = segment(h, ws[0], vs[0])
+    h = segment(h, ws[1], vs[1])
+    h = segment(h, ws[2], vs[2])
+    h = segment(h, ws[3], vs[3])
     return h.sum()
 
 
@@ -80,15 +76,14 @@ def run(forward):
     budget = 0.0 if forward is recomputed else 1.0
     functorch_config.activation_memory_budget = budget
     forward = torch.compile(forward, backend="aot_eager")
-    outputs = forward(**values)
-    loss = outputs
+    loss = forward(**values)
     loss.backward()
     gradients = {
-        "w1": values["w1"].grad,
-        "w4": values["w4"].grad,
-        "v4": values["v4"].grad,
+        "w1": values["ws"][0].grad,
+        "w4": values["ws"][3].grad,
+        "v4": values["vs"][3].grad,
     }
-    return {"outputs": outputs, "losses": [loss], "gradients": gradients}
+    return {"outputs": loss, "losses": [loss], "gradients": gradients}
 
 
 if __name__ == "__main__":

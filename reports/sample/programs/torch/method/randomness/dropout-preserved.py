@@ -34,13 +34,13 @@ class PlainNet(nn.Module):
     def forward(self, x):
         y, d = self.block(x)
         z = y * y
-        return (z, d)
+        return z, d
 
     def block(self, x):
         h = x @ self.w1
         d = F.dropout(h, p=0.5)
         y = d @ self.w2
-        return (y, d)
+        return y, d
 
 
 def plain(w1, w2):
@@ -56,13 +56,13 @@ class RecomputedNet(nn.Module):
     def forward(self, x):
         y, d = checkpoint(self.block, x)
         z = y * y
-        return (z, d)
+        return z, d
 
     def block(self, x):
         h = x @ self.w1
         d = F.dropout(h, p=0.5)
         y = d @ self.w2
-        return (y, d)
+        return y, d
 
 
 def recomputed(w1, w2):

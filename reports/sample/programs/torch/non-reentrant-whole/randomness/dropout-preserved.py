@@ -29,11 +29,11 @@ def plain(x, w1, w2):
         h = x @ w1
         d = F.dropout(h, p=0.5)
         y = d @ w2
-        return (y, d)
+        return y, d
 
     y, d = block(x)
     z = y * y
-    return (z, d)
+    return z, d
 
 
 def recomputed(x, w1, w2):
@@ -41,11 +41,11 @@ def recomputed(x, w1, w2):
         h = x @ w1
         d = F.dropout(h, p=0.5)
         y = d @ w2
-        return (y, d)
+        return y, d
 
     y, d = checkpoint(block, x, use_reentrant=False, early_stop=False)
     z = y * y
-    return (z, d)
+    return z, d
 
 
 def run(forward):

@@ -31,11 +31,11 @@ def plain(x, w1, w2):
         h = x @ w1
         d = F.dropout(h, p=0.5)
         y = d @ w2
-        return (y, d)
+        return y, d
 
     y, d = block(x)
     z = y * y
-    return (z, d)
+    return z, d
 
 
 def recomputed(x, w1, w2):
@@ -43,7 +43,7 @@ def recomputed(x, w1, w2):
         h = x @ w1
         d = F.dropout(h, p=0.5)
         y = d @ w2
-        return (y, d)
+        return y, d
 
     y, d = checkpoint(
         block,
@@ -52,7 +52,7 @@ def recomputed(x, w1, w2):
         context_fn=partial(create_selective_checkpoint_contexts, []),
     )
     z = y * y
-    return (z, d)
+    return z, d
 
 
 def run(forward):

@@ -28,12 +28,12 @@ def plain(x, w):
         a = torch.sin(h)
         b = torch.tanh(h)
         c = torch.exp(a)
-        return (a, (b, c))
+        return a, (b, c)
 
     a, (b, c) = block(x)
     ab = a * b
     z = ab * c
-    return (z, (b, c))
+    return z, (b, c)
 
 
 def recomputed(x, w):
@@ -42,7 +42,7 @@ def recomputed(x, w):
         a = torch.sin(h)
         b = torch.tanh(h)
         c = torch.exp(a)
-        return (a, (b, c))
+        return a, (b, c)
 
     a, (b, c) = checkpoint(
         block,
@@ -52,7 +52,7 @@ def recomputed(x, w):
     )
     ab = a * b
     z = ab * c
-    return (z, (b, c))
+    return z, (b, c)
 
 
 def run(forward):

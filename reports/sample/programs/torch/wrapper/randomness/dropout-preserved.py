@@ -37,21 +37,21 @@ class Block(nn.Module):
         h = x @ self.w1
         d = F.dropout(h, p=0.5)
         y = d @ self.w2
-        return (y, d)
+        return y, d
 
 
 def plain(x, w1, w2):
     block = Block(w1, w2)
     y, d = block(x)
     z = y * y
-    return (z, d)
+    return z, d
 
 
 def recomputed(x, w1, w2):
     block = checkpoint_wrapper(Block(w1, w2))
     y, d = block(x)
     z = y * y
-    return (z, d)
+    return z, d
 
 
 def run(forward):

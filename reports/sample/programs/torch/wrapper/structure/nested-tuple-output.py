@@ -33,7 +33,7 @@ class Block(nn.Module):
         a = torch.sin(h)
         b = torch.tanh(h)
         c = torch.exp(a)
-        return (a, (b, c))
+        return a, (b, c)
 
 
 def plain(x, w):
@@ -41,7 +41,7 @@ def plain(x, w):
     a, (b, c) = block(x)
     ab = a * b
     z = ab * c
-    return (z, (b, c))
+    return z, (b, c)
 
 
 def recomputed(x, w):
@@ -49,7 +49,7 @@ def recomputed(x, w):
     a, (b, c) = block(x)
     ab = a * b
     z = ab * c
-    return (z, (b, c))
+    return z, (b, c)
 
 
 def run(forward):
