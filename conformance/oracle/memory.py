@@ -169,7 +169,7 @@ def _recomputed(
             continue
         if not alive.isdisjoint(unit.steps):
             taken = {n for call in unit.calls for n in (*call.taken, *call.gives)}
-            ledger.add(most, (unit.read | taken) - unit.made)
+            ledger.add(most, (unit.read | taken).difference(unit.producers))
             ledger.add(least, unit.reads)
             for kept in (least, most):
                 ledger.add(kept, unit.kept_results)

@@ -50,13 +50,8 @@ class Unit:
         return tuple(step for call in self.calls for step in call.steps)
 
     @cached_property
-    def made(self) -> frozenset[int]:
-        """The tensors that its steps made."""
-        return frozenset().union(*(call.made for call in self.calls))
-
-    @cached_property
     def producers(self) -> Mapping[int, Step]:
-        """The step that made each of these."""
+        """The step that made each of the tensors that are made in it."""
         return {n: step for step in self.steps for n in step.results}
 
     @cached_property
