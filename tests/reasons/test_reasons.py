@@ -103,6 +103,21 @@ def test_a_program_shows_a_reason_on_record(program: Program) -> None:
     assert found, f"no reason in adapters/{program.adapter}/known.yaml begins so"
 
 
+# The reference is left out: it is the suite's own, and no program can show it without the suite.
+@pytest.mark.parametrize("adapter", sorted(MODULES))
+def test_each_reason_on_record_is_shown_by_a_program(adapter: str) -> None:
+    begins = tuple(program.reason for program in PROGRAMS if program.adapter == adapter)
+    without = sorted(reason for reason in _reasons(adapter) if not reason.startswith(begins))
+    assert not without, f"no program in tests/reasons/{adapter} shows these"
+
+
+@pytest.mark.parametrize(
+    "adapter", sorted(file.parent.name for file in ROOT.glob("adapters/*/adapter.yaml"))
+)
+def test_an_adapter_with_known_deviations_has_programs_of_its_reasons(adapter: str) -> None:
+    assert adapter in {*MODULES, "reference"} or not _reasons(adapter)
+
+
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.id)
 def test_a_difference_appears_and_goes_away_with_what_is_blamed(program: Program) -> None:
     if importlib.util.find_spec(MODULES[program.adapter]) is None:
