@@ -31,6 +31,7 @@ CAPABILITIES: Mapping[str, str] = {
     "accumulated-gradients": "gradients are added to those that tensors have already",
     "another-thread": "backward is started by another thread than forward ran in",
     "autocast": "a block of the program runs in low precision, operations chosen by the framework",
+    "autocast-bfloat16": "autocast is to bfloat16, and not to float16",
     "autocast-inside": "a region's function enters autocast itself",
     "batch-norm": "batch normalisation in training, with running statistics as state",
     "backward-autocast": "backward is started under autocast, where forward ran without",
@@ -134,6 +135,11 @@ _BY_CASE: Mapping[str, Callable[[Case], bool]] = {
         case.autocast
         or case.procedure.between == "autocast"
         or any(region.autocast for region in case.regions())
+    ),
+    "autocast-bfloat16": lambda case: bool(
+        case.autocast == "bfloat16"
+        or case.procedure.between == "autocast"
+        or any(region.autocast == "bfloat16" for region in case.regions())
     ),
     "unseeded": lambda case: not case.seeded,
     "hooks": lambda case: bool(case.hooks),

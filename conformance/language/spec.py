@@ -184,7 +184,7 @@ class BlockModel(Model):
         "is given by name, or `(*args, **named)`; `undeclared`: what is given by name is no argument "
         "of the function.",
     )
-    autocast: OneOf["bfloat16"] | None = Field(
+    autocast: OneOf["bfloat16", "float16"] | None = Field(
         default=None,
         description="The region's function enters the framework's autocast itself, around its body.",
     )
@@ -569,7 +569,7 @@ class CaseModel(Model):
         default=None,
         description="Where it must raise one; `{as: plain}` where it may, if the plain program does.",
     )
-    autocast: OneOf["bfloat16"] | None = Field(
+    autocast: OneOf["bfloat16", "float16"] | None = Field(
         default=None, description="The forward pass runs under the framework's autocast."
     )
     differs: str | None = Field(
