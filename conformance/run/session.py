@@ -19,10 +19,6 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
-from _pytest._code.code import ReprFileLocation, TerminalRepr
-from _pytest._io import TerminalWriter
-from _pytest.junitxml import xml_key
-from _pytest.terminal import TerminalReporter
 
 from conformance import __version__
 from conformance.drivers.adapter import Discipline, Variant
@@ -90,6 +86,8 @@ class Suite:
         self.unwritten = ""
         self.interrupts = Interrupts()
         self.session: pytest.Session | None = None
+        #: pytest's plugin that writes JUnit's XML; none unless that is asked for.
+        self.junit: Any = None
         #: The partial results of runs that were cut off, and by adapter what is taken over from them.
         self.left: list[PartialResults] = []
         self.earlier: dict[str, Earlier] = {}
@@ -120,6 +118,8 @@ class Suite:
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         """Start every adapter once, before anything is judged."""
         self.session = session
+        plugins = self.config.pluginmanager.get_plugins()
+        self.junit = next((plugin for plugin in plugins if hasattr(plugin, "node_reporter")), None)
         if self.given is not None:
             die_with_parent()
             self.interrupts.install()
@@ -405,9 +405,8 @@ class Suite:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, None, None]:
         """Give JUnit the item's name as it is: pytest adds a bracket to one with words after it. Forget
         the report where nobody wants to see it."""
-        xml = self.config.stash.get(xml_key, None)
-        if xml is not None and "::" in report.nodeid:
-            xml.node_reporter(report).add_attribute("name", report.nodeid.partition("::")[2])
+        if self.junit is not None and "::" in report.nodeid:
+            self.junit.node_reporter(report).add_attribute("name", report.nodeid.partition("::")[2])
         yield
         forget(self.config, report)
 
@@ -483,7 +482,7 @@ class Suite:
         elif self.ended is None and self.interrupts.received is not None:
             self.ended = Exit(128 + self.interrupts.received)
 
-    def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """A table of statuses, then what was unexpected."""
         if any(run.results or run.broken or run.unwritten for run in self.runs) or self.unwritten:
             terminalreporter.section("conformance")
@@ -741,33 +740,49 @@ class CheckItem(LightItem):
             self.user_properties.append(("program", str(program)))
 
 
-@dataclass
-class VerdictText(TerminalRepr):
-    """Unexpected verdicts as pytest prints a failure."""
+@dataclass(frozen=True)
+class Crash:
+    """What pytest's short summary and JUnit say of a failure: where the case stands, and the verdict."""
+
+    path: str
+    lineno: int
+    message: str
+
+
+@dataclass(frozen=True)
+class VerdictText:
+    """Unexpected verdicts as pytest prints a failure: it asks for `reprcrash` and `toterminal`."""
 
     error: UnexpectedError
     path: str
     line: int
 
     @property
-    def reprcrash(self) -> ReprFileLocation:
+    def reprcrash(self) -> Crash:
         """What the short summary says."""
-        item = self.error.found[0]
-        return ReprFileLocation(self.path, self.line, headline(item))
+        return Crash(self.path, self.line, headline(self.error.found[0]))
 
-    def toterminal(self, tw: TerminalWriter) -> None:
-        """Message, then expected and observed, then the program."""
+    def toterminal(self, tw: Any) -> None:
+        """Write it with pytest's terminal writer, the headlines in red."""
+        for line, is_headline in self._lines():
+            tw.line(line, red=is_headline)
+
+    def __str__(self) -> str:
+        return "\n".join(line for line, _ in self._lines())
+
+    def _lines(self) -> Iterator[tuple[str, bool]]:
+        """Message, then expected and observed, then the program; whether a line is a headline."""
         for item in self.error.found:
-            tw.line(headline(item), red=True)
+            yield headline(item), True
             for label, words in (
                 ("expected", item.verdict.expected),
                 ("observed", item.verdict.observed),
                 ("seen by", item.verdict.method),
             ):
                 if words:
-                    tw.line(f"  {label}: " + words.replace("\n", "\n    "))
+                    yield f"  {label}: " + words.replace("\n", "\n    "), False
         if self.error.program is not None:
-            tw.line(f"  program: {self.error.program}")
+            yield f"  program: {self.error.program}", False
 
 
 def _among(item: pytest.Item, pairs: Container[Pair]) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from _pytest.terminal import TerminalReporter
 
 from tests.faulty.faults import Pools, frameworks
 from tests.faulty.record import Caught, adapter_of, write
@@ -50,7 +49,9 @@ def recorded(pytestconfig: pytest.Config) -> dict[str, Caught]:
     return pytestconfig.stash[RECORDED]
 
 
-def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
     """Print the table of what ran, and put it on record if asked to."""
     if config.stash[FOUND]:
         print_table(config.stash[FOUND], terminalreporter)

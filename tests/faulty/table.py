@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from _pytest.terminal import TerminalReporter
+import pytest
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -52,7 +52,7 @@ def caught(result: Result) -> tuple[str, ...]:
     )
 
 
-def print_table(found: Mapping[str, Found], reporter: TerminalReporter) -> None:
+def print_table(found: Mapping[str, Found], reporter: pytest.TerminalReporter) -> None:
     """Fault × check, each cell the number of cases in which that check caught it; the check that is
     meant to is marked. Then the mutation score."""
     checks = sorted({check for item in found.values() for check in item.by_check})
