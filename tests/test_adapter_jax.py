@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -200,6 +201,38 @@ def test_the_derivative_of_a_sine_is_no_rerun_of_it(tmp_path: Path) -> None:
     seen = observed(case, "eager", tmp_path)
     assert reruns(seen.plain) == {}
     assert reruns(seen.recomputed) == {"block.": 1, "block.h": 1, "block.g": 1}
+
+
+def test_a_gradient_that_the_forward_takes_is_forward_work(tmp_path: Path) -> None:
+    program = emitted(published("custom/gradient-inside"), "eager", tmp_path)
+    assert "jax.grad(lambda x: jnp.sin(x).sum())(x)" in program.text
+    seen = observed(published("custom/gradient-inside"), "eager", tmp_path)
+    assert seen.recomputed.executions is not None
+    counts = {(e.statement, e.phase): e.count for e in seen.recomputed.executions if e.region}
+    assert [counts[name, "forward"] for name in "hesa"] == [1, 1, 1, 1]
+    # The sine's gradient reads s, which is made of h and e.
+    assert reruns(seen.recomputed) == {"block.": 1, "block.h": 1, "block.e": 1, "block.s": 1}
+
+
+@pytest.mark.parametrize(
+    ("procedure", "names", "backward"),
+    [
+        ("backward", "jvp(jit(sin))", False),
+        ("backward", "transpose(jvp(jvp()))/rematted_computation/transpose(jvp())", True),
+        ("backward", "jit(step)/jvp(transpose(jvp()))", False),
+        ("backward", "jvp()//transpose(jvp())", False),
+        ("backward", "vmap(transpose(jvp()))", True),
+        ("second_order", "jvp(transpose(jvp()))", True),
+        ("second_order", "jvp(jvp(transpose(jvp())))", False),
+        ("inference", "transpose(jvp())", False),
+    ],
+)
+def test_the_outermost_transformations_are_those_of_the_procedure(
+    procedure: str, names: str, backward: bool, tmp_path: Path
+) -> None:
+    jaxprs: Any = ADAPTER.load("jaxprs")
+    program = emitted(published("basics/arithmetic"), "eager", tmp_path)
+    assert jaxprs.in_backward(names, replace(program, procedure=procedure)) is backward
 
 
 def test_calls_of_one_region_count_each(tmp_path: Path) -> None:

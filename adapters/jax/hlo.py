@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from conformance.model.program import Program, Site
 
 from . import statements
+from .jaxprs import RERUN, in_backward
 
-RERUN = "rematted_computation"
 _HEAD = re.compile(r"^(?:ENTRY )?%?(?P<name>[\w.\-]+) \(.*\) -> .* \{$")
 _LINE = re.compile(r"^\s+(?:ROOT )?%?(?P<name>[\w.\-]+) = (?P<rest>.*)$")
 _OPCODE = re.compile(r"(?P<opcode>[a-z][\w\-]*)\((?P<operands>.*)$")
@@ -279,7 +279,7 @@ def _arity(module: Module, name: str) -> int:
 
 def _site(module: Module, program: Program, one: Instruction) -> tuple[Site, int] | None:
     """The statement of an instruction that is not work for gradients, and its line."""
-    work = "transpose(" in one.op_name and RERUN not in one.op_name
+    work = in_backward(one.op_name, program) and RERUN not in one.op_name
     if work or one.opcode in _NO_WORK:
         return None
     for file, line in module.lines(one.stack_frame):

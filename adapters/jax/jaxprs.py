@@ -25,6 +25,11 @@ from conformance.model.program import Program, Site
 from . import statements
 
 RERUN = "rematted_computation"
+#: How a name stack shows the transformations that an equation went through, the outermost first:
+#: `jvp(transpose(jvp()))` is a forward pass in which a gradient is taken, and the backward pass of that.
+_TRANSFORMED = re.compile(r"\btranspose\((?:jvp\()?|\bjvp\(")
+#: How many gradients a procedure takes of each other; one where it is not listed.
+_ORDERS: Mapping[str, int] = {"inference": 0, "second_order": 2, "third_order": 3}
 #: Primitives that return their operand.
 IDENTITIES = frozenset({"copy", "copy_p", "reduce_precision", "optimization_barrier", "name"})
 #: Parameters that hold the function that a primitive calls.
@@ -49,6 +54,16 @@ LAST = {"dropout": "lt", "rrelu": "max"}
 
 _PLAIN = (bool, int, str)
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
+
+
+def in_backward(names: str, program: Program) -> bool:
+    """Whether work with this name stack belongs to a backward pass of the program's procedure.
+
+    A gradient that the forward pass takes itself has a backward pass of its own, which is forward work:
+    it lies inside the transformations of the procedure's gradients.
+    """
+    own = _TRANSFORMED.findall(names)[: _ORDERS.get(program.procedure, 1)]
+    return any(word.startswith("transpose") for word in own)
 
 
 class _Computed:
@@ -87,7 +102,7 @@ class Value:
 @dataclass(frozen=True)
 class Event:
     """An equation that the walk has met. `rerun` is the number of the recomputed function that it is
-    part of, 0 outside any; `transposed` says whether it is part of a backward pass; `times` is the
+    part of, 0 outside any; `transposed` says whether it is part of a backward pass of the procedure; `times` is the
     product of the trip counts of the loops around it."""
 
     place: Place
@@ -215,7 +230,8 @@ class Walk:
                 if place is not None:
                     rerun = block if RERUN in names else 0
                     given, made = tuple(operands), tuple(results)
-                    event = Event(place, name, given, made, rerun, "transpose(" in names, times)
+                    back = in_backward(names, self.program)
+                    event = Event(place, name, given, made, rerun, back, times)
                     self.events.append(event)
                 for operand in operands:
                     if operand.place != place:
