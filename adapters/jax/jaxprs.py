@@ -49,8 +49,9 @@ CALLS = (
 )
 #: The primitives that make the mask of an operation that has one (`conformance.language.operations`).
 MASKS = frozenset({"random_bits", "reduce_sum"})
-#: By operation, the last primitive that makes its mask, which a rerun may compute without the result.
-LAST = {"dropout": "lt", "rrelu": "max"}
+#: By operation, the last primitive that a compiled rerun has of it where the result is not made by one:
+#: its mask may be computed without the result, and XLA leaves out a product with one.
+LAST = {"dropout": "lt", "rrelu": "max", "slope_of_sin": "cos"}
 
 _PLAIN = (bool, int, str)
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
