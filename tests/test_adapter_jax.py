@@ -112,6 +112,7 @@ BODIES: list[tuple[tuple[str, ...], dict[str, tuple[int, ...]]]] = [
     (("b = negative(a)", "y = branch_sin(b)"), {"a": MATRIX}),
     (("y = loop_sin(a, times=3)",), {"a": MATRIX}),
     (("y = noted_sin(a)",), {"a": MATRIX}),
+    (("b = negative(a)", "p = sin(b)", "c = add_in_place(b, p)", "y = exp(c)"), {"a": MATRIX}),
     (("y = custom_sin(a)",), {"a": MATRIX}),
     (("p = sum(a, axis=0)", "q = mean(a, axis=1, keepdims=True)", "y = add(p, q)"), {"a": MATRIX}),
     (
@@ -245,7 +246,8 @@ def test_calls_of_one_region_count_each(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("captured", [True, False])
 def test_references_of_a_region_have_no_gradient(captured: bool) -> None:
-    """What the adapter says of `in-place`: a reference has one without checkpoint, and none with it."""
+    """What the adapter says of `in-place`: a reference that a region takes or captures has a gradient
+    without checkpoint, and none with it."""
     jax, jnp = pytest.importorskip("jax"), pytest.importorskip("jax.numpy")
 
     def loss(x: Any, around: Any) -> Any:
@@ -263,6 +265,22 @@ def test_references_of_a_region_have_no_gradient(captured: bool) -> None:
     assert jax.grad(loss)(x, lambda block: block).shape == (3,)
     with pytest.raises(ValueError, match="Expected cotangent type Ref"):
         jax.grad(loss)(x, jax.checkpoint)
+
+
+def test_a_reference_is_followed_to_the_value_that_it_holds(tmp_path: Path) -> None:
+    case = written(
+        *("h = matmul(a, w)", "p = sin(h)", "g = add_in_place(h, p)", "q = sin(g)"),
+        *("k = add_in_place(g, q)", "y = exp(k)"),
+        a=(3, 4),
+        w=(4, 4),
+    )
+    seen = observed(case, "eager", tmp_path)
+    for run in (seen.plain, seen.recomputed):
+        counts = {(e.statement, e.phase): e.count for e in run.executions or () if e.region}
+        assert {counts[name, "forward"] for name in "hpgqky"} == {1}
+    # The exponential's gradient reads its result, which is made of all the others.
+    assert reruns(seen.plain) == {}
+    assert reruns(seen.recomputed) == {"block.": 1} | {f"block.{name}": 1 for name in "hpgqky"}
 
 
 def test_an_inert_checkpoint_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

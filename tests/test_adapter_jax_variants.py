@@ -187,7 +187,11 @@ def test_probes_that_run_count_what_is_read_from_the_program(variant: str, tmp_p
 
 @pytest.mark.parametrize("variant", ["eager", "jit-two-phase"])
 @pytest.mark.parametrize(
-    "identity", ["regions/nested", "regions/siblings", "policies/save-two-operations"]
+    "identity",
+    [
+        *("regions/nested", "regions/siblings", "policies/save-two-operations"),
+        *("in-place/inside", "in-place/view-returned"),
+    ],
 )
 def test_probes_agree_on_published_cases(identity: str, variant: str, tmp_path: Path) -> None:
     seen, ran = both_ways(emitted(published(identity), variant, tmp_path))

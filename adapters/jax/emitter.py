@@ -22,11 +22,12 @@ from conformance.model.case import (
     Statement,
     Tree,
     Value,
+    leaves,
     walk,
 )
 from conformance.model.program import Site
 
-from . import operations, policies, procedures, scans
+from . import operations, policies, procedures, references, scans
 
 WIDE = ("float64", "int64", "uint64", "complex128")
 #: Variants with `prevent_cse=False`: no optimisation barrier keeps a rerun from being merged with the
@@ -34,7 +35,7 @@ WIDE = ("float64", "int64", "uint64", "complex128")
 UNGUARDED = ("jit-prevent-cse-false", "scan")
 
 
-class Emitter(procedures.Procedures):
+class Emitter(references.References, procedures.Procedures):
     """Writes one case for a variant; `Scan` does for `scan`."""
 
     helpers: Mapping[str, str] = operations.HELPERS
@@ -105,7 +106,9 @@ class Emitter(procedures.Procedures):
     def write_forward(self, path: str) -> None:
         self.path, self._folds = path, [0]
         names = [*self.case.names(), *([self._key] if self._random else [])]
-        with self.code.indent(f"def {path}({', '.join(names)}):"):
+        body = self.function_of(self.case.program, ())
+        with self.code.indent(f"def {path}({', '.join(names)}):"), body:
+            self.write_references(self.case.names())
             self.write_nodes(self.case.program, "")
             state = ", ".join(f'"{name}": {name}' for name in self._state)
             if state:
@@ -117,8 +120,23 @@ class Emitter(procedures.Procedures):
     def write_statement(self, statement: Statement, region: str) -> None:
         self._region = region
         site = Site("statement", self.path, region, statement.label, statement.op)
+        if statement.op == references.WRITES:
+            self.code(self._written_over_by(statement), site)
+            return
         targets = (*statement.targets, *_updated(statement))
-        self.code(f"{', '.join(targets)} = {self.expression(statement)}", site)
+        made = self.referred(targets, self.expression(statement))
+        self.code(f"{', '.join(targets)} = {made}", site)
+        if len(targets) > 1:
+            self.write_references(targets)
+
+    def _written_over_by(self, statement: Statement) -> str:
+        """The line of an operation in place."""
+        added = self.call_of(statement).arguments["b"]
+        held = self.write_over(statement)
+        named = self._region and policies.is_named(self.region_named(self._region), statement)
+        if named:
+            return f'{held}[...] = checkpoint_name({held}[...] + {added}, "{statement.label}")'
+        return f"{held}[...] += {added}"
 
     def expression(self, statement: Statement) -> str:
         if statement.op in OF_CALLABLES:
@@ -155,7 +173,9 @@ class Emitter(procedures.Procedures):
         site = Site("region", self.path, region.name, region.name)
         name = function(region.name)
         self._folds.append(0)
-        with self.code.indent(f"def {name}({self.parameters(region)}):", site):
+        taken = (*leaves(region.takes), *leaves(region.kwargs))
+        head = self.code.indent(f"def {name}({self.parameters(region)}):", site)
+        with head, self.function_of(region.body, taken):
             self.write_unpacking(region)
             self.write_nodes(region.body, region.name)
             self.write_return(self.received(region.gives, region))
@@ -179,11 +199,20 @@ class Emitter(procedures.Procedures):
 
     def call_arguments(self, node: Region | Again) -> str:
         region = node if isinstance(node, Region) else self.region_named(node.region)
-        words = [self.tree(tree) for tree in node.takes]
+        words = [
+            self.handed(*trees, region) for trees in zip(node.takes, region.takes, strict=True)
+        ]
         extra = self._threaded(region.body)
         extra += [self._next_key()] if self._draws(region.body) else []
         words = [*extra, *words] if region.signature == "variadic" else [*words, *extra]
         return ", ".join([*words, *(f"{k}={self.tree(t)}" for k, t in node.kwargs.items())])
+
+    def write_results(self, node: Region | Again, expression: str, region: Region) -> None:
+        if isinstance(node.gives, Ref) and not node.returned and not self._threaded(region.body):
+            super().write_results(node, self.referred((node.gives.name,), expression), region)
+            return
+        super().write_results(node, expression, region)
+        self.write_references(leaves(node.gives))
 
     def recompute(self, region: Region) -> str:
         if self.made_once(region):

@@ -32,6 +32,8 @@ _TRANSFORMED = re.compile(r"\btranspose\((?:jvp\()?|\bjvp\(")
 _ORDERS: Mapping[str, int] = {"inference": 0, "second_order": 2, "third_order": 3}
 #: Primitives that return their operand.
 IDENTITIES = frozenset({"copy", "copy_p", "reduce_precision", "optimization_barrier", "name"})
+#: Primitives on a reference (`jax.new_ref`), whole, and how many operands they then have.
+REFERRING = {"new_ref": 1, "get": 1, "swap": 2, "addupdate": 2, "freeze": 1}
 #: Parameters that hold the function that a primitive calls.
 CALLED = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 RECOMPUTED = frozenset({"remat", "remat2", "checkpoint"})
@@ -139,6 +141,8 @@ class Walk:
     _numbers: dict[object, int] = field(default_factory=dict)
     _made: dict[int, tuple[Any, ...]] = field(default_factory=dict)
     _values: dict[int, Any] = field(default_factory=dict)
+    #: By the number of a reference, the value that it holds.
+    _holds: dict[int, Value] = field(default_factory=dict)
     _frames: int = 0
 
     def run(self, closed: Any) -> tuple[Event, ...]:
@@ -221,6 +225,8 @@ class Walk:
                 results = self._branch(equation, operands, place, names, block, times)
             elif name in IDENTITIES:
                 results = operands
+            elif self._knows(name, operands):
+                results = self._refer(equation, operands, place)
             elif name == "convert_element_type" and self._is_number(operands[0]):
                 number = np.asarray(
                     self._made[operands[0].number][1]
@@ -333,6 +339,32 @@ class Walk:
             self._made.setdefault(number, ("branch", None, (), 0))
             results.append(Value(number, None, number))
         return results
+
+    def _knows(self, name: str, operands: Sequence[Value]) -> bool:
+        """Whether it is known what a primitive on a reference does: the reference was made in what is
+        walked, and it is read or written as a whole."""
+        if REFERRING.get(name) != len(operands):
+            return False
+        return name == "new_ref" or operands[0].number in self._holds
+
+    def _refer(self, equation: Any, operands: Sequence[Value], place: Place | None) -> list[Value]:
+        """The results of a primitive on a reference, which moves values and computes none."""
+        name = equation.primitive.name
+        if name == "new_ref":
+            number = self._number(("reference", len(self._numbers)))
+            self._made[number] = ("reference", None, (), 0)
+            self._holds[number] = operands[0]
+            return [Value(number, None, number)]
+        reference = operands[0].number
+        held = self._holds[reference]
+        if name == "swap":
+            self._holds[reference] = operands[1]
+        elif name == "addupdate":
+            added = self._number(("added", held.number, operands[1].number))
+            numbers = (held.number, operands[1].number)
+            self._made.setdefault(added, (_Computed(jnp.add), {}, numbers, 0))
+            self._holds[reference] = Value(added, place, added)
+        return [] if name == "addupdate" else [held]
 
     def _unknown(self) -> Value:
         """A new value that changes from iteration to iteration."""

@@ -176,4 +176,5 @@ OPERATIONS: Mapping[str, Writer] = {
     "loop_sin": "loop_sin({x}, {times})",
     "custom_sin": _custom_sin,
     "accumulate_sin": "accumulate_sin({x}, {total})",
+    "add_in_place": "{a} + {b}",  # the emitter writes it over the reference that holds a
 }

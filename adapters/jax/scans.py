@@ -44,7 +44,8 @@ class Scans(Emitter):
         item = self._key if self._draws(region.body) else "_"  # type: ignore[attr-defined]
         taken = f"{self.formals(region)[0]}, {item}"
         self._folds.append(0)  # type: ignore[attr-defined]
-        with self.code.indent(f"def {function(region.name)}({taken}):", site):
+        head = self.code.indent(f"def {function(region.name)}({taken}):", site)
+        with head, self.function_of(region.body, ()):  # type: ignore[attr-defined]
             self.write_nodes(region.body, region.name)
             self.code(f"return {self.tree(region.gives)}, None")
         self._folds.pop()  # type: ignore[attr-defined]

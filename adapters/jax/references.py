@@ -1,0 +1,113 @@
+"""Tensors that are written over: references (`jax.new_ref`), which are read as `h[...]`."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+from conformance.drivers.adapter import Variant
+from conformance.emit.emitter import Emitter
+from conformance.errors import AdapterError
+from conformance.model.case import (
+    Again,
+    Case,
+    Node,
+    Ref,
+    Region,
+    Statement,
+    Tree,
+    leaves,
+    node_makes,
+    walk,
+)
+
+WRITES = "add_in_place"
+
+
+class References(Emitter, ABC):
+    """Writes a tensor as a reference from where it is made, if something writes over it.
+
+    What an operation in place gives is the reference itself, under another name. A region is handed a
+    reference if it writes over its argument, and else the value of that moment.
+    """
+
+    def __init__(self, case: Case, variant: Variant) -> None:
+        super().__init__(case, variant)
+        #: By name of the case, the reference that holds the tensor in the function being written.
+        self._held: Mapping[str, str] = {}
+        #: Names of that function that are references once they are made.
+        self._written_over: frozenset[str] = frozenset()
+
+    def name(self, name: str) -> str:
+        held = self._held.get(name)
+        return name if held is None else f"{held}[...]"
+
+    def write_references(self, names: Iterable[str]) -> None:
+        """Make references of values that have just been named, those that are written over."""
+        for name in names:
+            if name in self._written_over:
+                self.code(f"{name} = jax.new_ref({name})")
+                self._held = {**self._held, name: name}
+
+    def referred(self, targets: tuple[str, ...], expression: str) -> str:
+        """What is assigned to a name: a reference to it where it is written over."""
+        if len(targets) != 1 or targets[0] not in self._written_over:
+            return expression
+        self._held = {**self._held, targets[0]: targets[0]}
+        return f"jax.new_ref({expression})"
+
+    def held(self, name: str) -> str:
+        """The reference that holds a tensor."""
+        if name not in self._held:
+            raise AdapterError(
+                f"not written for {self.variant.id}: {name} is written over, and no reference here",
+                where=self.case.where,
+            )
+        return self._held[name]
+
+    def write_over(self, statement: Statement) -> str:
+        """The reference that a statement writes over, which its target is another name of."""
+        argument = statement.arguments[0]
+        held = self.held(argument.name if isinstance(argument, Ref) else "a number")
+        self._held = {**self._held, statement.label: held}
+        return held
+
+    @contextmanager
+    def function_of(self, nodes: tuple[Node, ...], taken: Iterable[str]) -> Iterator[None]:
+        """The body of a function with these nodes is written inside the `with`; `taken` are the names of
+        its arguments."""
+        before = self._held, self._written_over
+        taken = frozenset(taken)
+        self._written_over = frozenset(self._over(nodes))
+        own = taken | {name for node in walk(nodes) for name in node_makes(node)}
+        held = {name: held for name, held in self._held.items() if name not in own}
+        self._held = held | {name: name for name in taken & self._written_over}
+        try:
+            yield
+        finally:
+            self._held, self._written_over = before
+
+    def handed(self, tree: Tree, formal: Tree, region: Region) -> str:
+        """An argument of a region's call, where the region's function has `formal`."""
+        over = self._over(region.body)
+        if isinstance(tree, Ref) and isinstance(formal, Ref) and formal.name in over:
+            return self.held(tree.name)
+        return self.tree(tree)
+
+    def _over(self, nodes: Iterable[Node]) -> set[str]:
+        """The names that some nodes write over, as these nodes know them."""
+        found: set[str] = set()
+        for node in nodes:
+            if isinstance(node, Statement):
+                argument = node.arguments[0] if node.op == WRITES else None
+                found |= {argument.name} if isinstance(argument, Ref) else set()
+            elif isinstance(node, Region):
+                made = {name for one in walk(node.body) for name in node_makes(one)}
+                found |= self._over(node.body) - made
+            elif isinstance(node, Again):
+                region = self.region_named(node.region)
+                over = self._over(region.body)
+                given = zip(leaves(region.takes), leaves(node.takes), strict=False)
+                found |= {here for there, here in given if there in over}
+        return found
