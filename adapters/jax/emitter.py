@@ -46,6 +46,7 @@ class Emitter(references.References, procedures.Procedures):
         *("backward", "part", "functional", "per_output", "second_backward"),
         *("second_order", "third_order", "inference", "train"),
     )
+    shares = True
     rolls = "calls"  # operations are told apart by the lines that led to them
     lists: Lists = "all"
     imports = (
@@ -81,6 +82,9 @@ class Emitter(references.References, procedures.Procedures):
             self.code('jax.config.update("jax_enable_x64", True)')
             self.code("\n")
         super().write_helpers()
+        for policy in filter(None, map(policies.helper, self.case.regions())):
+            self.code(policy)
+            self.code("\n")
 
     def tensor(self, array: Array, source: str) -> str:
         fill, dtype = array.fill, array.dtype
@@ -170,6 +174,11 @@ class Emitter(references.References, procedures.Procedures):
     # -- regions -------------------------------------------------------------------------------
 
     def write_region(self, region: Region) -> None:
+        super().write_region(region)
+        if self.path == "recomputed" and self.made_once(region):
+            self.code(f"remat_{function(region.name)} = {self._checkpoint(region)}")
+
+    def write_function(self, region: Region) -> None:
         site = Site("region", self.path, region.name, region.name)
         name = function(region.name)
         self._folds.append(0)
@@ -181,11 +190,6 @@ class Emitter(references.References, procedures.Procedures):
             self.write_return(self.received(region.gives, region))
         self._folds.pop()
         self.code()
-        if self.path == "recomputed" and policies.helper(region):
-            self.code(policies.helper(region))
-            self.code()
-        if self.path == "recomputed" and self.made_once(region):
-            self.code(f"remat_{name} = {self._checkpoint(region)}")
 
     def parameters(self, region: Region) -> str:
         extra = self._extra(region)

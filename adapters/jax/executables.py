@@ -7,6 +7,7 @@ from the very executable that computed the values.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -106,7 +107,8 @@ class Executables:
 
         def jit(function: Any, *args: Any, **kwargs: Any) -> Any:
             jitted = original(function, *args, **kwargs)
-            if function.__code__.co_filename != self._program.file:
+            own = inspect.unwrap(function)  # of jax.value_and_grad, what it differentiates
+            if own.__code__.co_filename != self._program.file:
                 return jitted
             return lambda *arguments: self._call(jitted, function, arguments)
 

@@ -100,51 +100,76 @@ class Procedures(Base, ABC):
         self.code(f'return {{"outputs": outputs{self.state_entry()}}}')
 
     def _write_eager(self) -> None:
-        code, kind = self.code, self.case.procedure.kind
-        code(f"wanted = {self.entries(self._wanted())}")
+        code, wanted = self.code, self._name
+        if wanted != "values":
+            code(f"wanted = {self.entries(self._wanted())}")
         code()
-        self._write_loss("values | wanted")
-        if kind in HIGHER:
+        self._write_loss("values" if wanted == "values" else "values | wanted")
+        if self.case.procedure.kind in HIGHER:
             self._write_totals()
         code()
         with self._loop():
-            self._write_gradients("jnp.ones_like(total)" if kind in HIGHER else "")
+            self._write_gradients()
             self._write_update()
         self._write_results()
 
+    def write_main(self) -> None:
+        """The steps of `value_and_grad`, before the script.
+
+        A JAX user calls `jax.value_and_grad`. Eagerly, what is kept between forward and backward is
+        measured, and for that there must be a line between them.
+        """
+        if self._in_steps():
+            results = f"(loss, {self._tuple()})" if self._aux else "loss"
+            with self.code.indent("def value_and_grad(loss_of, wanted):"):
+                self.code(f"# jax.value_and_grad(loss_of{self._aux})(wanted), step by step.")
+                self.code(f"{self._made()} = jax.vjp(loss_of, wanted{self._aux})", FORWARD)
+                self.code("(gradients,) = vjp(jnp.ones_like(loss))", BACKWARD)
+                self.code(f"return {results}, gradients")
+            self.code("\n")
+        super().write_main()
+
     def _write_jit(self) -> None:
         """Forward and backward in one jitted function."""
+        if self.case.procedure.kind in ("second_backward", "per_output"):
+            self._write_jit_twice()
+            return
         code, kind = self.code, self.case.procedure.kind
-        parts = self._write_values()
-        fixed = "fixed, " if self._fixed() else ""
-        again = ", other" if kind in ("second_backward", "per_output") else ""
-        results = f"loss, {self._results()}, gradients" if self._aux else "loss, gradients"
-        results += ", again" if kind in TWICE else ""
-        given = f"wanted, {fixed}cotangent{again}"
-        if self._at_once():
-            given = f"wanted{', fixed' if fixed else ''}"
+        parts, fixed = self._write_values(), ", fixed" if self._fixed() else ""
         code()
-        code("@jax.jit")
-        with code.indent(f"def step({given}):"):
-            self._write_loss(" | ".join(parts))
-            if kind in HIGHER:
-                self._write_totals()
-            code()
-            self._write_gradients("cotangent.astype(total.dtype)" if kind in HIGHER else "")
-            code(f"return {results}")
+        self._write_loss(" | ".join(parts), fixed)
+        if kind in HIGHER:
+            self._write_totals(fixed)
         code()
-        if kind == "per_output":
-            code("one, none = jnp.ones(()), jnp.zeros(())")
-        elif not self._at_once():
-            code("one = jnp.ones(())")
+        taken, into = self._value_and_grad()
+        code(f"step = jax.jit({taken})")
         with self._loop():
             if fixed and kind == "train":
                 code(f"fixed = {self.entries(self._fixed())}")
-            ones = {"second_backward": "one, one", "per_output": "one, none"}.get(kind, "one")
-            if not self._at_once():
-                given = f"wanted, {fixed}{ones}"
-            code(f"{results} = step({given})")
+            code(f"{into} = step({self._name}{fixed})", BACKWARD)
             self._write_update()
+        self._write_results()
+
+    def _write_jit_twice(self) -> None:
+        """Two backward passes in one jitted function. Their cotangents are arguments, since XLA would
+        take two passes with the same constants for one."""
+        code, kind = self.code, self.case.procedure.kind
+        parts, fixed = self._write_values(), "fixed, " if self._fixed() else ""
+        results = f"loss, {self._results()}, gradients" if self._aux else "loss, gradients"
+        code()
+        code("@jax.jit")
+        with code.indent(f"def step({self._name}, {fixed}cotangent, other):"):
+            self._write_loss(" | ".join(parts))
+            code()
+            self._write_gradients()
+            code(f"return {results}, again")
+        code()
+        if kind == "per_output":
+            code("one, none = jnp.ones(()), jnp.zeros(())")
+        else:
+            code("one = jnp.ones(())")
+        ones = "one, none" if kind == "per_output" else "one, one"
+        code(f"{results}, again = step({self._name}, {fixed}{ones})")
         self._write_results()
 
     def _write_two(self) -> None:
@@ -154,12 +179,12 @@ class Procedures(Base, ABC):
         fixed = ", fixed" if self._fixed() else ""
         code()
         code("@jax.jit")
-        with code.indent(f"def start(wanted{fixed}):"):
+        with code.indent(f"def start({self._name}{fixed}):"):
             self._write_loss(" | ".join(parts))
             if kind in HIGHER:
                 self._write_totals()
             code()
-            code(f"return jax.vjp({HIGHER.get(kind, 'loss_of')}, wanted{self._aux})")
+            code(f"return jax.vjp({HIGHER.get(kind, 'loss_of')}, {self._name}{self._aux})")
         code()
         code("@jax.jit")
         with code.indent("def finish(vjp, cotangent):"):
@@ -170,15 +195,15 @@ class Procedures(Base, ABC):
                 code(f"fixed = {self.entries(self._fixed())}")
             if kind in HIGHER:
                 taken = f"(loss, {self._tuple()}, gradients)"
-                code(f"total, vjp, {taken} = start(wanted{fixed})")
+                code(f"total, vjp, {taken} = start({self._name}{fixed})")
                 code("(again,) = finish(vjp, jnp.ones_like(total))", BACKWARD)
             elif kind == "per_output":
-                code(f"(loss, other), vjp, {self._tuple()} = start(wanted{fixed})", FORWARD)
+                code(f"(loss, other), vjp, {self._tuple()} = start({self._name}{fixed})", FORWARD)
                 first, second = PER_OUTPUT
                 code(f"(gradients,) = finish(vjp, {first})", BACKWARD)
                 code(f"(again,) = finish(vjp, {second})", BACKWARD)
             else:
-                code(f"{self._made()} = start(wanted{fixed})", FORWARD)
+                code(f"{self._made()} = start({self._name}{fixed})", FORWARD)
                 self.write_backward("finish", "vjp", "jnp.ones_like(loss)", into="(gradients,)")
                 if kind == "second_backward":
                     code("(again,) = finish(vjp, jnp.ones_like(loss))", BACKWARD)
@@ -198,8 +223,8 @@ class Procedures(Base, ABC):
                 self.code(f'values["{self._key}"] = jax.random.fold_in(key, number)')
             yield
 
-    def _write_loss(self, arguments: str) -> None:
-        with self.code.indent("def loss_of(wanted):"):
+    def _write_loss(self, arguments: str, fixed: str = "") -> None:
+        with self.code.indent(f"def loss_of({self._name}{fixed}):"):
             site = FORWARD if self._at_once() else None
             if not self._aux:
                 self.code(f"return forward(**{arguments})", site)
@@ -210,47 +235,59 @@ class Procedures(Base, ABC):
                 loss = f"({loss}, {self.loss(self.case.then)})"
             self.code(f"return {loss}, {self._tuple()}")
 
-    def _write_totals(self) -> None:
+    def _write_totals(self, fixed: str = "") -> None:
         """The sum of all first gradients, as a function: what second order differentiates; and for
         third order the sum of its gradients."""
-        code = self.code
+        code, given = self.code, f"{self._name}{fixed}"
         code()
-        with code.indent("def total_of(wanted):"):
-            code(f"loss, vjp, {self._tuple()} = jax.vjp(loss_of, wanted, has_aux=True)", FORWARD)
-            code("(gradients,) = vjp(jnp.ones_like(loss))")
+        with code.indent(f"def total_of({given}):"):
+            grad = "jax.value_and_grad(loss_of, has_aux=True)"
+            code(f"(loss, {self._tuple()}), gradients = {grad}({given})", FORWARD)
             code("total = sum(gradient.sum() for gradient in gradients.values())")
             code(f"return total, (loss, {self._tuple()}, gradients)")
         if self.case.procedure.kind == "third_order":
             code()
-            with code.indent("def second_total_of(wanted):"):
-                code("total, vjp, taken = jax.vjp(total_of, wanted, has_aux=True)")
-                code("(second,) = vjp(jnp.ones_like(total))")
+            with code.indent(f"def second_total_of({given}):"):
+                grad = "jax.value_and_grad(total_of, has_aux=True)"
+                code(f"(total, taken), second = {grad}({given})")
                 code("return sum(gradient.sum() for gradient in second.values()), taken")
 
     def _at_once(self) -> bool:
-        """Whether value and gradients come from one call of `jax.value_and_grad`."""
+        """Whether value and gradients come from one call, with no line between forward and backward."""
         procedure = self.case.procedure
         if procedure.kind == "functional":
             return True
         alone = self.stages == "one" and procedure.kind in ("backward", "part", "train")
         return alone and not procedure.between
 
-    def _write_gradients(self, cotangent: str) -> None:
-        code, kind = self.code, self.case.procedure.kind
+    def _in_steps(self) -> bool:
+        """Whether value and gradients come from one call of the program's own `value_and_grad`."""
+        procedure = self.case.procedure
+        alone = self.stages == "eager" and procedure.kind in ("backward", "part", "train")
+        return alone and not procedure.between
+
+    def _value_and_grad(self) -> tuple[str, str]:
+        """The function that gives value and gradients, and what its result is assigned to."""
+        kind = self.case.procedure.kind
         if kind in HIGHER:
-            taken = f"loss, {self._tuple()}, gradients"
-            code(f"total, vjp, ({taken}) = jax.vjp({HIGHER[kind]}, wanted, has_aux=True)")
-            code(f"(again,) = vjp({cotangent})", BACKWARD)
+            taken = f"(_, (loss, {self._tuple()}, gradients)), again"
+            return f"jax.value_and_grad({HIGHER[kind]}, has_aux=True)", taken
+        loss = f"(loss, {self._tuple()})" if self._aux else "loss"
+        return f"jax.value_and_grad(loss_of{self._aux})", f"{loss}, gradients"
+
+    def _write_gradients(self) -> None:
+        code, kind = self.code, self.case.procedure.kind
+        if self._in_steps():
+            code(f"{self._value_and_grad()[1]} = value_and_grad(loss_of, {self._name})")
+            return
+        if kind in HIGHER or self._at_once():
+            taken, into = self._value_and_grad()
+            code(f"{into} = {taken}({self._name})", BACKWARD)
             return
         jit = self.stages == "one"
-        if self._at_once():
-            loss = f"(loss, {self._tuple()})" if self._aux else "loss"
-            call = f"jax.value_and_grad(loss_of{self._aux})(wanted)"
-            code(f"{loss}, gradients = {call}", BACKWARD)
-            return
         if kind == "per_output":
             both = "loss, _" if jit else "loss, other"
-            made = "jax.vjp(loss_of, wanted, has_aux=True)"
+            made = f"jax.vjp(loss_of, {self._name}, has_aux=True)"
             code(f"({both}), vjp, {self._tuple()} = {made}", FORWARD)
             first, second = PER_OUTPUT
             if jit:
@@ -259,7 +296,7 @@ class Procedures(Base, ABC):
             code(f"(gradients,) = vjp({first})", BACKWARD)
             code(f"(again,) = vjp({second})", BACKWARD)
             return
-        code(f"{self._made()} = jax.vjp(loss_of, wanted{self._aux})", FORWARD)
+        code(f"{self._made()} = jax.vjp(loss_of, {self._name}{self._aux})", FORWARD)
         one = "cotangent.astype(loss.dtype)" if jit else "jnp.ones_like(loss)"
         self.write_backward("vjp", one, into="(gradients,)")
         if kind == "second_backward":
@@ -346,6 +383,12 @@ class Procedures(Base, ABC):
         wanted = {*self.case.wrt, *trained}
         return self.given(name for name in self.case.names() if name in wanted)
 
+    @property
+    def _name(self) -> str:
+        """The dict that gradients are taken of: `wanted`, or all `values` where that is the same."""
+        whole = self._wanted() == self.value_names() and self.case.procedure.kind != "train"
+        return "values" if whole else "wanted"
+
     def _arrays(self) -> list[str]:
         """What a jitted function is given, and must not take for a constant: tensors and keys."""
         names = self.given(array.name for array in self.case.arrays)
@@ -359,6 +402,8 @@ class Procedures(Base, ABC):
         """Write the split of `values` into dicts; returns the expressions that make up the arguments of
         `forward` inside a jitted function."""
         code = self.code
+        if self._name == "values":
+            return ["values"]
         code(f"wanted = {self.entries(self._wanted())}")
         fixed = self._fixed()
         if fixed and self.case.procedure.kind != "train":

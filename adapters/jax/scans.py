@@ -17,7 +17,7 @@ class Scans(Emitter):
         for chain in chains(tuple(nodes)):
             first = chain[0]
             if isinstance(first, Region):
-                self._write_body(first)
+                self.write_region(first)
                 if not first.called:
                     continue
             if len(chain) == 1 and not (isinstance(first, Region) and first.round):
@@ -35,7 +35,7 @@ class Scans(Emitter):
     def made_once(self, region: Region) -> bool:
         return False  # a body is handed over to the loop where it is made
 
-    def _write_body(self, region: Region) -> None:
+    def write_function(self, region: Region) -> None:
         """The function of a region, from one carry to the next; a loop over the keys that it draws
         with, and over nothing else."""
         if self._threaded(region.body):  # type: ignore[attr-defined]

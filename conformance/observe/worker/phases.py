@@ -26,16 +26,27 @@ def announced(
     program: Program, module: ModuleType, on_phase: Callable[[str, FrameType], None]
 ) -> Iterator[Callable[..., Any]]:
     """The program's `run`, which calls `on_phase` with the label of each phase (`forward`, `backward`)
-    before the line that starts it, and with the frame of that line.
+    before the line that starts it, and with the frame of that line; so do the program's other functions
+    inside the `with`, where phases start in them.
     """
     marked = _marked(program.file, program.text, frozenset(_starts(program)))
-    run = FunctionType(marked, vars(module), "run", module.run.__defaults__)
-    run.__kwdefaults__ = module.run.__kwdefaults__
+    functions = {name: _like(getattr(module, name), code) for name, code in marked.items()}
+    run = functions.pop("run")
+    replaced = {name: getattr(module, name) for name in functions}
+    vars(module).update(functions)
     setattr(module, _NAME, lambda label: on_phase(label, sys._getframe(1)))
     try:
         yield run
     finally:
         delattr(module, _NAME)
+        vars(module).update(replaced)
+
+
+def _like(function: Any, code: CodeType) -> FunctionType:
+    """A function of the program's with other code."""
+    made = FunctionType(code, function.__globals__, function.__name__, function.__defaults__)
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
 
 
 def _starts(program: Program) -> Iterator[tuple[int, str]]:
@@ -45,12 +56,18 @@ def _starts(program: Program) -> Iterator[tuple[int, str]]:
 
 
 @lru_cache(maxsize=8)
-def _marked(file: str, text: str, starts: frozenset[tuple[int, str]]) -> CodeType:
-    """The code of `run`, with its calls."""
-    tree = _Marker(dict(starts)).visit(ast.parse(text, file))
-    code = compile(tree, file, "exec", dont_inherit=True)
-    found = [c for c in code.co_consts if isinstance(c, CodeType) and c.co_name == "run"]
-    return found[-1]
+def _marked(file: str, text: str, starts: frozenset[tuple[int, str]]) -> dict[str, CodeType]:
+    """The code of `run` and of each other function in which a phase starts, with its calls."""
+    tree = ast.parse(text, file)
+    lines = {line for line, _ in starts}
+    names = {"run"} | {
+        one.name
+        for one in tree.body
+        if isinstance(one, ast.FunctionDef)
+        and not lines.isdisjoint(range(one.lineno, (one.end_lineno or one.lineno) + 1))
+    }
+    code = compile(_Marker(dict(starts)).visit(tree), file, "exec", dont_inherit=True)
+    return {c.co_name: c for c in code.co_consts if isinstance(c, CodeType) and c.co_name in names}
 
 
 class _Marker(ast.NodeTransformer):
