@@ -108,3 +108,31 @@ def test_an_exception_ends_the_run_where_the_phase_starts(tmp_path: Path) -> Non
     except Enough:
         pass
     assert len(lines) == 2
+
+
+STEPS = """
+    def recomputed(x):
+        return x + 1
+
+    def run(forward, *, losses=()):
+        loss = both(forward, x=1)
+        return loss, losses
+
+    def both(forward, *, x, times=2):
+        losses = []
+        loss = forward(x)  #p forward
+        losses.append(loss)
+        return times * loss  #p backward
+"""
+
+
+def test_phases_that_start_in_a_function_that_run_calls_are_told(tmp_path: Path) -> None:
+    made = program(tmp_path, STEPS)
+    found, result = told(made)
+    assert [(label, losses) for label, losses, _ in found] == [("forward", 0), ("backward", 1)]
+    assert result == (4, ())
+    module = load_program(made)
+    before = dict(vars(module))
+    with announced(made, module, lambda label, frame: None):
+        assert module.both is not before["both"]
+    assert vars(module) == before

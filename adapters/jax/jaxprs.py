@@ -105,8 +105,8 @@ class Value:
 @dataclass(frozen=True)
 class Event:
     """An equation that the walk has met. `rerun` is the number of the recomputed function that it is
-    part of, 0 outside any; `transposed` says whether it is part of a backward pass of the procedure; `times` is the
-    product of the trip counts of the loops around it."""
+    part of, 0 outside any; `transposed` says whether it is part of a backward pass of the procedure;
+    `times` is the product of the trip counts of the loops around it."""
 
     place: Place
     primitive: str
