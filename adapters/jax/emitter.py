@@ -6,7 +6,7 @@ from the seed and folded for each of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import Call, Lists, Writer, function, numpy_fill
@@ -217,6 +217,11 @@ class Emitter(references.References, procedures.Procedures):
             return
         super().write_results(node, expression, region)
         self.write_references(leaves(node.gives))
+
+    def vectorized(self, function: str, arguments: Sequence[str]) -> str:
+        formals, _, call = function.removeprefix("lambda ").partition(": ")
+        callee = call.removesuffix(f"({formals})")  # the same function, where it takes no more
+        return super().vectorized(function if callee == call else callee, arguments)
 
     def recompute(self, region: Region) -> str:
         if self.made_once(region):

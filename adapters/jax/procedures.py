@@ -249,7 +249,7 @@ class Procedures(Base, ABC):
             code()
             with code.indent(f"def second_total_of({given}):"):
                 grad = "jax.value_and_grad(total_of, has_aux=True)"
-                code(f"(total, taken), second = {grad}({given})")
+                code(f"(_, taken), second = {grad}({given})")
                 code("return sum(gradient.sum() for gradient in second.values()), taken")
 
     def _at_once(self) -> bool:

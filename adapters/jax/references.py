@@ -60,6 +60,8 @@ class References(Emitter, ABC):
     def held(self, name: str) -> str:
         """The reference that holds a tensor."""
         if name not in self._held:
+            if self.path == "both":  # of a function that captures it, which paths do not share
+                return name
             raise AdapterError(
                 f"not written for {self.variant.id}: {name} is written over, and no reference here",
                 where=self.case.where,
