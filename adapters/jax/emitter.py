@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import Call, Lists, Writer, function, numpy_fill
-from conformance.language.operations import OF_CALLABLES, OPERATIONS
+from conformance.language.operations import NOTED, OF_CALLABLES, OPERATIONS
 from conformance.model.case import (
     Again,
     Array,
@@ -33,6 +33,9 @@ WIDE = ("float64", "int64", "uint64", "complex128")
 #: Variants with `prevent_cse=False`: no optimisation barrier keeps a rerun from being merged with the
 #: forward by common-subexpression elimination.
 UNGUARDED = ("jit-prevent-cse-false", "scan")
+
+#: Operations with which Python does something itself while it traces a region.
+BY_PYTHON = frozenset({*NOTED, "numpy_uniform", "python_uniform", "uniform_from"})
 
 
 class Emitter(references.References, procedures.Procedures):
@@ -172,6 +175,12 @@ class Emitter(references.References, procedures.Procedures):
         return f"jax.random.fold_in({self._key}, {self._folds[-1] - 1})"
 
     # -- regions -------------------------------------------------------------------------------
+
+    def _serves_both(self, region: Region) -> bool:
+        # JAX keeps the trace of a function as long as there is the function: a further run of the
+        # program would find there what Python has drawn or noted in the first.
+        once = any(s.op in BY_PYTHON for s in self._inside(region.body))
+        return super()._serves_both(region) and not once
 
     def write_region(self, region: Region) -> None:
         super().write_region(region)
