@@ -113,7 +113,7 @@ BESIDE_OUTPUT: Mapping[str, list[str]] = {
 #: Variants in which every region is configured once.
 CONFIGURED = (
     *("graph-cell", "graph-cell-communication", "graph-layers", "graph-primitive"),
-    "model-train",
+    *("model-train", "model-train-graph"),
 )
 #: The value of `use_reentrant` in graph-mode variants that pass it; graph mode ignores it.
 WITHOUT_MEANING = {"graph-function-reentrant": True, "graph-function-non-reentrant": False}
@@ -635,8 +635,13 @@ class Trained(layers.Trains, Layers):
     """Writes one case for `model-train`."""
 
 
+class TrainedInGraph(layers.TrainsInGraph, Layers):
+    """Writes one case for `model-train-graph`."""
+
+
 OTHERS: Mapping[str, type[Emitter]] = {
     "graph-layers": Layers,
     "model-train": Trained,
+    "model-train-graph": TrainedInGraph,
     "pynative-layers": Layers,
 }

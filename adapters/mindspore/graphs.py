@@ -29,7 +29,8 @@ os.environ["MS_DEV_DUMP_IR_PASSES"] = "validate"
 
 Key = tuple[str, str, Phase]
 
-_ARGUMENT = re.compile(r"(%para\d+_)args(\d+)")
+#: Arguments of a gradient function, or of `nn.TrainOneStepCell`: both take any number of them.
+_ARGUMENT = re.compile(r"(%para\d+_)(?:args|inputs)(\d+)")
 #: The nodes that an operation of a case is compiled to, in each possible form, the longest first.
 FORMS: Mapping[str, tuple[Counter[str], ...]] = {
     op: tuple(Counter(form.split()) for form in forms)

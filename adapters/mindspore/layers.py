@@ -1,4 +1,4 @@
-"""How `…-layers` and `model-train` write a case: cells of MindSpore's own layers.
+"""How `…-layers` and `model-train…` write a case: cells of MindSpore's own layers.
 
 A statement becomes a call of a layer of `mindspore.nn` where there is one and its weights are
 parameters of the case. A region that holds nothing else is that layer itself.
@@ -12,6 +12,7 @@ from typing import Any
 from conformance.emit.emitter import BACKWARD, FORWARD, function
 from conformance.emit.emitter import Emitter as Base
 from conformance.emit.layers import Layer, attributes, taken
+from conformance.errors import AdapterError
 from conformance.model.case import Again, Case, Node, Ref, Region, Statement, Tree, leaves, walk
 from conformance.model.program import Site
 
@@ -219,16 +220,98 @@ class Trains(Layers):
         code, case = self.code, self.case
         code(f"optimizer = SGD(weights, learning_rate={case.procedure.learning_rate})")
         code("model = ms.Model(Loss(), optimizer=optimizer)")
+        self._write_data()
+        code(f"model.train({case.procedure.steps}, data, dataset_sink_mode=False)")
+        self._write_results("seen[0]", "losses", "found")
+
+    def _write_data(self) -> None:
+        """The data set that the network is trained on: one batch of all that the case hands it."""
+        code, case = self.code, self.case
         columns = (f'"{value.name}": values["{value.name}"].asnumpy()' for value in case.inputs)
         code(f"columns = {{{', '.join(columns)}}}")
         first = case.inputs[0].name
         code("data = ms.dataset.NumpySlicesDataset(columns, shuffle=False)")
         code(f'data = data.batch(len(columns["{first}"]))')
-        code(f"model.train({case.procedure.steps}, data, dataset_sink_mode=False)")
+
+    def _write_results(self, outputs: str, losses: str, gradients: str) -> None:
+        """The `return` of `run`, given expressions; `gradients` is a list in the order of weights."""
+        case = self.case
         trained = [p.name for p in case.parameters if p.gradient]
-        gradients = ", ".join(f'"{name}": found[{trained.index(name)}]' for name in case.wrt)
+        found = ", ".join(f'"{name}": {gradients}[{trained.index(name)}]' for name in case.wrt)
         results = [
-            *('"outputs": seen[0]', '"losses": losses', f'"gradients": {{{gradients}}}'),
+            *(f'"outputs": {outputs}', f'"losses": {losses}', f'"gradients": {{{found}}}'),
             f'"parameters": {self.chosen(case.parameters)}',
         ]
-        code(f"return {{{', '.join(results)}{self.state_entry()}}}")
+        self.code(f"return {{{', '.join(results)}{self.state_entry()}}}")
+
+
+#: What a step gives is at hand at its end.
+KEPT = """
+    class Kept(ms.Callback):
+        def __init__(self):
+            super().__init__()
+            self.losses = []
+
+        def on_train_step_end(self, run_context):
+            loss, self.gradients = run_context.original_args().net_outputs
+            self.losses.append(loss)
+    """
+
+
+class TrainsInGraph(Trains):
+    """Writes the same in graph mode, where a step is a compiled graph: Python sees what it gives, and no
+    tensor inside it. What the network gives is kept in a parameter, which a graph can write."""
+
+    def is_primitive(self, region: Region) -> bool:
+        """No region is: all of them are `Cell.recompute()`."""
+        return False
+
+    def _write_loss(self) -> None:
+        code, case, loss = self.code, self.case, self.case.loss
+        assert loss is not None
+        shape, dtype = self._output()
+        code(f"weights = {self.items(p.name for p in case.parameters if p.gradient)}")
+        code()
+        given = ", ".join(value.name for value in case.inputs)
+        with code.indent("class Loss(nn.Cell):"):
+            with code.indent("def __init__(self):"):
+                code("super().__init__(auto_prefix=False)")
+                code("self.network = network")
+                zeros = f"ops.zeros({shape}, ms.{dtype})"
+                code(f'self.outputs = Parameter({zeros}, name="outputs", requires_grad=False)')
+            code()
+            with code.indent(f"def construct({', '.join(filter(None, ['self', given]))}):"):
+                code(f"outputs = self.network({given})")
+                code("ops.assign(self.outputs, outputs)")
+                reduced = (
+                    "outputs" if loss.reduction == "none" else f"ops.{loss.reduction}(outputs)"
+                )
+                code(f"return {reduced}")
+        code()
+        code(KEPT)
+        code()
+
+    def _output(self) -> tuple[tuple[int, ...], str]:
+        """The shape and dtype of what the network gives, which is one tensor."""
+        # Emitting other cases does without the oracle.
+        from conformance.oracle.interpreter import Interpreter, make_inputs
+        from conformance.oracle.tape import Tensor, quiet
+
+        with quiet():
+            found, _ = Interpreter(self.case, None).forward(make_inputs(self.case))
+        if not isinstance(found, Tensor):
+            raise AdapterError(f"{self.variant.id} trains networks that give one tensor")
+        return found.shape, found.dtype
+
+    def _write_gradients(self) -> None:
+        code, procedure = self.code, self.case.procedure
+        code("loss, kept = Loss(), Kept()")
+        code(f"optimizer = nn.SGD(weights, learning_rate={procedure.learning_rate})")
+        code("# the step that Model makes itself gives the loss alone")
+        code("step = nn.TrainOneStepCell(loss, optimizer, return_grad=True)")
+        code("model = ms.Model(step)")
+        self._write_data()
+        words = f"{procedure.steps}, data, callbacks=kept, dataset_sink_mode=False"
+        code(f"model.train({words})", FORWARD)
+        code("gradients = list(kept.gradients.values())")
+        self._write_results("loss.outputs", "kept.losses", "gradients")

@@ -1,4 +1,9 @@
-"""What the emitter tells the observer of a program (`Program.notes`)."""
+"""What the emitter and the observer of a program agree on: its notes, and the mode of its variant."""
 
 #: The gradient function returns tensors and tuples only, whatever containers the case's outputs have.
 STOPPED = "outputs are tensors and tuples alone"
+
+
+def compiles(variant: str) -> bool:
+    """Whether forward and backward of a variant's programs are one compiled graph."""
+    return variant in ("jit", "model-train-graph") or variant.startswith("graph-")

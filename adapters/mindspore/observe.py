@@ -33,7 +33,7 @@ from conformance.observe.worker.surroundings import Setting
 from conformance.observe.worker.trace import Trace
 
 from . import dataflow, graphs, pool, profiler
-from .notes import STOPPED
+from .notes import STOPPED, compiles
 
 #: A program is deep if its plain run executes more statements than this.
 DEEP = 50
@@ -151,7 +151,7 @@ class Observer(Base):
 
     def __init__(self, variant: str) -> None:
         super().__init__(variant)
-        self.graph = variant == "jit" or variant.startswith("graph-")
+        self.graph = compiles(variant)
         self._meter: Any = None
         #: Whether the plain run has executed more than `DEEP` statements.
         self._deep = False

@@ -23,7 +23,7 @@ from conformance.model.case import (
 )
 from conformance.model.program import Site
 
-from .notes import STOPPED
+from .notes import STOPPED, compiles
 
 #: A line that calls for value and gradients; forward and backward have lines of their own below it.
 GRADIENT = Site("gradient", "run", "", "")
@@ -34,7 +34,7 @@ class Procedures(Base, ABC):
 
     def __init__(self, case: Case, variant: Variant) -> None:
         self.jit = variant.name == "jit"
-        self.graph = self.jit or variant.name.startswith("graph-")
+        self.graph = compiles(variant.name)
         read = {name for node in walk(case.program) for name in node_reads(node)}
         if self.graph and not read.issuperset(array.name for array in case.parameters):
             self.lists = (
