@@ -632,16 +632,12 @@ class Layers(layers.Layers, Emitter):
 
 
 class Trained(layers.Trains, Layers):
-    """Writes one case for `model-train`."""
-
-
-class TrainedInGraph(layers.TrainsInGraph, Layers):
-    """Writes one case for `model-train-graph`."""
+    """Writes one case for `model-train` and `model-train-graph`."""
 
 
 OTHERS: Mapping[str, type[Emitter]] = {
     "graph-layers": Layers,
     "model-train": Trained,
-    "model-train-graph": TrainedInGraph,
+    "model-train-graph": Trained,
     "pynative-layers": Layers,
 }

@@ -177,75 +177,7 @@ class Layers(Base):
         self.code(f"{leaves(node.gives)[0]} = {called}", site)
 
 
-#: `Model` hands out no gradients: an optimizer keeps those of the last step.
-KEEPING = """
-    class SGD(nn.SGD):
-        def construct(self, gradients):
-            found[:] = gradients
-            return super().construct(gradients)
-    """
-
-
-class Trains(Layers):
-    """Writes `run` as a training by `mindspore.Model`, of a network that ends in the loss."""
-
-    procedures_written: Collection[str] = ("train",)
-
-    def _write_loss(self) -> None:
-        code, case, loss = self.code, self.case, self.case.loss
-        assert loss is not None
-        code(f"weights = {self.items(p.name for p in case.parameters if p.gradient)}")
-        code("seen, losses, found = [], [], []")
-        code()
-        given = ", ".join(value.name for value in case.inputs)
-        with code.indent("class Loss(nn.Cell):"):
-            with code.indent("def __init__(self):"):
-                code("super().__init__(auto_prefix=False)")
-                code("self.network = network")
-            code()
-            with code.indent(f"def construct({', '.join(filter(None, ['self', given]))}):"):
-                code(f"outputs = self.network({given})", FORWARD)
-                place = self.loss_place()
-                code(
-                    f"loss = {place if loss.reduction == 'none' else f'ops.{loss.reduction}({place})'}"
-                )
-                code("seen[:] = [outputs]")
-                code("losses.append(loss)")
-                code("return loss", BACKWARD)
-        code()
-        code(KEEPING)
-        code()
-
-    def _write_gradients(self) -> None:
-        code, case = self.code, self.case
-        code(f"optimizer = SGD(weights, learning_rate={case.procedure.learning_rate})")
-        code("model = ms.Model(Loss(), optimizer=optimizer)")
-        self._write_data()
-        code(f"model.train({case.procedure.steps}, data, dataset_sink_mode=False)")
-        self._write_results("seen[0]", "losses", "found")
-
-    def _write_data(self) -> None:
-        """The data set that the network is trained on: one batch of all that the case hands it."""
-        code, case = self.code, self.case
-        columns = (f'"{value.name}": values["{value.name}"].asnumpy()' for value in case.inputs)
-        code(f"columns = {{{', '.join(columns)}}}")
-        first = case.inputs[0].name
-        code("data = ms.dataset.NumpySlicesDataset(columns, shuffle=False)")
-        code(f'data = data.batch(len(columns["{first}"]))')
-
-    def _write_results(self, outputs: str, losses: str, gradients: str) -> None:
-        """The `return` of `run`, given expressions; `gradients` is a list in the order of weights."""
-        case = self.case
-        trained = [p.name for p in case.parameters if p.gradient]
-        found = ", ".join(f'"{name}": {gradients}[{trained.index(name)}]' for name in case.wrt)
-        results = [
-            *(f'"outputs": {outputs}', f'"losses": {losses}', f'"gradients": {{{found}}}'),
-            f'"parameters": {self.chosen(case.parameters)}',
-        ]
-        self.code(f"return {{{', '.join(results)}{self.state_entry()}}}")
-
-
-#: What a step gives is at hand at its end.
+#: What a step gives is at hand when it has ended.
 KEPT = """
     class Kept(ms.Callback):
         def __init__(self):
@@ -258,9 +190,14 @@ KEPT = """
     """
 
 
-class TrainsInGraph(Trains):
-    """Writes the same in graph mode, where a step is a compiled graph: Python sees what it gives, and no
-    tensor inside it. What the network gives is kept in a parameter, which a graph can write."""
+class Trains(Layers):
+    """Writes `run` as a training by `mindspore.Model`, of a network that ends in the loss.
+
+    What the network gives is kept beside the loss: in graph mode in a parameter, since a step is a
+    compiled graph, which hands Python no tensor that lies inside it.
+    """
+
+    procedures_written: Collection[str] = ("train",)
 
     def is_primitive(self, region: Region) -> bool:
         """No region is: all of them are `Cell.recompute()`."""
@@ -269,7 +206,6 @@ class TrainsInGraph(Trains):
     def _write_loss(self) -> None:
         code, case, loss = self.code, self.case, self.case.loss
         assert loss is not None
-        shape, dtype = self._output()
         code(f"weights = {self.items(p.name for p in case.parameters if p.gradient)}")
         code()
         given = ", ".join(value.name for value in case.inputs)
@@ -277,23 +213,26 @@ class TrainsInGraph(Trains):
             with code.indent("def __init__(self):"):
                 code("super().__init__(auto_prefix=False)")
                 code("self.network = network")
-                zeros = f"ops.zeros({shape}, ms.{dtype})"
-                code(f'self.outputs = Parameter({zeros}, name="outputs", requires_grad=False)')
+                if self.graph:  # type: ignore[attr-defined]
+                    zeros = self._zeros()
+                    code(f'self.outputs = Parameter({zeros}, name="outputs", requires_grad=False)')
             code()
             with code.indent(f"def construct({', '.join(filter(None, ['self', given]))}):"):
-                code(f"outputs = self.network({given})")
-                code("ops.assign(self.outputs, outputs)")
-                reduced = (
-                    "outputs" if loss.reduction == "none" else f"ops.{loss.reduction}(outputs)"
-                )
-                code(f"return {reduced}")
+                if self.graph:  # type: ignore[attr-defined]
+                    code(f"outputs = self.network({given})")
+                    code("ops.assign(self.outputs, outputs)")
+                else:
+                    code(f"self.outputs = outputs = self.network({given})", FORWARD)
+                place = self.loss_place()
+                value = place if loss.reduction == "none" else f"ops.{loss.reduction}({place})"
+                code(f"return {value}", None if self.graph else BACKWARD)  # type: ignore[attr-defined]
         code()
         code(KEPT)
         code()
 
-    def _output(self) -> tuple[tuple[int, ...], str]:
-        """The shape and dtype of what the network gives, which is one tensor."""
-        # Emitting other cases does without the oracle.
+    def _zeros(self) -> str:
+        """Zeros of the shape and dtype of what the network gives, which is one tensor."""
+        # Only here: writing other programs does without the oracle.
         from conformance.oracle.interpreter import Interpreter, make_inputs
         from conformance.oracle.tape import Tensor, quiet
 
@@ -301,17 +240,26 @@ class TrainsInGraph(Trains):
             found, _ = Interpreter(self.case, None).forward(make_inputs(self.case))
         if not isinstance(found, Tensor):
             raise AdapterError(f"{self.variant.id} trains networks that give one tensor")
-        return found.shape, found.dtype
+        return f"ops.zeros({found.shape}, ms.{found.dtype})"
 
     def _write_gradients(self) -> None:
-        code, procedure = self.code, self.case.procedure
+        code, case = self.code, self.case
         code("loss, kept = Loss(), Kept()")
-        code(f"optimizer = nn.SGD(weights, learning_rate={procedure.learning_rate})")
-        code("# the step that Model makes itself gives the loss alone")
-        code("step = nn.TrainOneStepCell(loss, optimizer, return_grad=True)")
-        code("model = ms.Model(step)")
-        self._write_data()
-        words = f"{procedure.steps}, data, callbacks=kept, dataset_sink_mode=False"
-        code(f"model.train({words})", FORWARD)
+        code(f"optimizer = nn.SGD(weights, learning_rate={case.procedure.learning_rate})")
+        code("# the step that Model makes itself, which would give the loss alone")
+        code("step = nn.TrainOneStepCell(loss, optimizer, sens=1.0, return_grad=True)")
+        columns = (f'"{value.name}": values["{value.name}"].asnumpy()' for value in case.inputs)
+        code(f"columns = {{{', '.join(columns)}}}")
+        first = case.inputs[0].name
+        code("data = ms.dataset.NumpySlicesDataset(columns, shuffle=False)")
+        code(f'data = data.batch(len(columns["{first}"]))')
+        train = f"train({case.procedure.steps}, data, callbacks=kept, dataset_sink_mode=False)"
+        code(f"ms.Model(step).{train}", FORWARD if self.graph else None)  # type: ignore[attr-defined]
         code("gradients = list(kept.gradients.values())")
-        self._write_results("loss.outputs", "kept.losses", "gradients")
+        trained = [p.name for p in case.parameters if p.gradient]
+        found = ", ".join(f'"{name}": gradients[{trained.index(name)}]' for name in case.wrt)
+        results = [
+            *('"outputs": loss.outputs', '"losses": kept.losses', f'"gradients": {{{found}}}'),
+            f'"parameters": {self.chosen(case.parameters)}',
+        ]
+        code(f"return {{{', '.join(results)}{self.state_entry()}}}")
