@@ -113,7 +113,7 @@ BESIDE_OUTPUT: Mapping[str, list[str]] = {
 #: Variants in which every region is configured once.
 CONFIGURED = (
     *("graph-cell", "graph-cell-communication", "graph-layers", "graph-primitive"),
-    *("model-train", "model-train-graph"),
+    *("jit-primitive", "model-train", "model-train-graph"),
 )
 #: The value of `use_reentrant` in graph-mode variants that pass it; graph mode ignores it.
 WITHOUT_MEANING = {"graph-function-reentrant": True, "graph-function-non-reentrant": False}
@@ -244,7 +244,7 @@ class Emitter(procedures.Procedures):
 
     def __init__(self, case: Case, variant: Variant) -> None:
         super().__init__(case, variant)
-        self.primitive = variant.name == "graph-primitive"
+        self.primitive = variant.name in ("graph-primitive", "jit-primitive")
         # One of the two keywords that `Cell.recompute` holds to be bools.
         other = variant.name == "graph-cell-communication"
         self.wrong_option = f'{"parallel_optimizer" if other else "mp"}_comm_recompute="wrong"'
@@ -391,9 +391,11 @@ class Emitter(procedures.Procedures):
                 begin = len(code.lines)
                 for attribute in held:
                     code(f"self.{attribute} = {attribute}")
-                for node in inner:
-                    self._write_attribute(node, own)
-                self.write_own(nodes, region)
+                for node in nodes:
+                    if isinstance(node, Region):
+                        self._write_attribute(node, own)
+                    else:
+                        self.write_own((node,), region)
             if len(code.lines) == begin and not given:
                 del code.lines[-2:]  # a cell that has nothing of its own needs no `__init__`
             elif region is None and code.lines[top:] == self._net_made:

@@ -23,6 +23,7 @@ WEIGHTLESS: Mapping[str, str] = {
     "sigmoid": "Sigmoid()",
     "dropout": "Dropout(p={p})",
     "softmax": "Softmax({axis})",
+    "max_pool2d": "MaxPool2d({size}, {size})",
 }
 
 

@@ -33,7 +33,7 @@ class Procedures(Base, ABC):
     """Writes `run` for the case's procedure, in the mode of the variant."""
 
     def __init__(self, case: Case, variant: Variant) -> None:
-        self.jit = variant.name == "jit"
+        self.jit = variant.name.startswith("jit")
         self.graph = compiles(variant.name)
         read = {name for node in walk(case.program) for name in node_reads(node)}
         if self.graph and not read.issuperset(array.name for array in case.parameters):
@@ -92,10 +92,11 @@ class Procedures(Base, ABC):
                 given = ", ".join(f'values["{name}"]' for name in held)
                 code(f"network = forward({given})")
             elif held and not self.plain_functions:
-                own = any(isinstance(value, Generator) for value in case.inputs)
-                kinds = "Parameter | np.random.Generator" if own else "Parameter"
-                code(f"held = {{k: v for k, v in values.items() if isinstance(v, {kinds})}}")
-                code("network = forward(**held)")
+                passed = [value.name for value in self._inputs]
+                if passed:
+                    one = f'!= "{passed[0]}"' if len(passed) == 1 else f"not in {listed(passed)}"
+                    code(f"held = {{k: v for k, v in values.items() if k {one}}}")
+                code(f"network = forward(**{'held' if passed else 'values'})")
             elif not held and not self.plain_functions:
                 code("network = forward()")
             if self.trains:
@@ -268,7 +269,9 @@ class Procedures(Base, ABC):
         if self.split:
             return
         positions = [self._passed().index(n) for n in self._sources()]
-        position = f"grad_position={_tuple(positions)}" if positions else "grad_position=None"
+        position = f"grad_position={_position(positions)}"
+        if positions == [0]:
+            position = ""  # the default
         weights = "weights=weights" if self._weights() else ""
         alone = name == "forward_fn" and (self._stops() or self.result == "loss")
         aux = "" if alone else "has_aux=True"
@@ -321,7 +324,7 @@ class Procedures(Base, ABC):
         """The expression of each gradient by name."""
         sources, weights = self._sources(), self._weights()
         places = {n: f"of_weights[{i}]" for i, n in enumerate(weights)}
-        # In graph mode a single position gives the gradient itself, not a tuple of one.
+        # A position that is a number gives the gradient itself, and not a tuple.
         alone = not self.split and len(sources) == 1
         places |= {n: "of_inputs" if alone else f"of_inputs[{i}]" for i, n in enumerate(sources)}
         return places
@@ -339,5 +342,7 @@ def _has_others(tree: Tree) -> bool:
     return not isinstance(tree, Ref)
 
 
-def _tuple(numbers: Sequence[int]) -> str:
-    return f"({numbers[0]},)" if len(numbers) == 1 else str(tuple(numbers))
+def _position(positions: Sequence[int]) -> str:
+    """The value of `grad_position`: a number for one argument, `None` for none."""
+    alone = positions[0] if len(positions) == 1 else None
+    return str(tuple(positions) if len(positions) > 1 else alone)
