@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -384,6 +385,103 @@ def test_a_network_that_model_trains_is_seen_line_by_line(tmp_path: Path) -> Non
     assert reruns(seen.plain) == {}
     assert reruns(seen.recomputed) == {("block", ""): 2, ("block", "h"): 2, ("block", "y"): 2}
     assert seen.plain.losses == seen.recomputed.losses
+
+
+def test_a_step_that_model_compiles_is_one_graph_that_runs_in_each_step(tmp_path: Path) -> None:
+    case = published("procedures/train")
+    seen = observed(case, "model-train-graph", tmp_path)
+    assert reruns(seen.plain) == {}
+    # Nothing needs the last product again.
+    assert reruns(seen.recomputed) == {("block", ""): 5, ("block", "h"): 5, ("block", "t"): 5}
+    executions = seen.recomputed.executions or ()
+    assert {e.count for e in executions if e.phase == "forward"} == {5}
+    expected = expect(case, "minimal")
+    for run in (seen.plain, seen.recomputed):
+        np.testing.assert_allclose(run.losses, expected.losses, rtol=1e-5)
+        assert isinstance(run.outputs, Leaf)
+        np.testing.assert_allclose(run.outputs.array, expected.outputs.array, rtol=1e-5, atol=1e-6)
+
+
+def test_a_step_that_model_compiles_is_that_of_its_own_step(tmp_path: Path) -> None:
+    """A program makes the step that `Model` makes of a network and an optimizer, for its gradients."""
+    program = emitted(published("training/dense"), "model-train-graph", tmp_path)
+    module = load_program(program)
+    own: list[Any] = []
+    for step in ("ms.Model(step)", "ms.Model(loss, optimizer=optimizer)"):
+        text = program.text.replace("ms.Model(step)", step)
+        text = text.replace("loss, self.gradients = ", "loss = ") if "optimizer=" in step else text
+        text = (
+            text.replace("list(kept.gradients.values())", "[0, 0]")
+            if "optimizer=" in step
+            else text
+        )
+        path = tmp_path / f"step{len(own)}.py"
+        path.write_text(text)
+        module = load_program(replace(program, text=text, file=str(path)))
+        own.append(module.run(module.recomputed))
+    assert own[0]["losses"] == own[1]["losses"]
+    for name, parameter in own[0]["parameters"].items():
+        np.testing.assert_array_equal(parameter.asnumpy(), own[1]["parameters"][name].asnumpy())
+
+
+def test_a_primitive_is_recomputed_by_the_compiler_alone_as_its_page_says(tmp_path: Path) -> None:
+    """Variants in PyNative mode lack it for that: it is accepted there, and has no effect."""
+    case = published("documents/resnet-single-relu")
+    again = {("activation", ""): 1, ("activation", "r1"): 1}
+    for variant in ("graph-primitive", "jit-primitive"):
+        assert reruns(observed(case, variant, tmp_path / variant).recomputed) == again
+    program = emitted(case, "graph-primitive", tmp_path)
+    assert "network.activation.recompute()" in program.text
+    path = tmp_path / "pynative.py"
+    path.write_text(program.text.replace("GRAPH_MODE", "PYNATIVE_MODE"))
+    eager = replace(program, text=path.read_text(), file=str(path))
+    seen = observer("pynative-reentrant").observe(eager)
+    assert reruns(seen.recomputed) == {}
+    assert seen.recomputed.retained == seen.plain.retained
+    said = " ".join(ms.ops.Primitive.recompute.__doc__.split())
+    assert "Should only be used in Graph mode or in gradient functions that are decorated" in said
+
+
+MANY = """
+family: parameters
+cases:
+  many:
+    title: Parameters of which three are alike
+    source: the test
+    why: A network is given a list of these, and the others one by one.
+    inputs: {x: {shape: [2, 4], normal: 0.5}}
+    parameters:
+      w1: {shape: [4, 4], normal: 0.5}
+      w2: {shape: [4, 4], normal: 0.5}
+      w3: {shape: [4, 4], normal: 0.5}
+      a: {shape: [4], normal: 0.5}
+      b: {shape: [4], normal: 0.5}
+      c: {shape: [4], normal: 0.5}
+      d: {shape: [4], normal: 0.5}
+    program:
+      - p1 = matmul(x, w1); p2 = matmul(p1, w2); p3 = matmul(p2, w3)
+      - recompute: r(p3)
+        body: s = add(p3, a); t = multiply(s, b); y = tanh(t)
+      - u = add(y, c); z = multiply(u, d)
+    gradients: {of: sum(z), wrt: [x, w1, w2, w3, a, b, c, d]}
+"""
+
+
+@pytest.mark.parametrize("variant", ["pynative-reentrant", "pynative-layers", "graph-cell"])
+def test_a_network_of_many_parameters_is_given_lists_of_them_too(
+    variant: str, tmp_path: Path
+) -> None:
+    (case,) = load_text(MANY, "test.yaml")
+    text = emitted(case, variant, tmp_path).text
+    assert "ws = [" in text
+    assert "network = forward(**held)" in text
+    seen = observed(case, variant, tmp_path)
+    expected = expect(case, "whole")
+    for run in (seen.plain, seen.recomputed):
+        assert run.error is None
+        for name, array in expected.gradients.items():
+            np.testing.assert_allclose(run.gradients[name], array, rtol=5e-5, atol=2e-5)
+    assert ("r", "s") in reruns(seen.recomputed)
 
 
 # -- bytes -----------------------------------------------------------------------------------------

@@ -94,11 +94,7 @@ class Dataflow(Trace):
         weights: list[int] = []  # of layers, which read them after what they are called on
         read = self._assignments[frame.f_lineno].value
         for node in () if read is None else ast.walk(read):
-            value: object = None
-            if isinstance(node, ast.Name):
-                value = frame.f_locals.get(node.id)
-            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                value = getattr(frame.f_locals.get(node.value.id), node.attr, None)
+            value = _value(node, frame)
             if isinstance(value, Tensor):
                 found.append(self.number(value))
             elif isinstance(value, ms.nn.Cell) and isinstance(node, ast.Attribute):
@@ -127,6 +123,19 @@ def _targets(node: ast.Assign) -> tuple[str, ...]:
     target = node.targets[0]
     parts = target.elts if isinstance(target, ast.Tuple) else [target]
     return tuple(part.id for part in parts if isinstance(part, ast.Name))
+
+
+def _value(node: ast.AST, frame: FrameType) -> object:
+    """What a name, an attribute of what a name is (`self.w`), or an item of such (`self.ws[0]`) is in a
+    frame; `None` for anything else."""
+    if isinstance(node, ast.Name):
+        return frame.f_locals.get(node.id)
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return getattr(frame.f_locals.get(node.value.id), node.attr, None)
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        series, place = _value(node.value, frame), node.slice.value
+        return series[place] if isinstance(series, tuple) and isinstance(place, int) else None
+    return None
 
 
 def _is_held(value: object) -> bool:

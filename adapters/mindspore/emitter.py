@@ -391,11 +391,11 @@ class Emitter(procedures.Procedures):
                 begin = len(code.lines)
                 for attribute in held:
                     code(f"self.{attribute} = {attribute}")
-                for node in nodes:
-                    if isinstance(node, Region):
-                        self._write_attribute(node, own)
+                for part in nodes:
+                    if isinstance(part, Region):
+                        self._write_attribute(part, own)
                     else:
-                        self.write_own((node,), region)
+                        self.write_own((part,), region)
             if len(code.lines) == begin and not given:
                 del code.lines[-2:]  # a cell that has nothing of its own needs no `__init__`
             elif region is None and code.lines[top:] == self._net_made:
