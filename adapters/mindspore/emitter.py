@@ -32,6 +32,7 @@ from conformance.model.case import (
 from conformance.model.program import Site
 
 from . import layers, procedures
+from .notes import CAST
 
 
 def _reduced(call: Call) -> str:
@@ -175,7 +176,7 @@ class Emitter(procedures.Procedures):
         "import random",
         "import mindspore as ms",
         "import numpy as np",
-        "from mindspore import Parameter, ParameterTuple, Tensor, nn, ops",
+        "from mindspore import Parameter, ParameterTuple, Tensor, amp, nn, ops",
     )
     lists: Lists = "uncaptured"  # cells hold what they capture
     list_of_parameters = "ParameterTuple({})"
@@ -289,13 +290,25 @@ class Emitter(procedures.Procedures):
             # Outer ones first: a cell is configured once, and what an inner one gives would be kept.
             wanted.sort(key=lambda region: -len(self._inside(region)))
             if path == "plain" or not wanted:
-                self.code(f"return {call}")
+                self.code(f"return {self._cast_as_case(call)}")
             else:
                 self.code(f"network = {call}")
                 for region in wanted:
                     self.code(f"{self._place(region)}.recompute({self._options(region)})")
-                self.code("return network")
+                self.code(f"return {self._cast_as_case('network')}")
         self.code("\n")
+
+    def _cast_as_case(self, network: str) -> str:
+        """The network, cast where the case asks for autocast."""
+        if not self.case.autocast:
+            return network
+        self.wrote("autocast")
+        return self._cast(network, self.case.autocast)
+
+    def _cast(self, cell: str, dtype: str) -> str:
+        """A cell whose products are cast to `dtype`; the operations that need float32 are cast back."""
+        self.code.notes.add(CAST)
+        return f'amp.auto_mixed_precision({cell}, "auto", ms.{dtype})'
 
     def _write_cells(self) -> None:
         """The classes and cells of regions, where no other cell holds them."""
@@ -521,7 +534,11 @@ class Emitter(procedures.Procedures):
         elif region.block != "invalid" and not self._made_at_call(region):
             near = {function(sibling) for sibling in siblings}
             given = [f"self.{n}" if n in near else n for n in self._given(region)]
-            self.code(f"self.{name} = {self._class(region)}({', '.join(given)})")
+            cell = f"{self._class(region)}({', '.join(given)})"
+            if region.autocast:
+                self.wrote("autocast inside")
+                cell = self._cast(cell, region.autocast)
+            self.code(f"self.{name} = {cell}")
 
     def name(self, name: str) -> str:
         name = self._renamed.get(name, name)

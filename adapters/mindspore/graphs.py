@@ -98,7 +98,7 @@ HANDED_ON = "handed on"
 
 
 def executions(
-    graphs: Iterable[str], dataflow: Any, inputs: Sequence[str], calls: int
+    graphs: Iterable[str], dataflow: Any, inputs: Sequence[str], calls: int, *, casts: bool = False
 ) -> tuple[Execution, ...]:
     """Executions of regions and statements in `graphs`, which were called `calls` times together.
 
@@ -107,11 +107,15 @@ def executions(
     the statement in it that runs most. A statement that only passes its argument on has no node:
     `stop_gradient` and `raise_if` get no count, others (a reshape to the same shape) count once per
     call in forward and are not rerun.
+
+    With `casts`, the compiler has added casts of its own (`amp.auto_mixed_precision`), which nothing in
+    the graph tells from those of the program: all are passed over, and `astype` passes its argument on.
     """
     found: Counter[Key] = Counter()
     texts = list(graphs)
     for text in texts:
-        nodes = read_nodes(_ARGUMENT.sub(lambda m: m[1] + inputs[int(m[2])], text))
+        text = _ARGUMENT.sub(lambda m: m[1] + inputs[int(m[2])], text)
+        nodes = read_nodes(text, handing_on={"Cast"} if casts else ())
         for key, count in _counted(nodes, dataflow).items():
             found[key] += count * calls // len(texts)
     return tuple(Execution(*key, count) for key, count in found.items())

@@ -8,7 +8,7 @@ of a conditional cannot be inlined: they are read as one node, the call.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 #: A value: the node's number and which of its results, or a parameter's name and 0.
@@ -58,8 +58,9 @@ class _Graph:
     names: frozenset[str]
 
 
-def read_nodes(text: str) -> dict[int, Node]:
-    """The nodes of the program's graph, by number, in order.
+def read_nodes(text: str, *, handing_on: Collection[str] = ()) -> dict[int, Node]:
+    """The nodes of the program's graph, by number, in order; without those of the operations in
+    `handing_on`, whose readers read what they read.
 
     Raises `RuntimeError` where the text names no entry graph, or where a graph that the program's does
     not call has recomputed copies.
@@ -75,7 +76,7 @@ def read_nodes(text: str) -> dict[int, Node]:
     entry = _ENTRY.search(text)
     if entry is None:
         raise RuntimeError("the compiler has written a graph that does not say where it begins")
-    reader = _Reader(graphs)
+    reader = _Reader(graphs, _FIRST.union(handing_on))
     reader.read(entry[1], [])
     apart = graphs.keys() - reader.opened
     if any(COPIED in line for name in apart for line in graphs[name].lines):
@@ -88,6 +89,8 @@ class _Reader:
     """Reads the program's graph and those that it calls, and numbers their nodes."""
 
     graphs: Mapping[str, _Graph]
+    #: Operations whose result is read as their first operand.
+    handing_on: Collection[str]
     nodes: dict[int, Node] = field(default_factory=dict)
     opened: set[str] = field(default_factory=set)
 
@@ -139,7 +142,7 @@ class _Reader:
         """The result of a node that runs no kernel; `None` for a node that runs one."""
         if operation == "UpdateState":
             return []  # an order of effects, and no value
-        if operation in _FIRST:
+        if operation in self.handing_on:
             return operands[0]
         if operation in _ALL:
             return list(operands)

@@ -2,6 +2,8 @@
 
 #: The gradient function returns tensors and tuples only, whatever containers the case's outputs have.
 STOPPED = "outputs are tensors and tuples alone"
+#: The compiler adds casts of its own to the graph, before and after what it casts.
+CAST = "products are cast"
 
 
 def compiles(variant: str) -> bool:

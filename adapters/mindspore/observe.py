@@ -33,7 +33,7 @@ from conformance.observe.worker.surroundings import Setting
 from conformance.observe.worker.trace import Trace
 
 from . import dataflow, graphs, pool, profiler
-from .notes import STOPPED, compiles
+from .notes import CAST, STOPPED, compiles
 
 #: A program is deep if its plain run executes more statements than this.
 DEEP = 50
@@ -250,7 +250,8 @@ class Observer(Base):
                 return run
             # Each call gives a loss, in inference there is one; every graph was called.
             calls = max(1, len(run.losses), len(self._texts[path]))
-            seen = graphs.executions(self._texts[path], data, inputs, calls)
+            casts = CAST in program.notes
+            seen = graphs.executions(self._texts[path], data, inputs, calls, casts=casts)
             return replace(run, executions=seen)
 
         return replace(

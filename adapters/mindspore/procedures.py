@@ -52,7 +52,7 @@ class Procedures(Base, ABC):
         captured = {name for region in case.regions() for name in region.captured()}
         #: Whether the network is a function, because no cell around its regions has anything to hold.
         self.plain_functions = (
-            not (self.graph or self.trains or captured or case.state or case.hooks)
+            not (self.graph or self.trains or captured or case.state or case.hooks or case.autocast)
             and procedure.kind == "backward"
             and not procedure.between
             and all(region.granularity == "function" for region in case.regions())
