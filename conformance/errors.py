@@ -1,7 +1,7 @@
 """One exception per way to fail. Each message says what was found, what was expected and what to do.
 
 Reading cases raises `CaseError`; finding or reading an adapter `AdapterError`, and
-writing an operation that it does not know `NotEmittedError`; describing somebody's
+writing an operation or a part of a case that it does not know `NotEmittedError`; describing somebody's
 own recompute `ImplementationError`; reading results
 `ResultsError` and its kinds; putting results together `ComparisonError`; starting an adapter
 `BrokenAdapterError`; reading or choosing a smoke selection `SmokeError`; writing any file `WriteError`.
@@ -36,11 +36,20 @@ class AdapterError(ConformanceError):
 
 
 class NotEmittedError(AdapterError):
-    """An adapter's emitter does not support `operation`. The case is unsupported; this is no defect."""
+    """An adapter's emitter does not support `asked`, an operation. The case is unsupported; this is no
+    defect."""
 
-    def __init__(self, variant: str, operation: str) -> None:
-        self.operation = operation
-        super().__init__(f"{variant} does not emit {operation}")
+    def __init__(self, variant: str, asked: str, words: str = "{} does not emit {}") -> None:
+        self.asked = asked
+        super().__init__(words.format(variant, asked))
+
+
+class NotOfferedError(NotEmittedError):
+    """The same of another part of a case (a procedure, an explicit generator, hooks) whose optional member
+    (`conformance.drivers.contract.MayWrite`) the emitter has not."""
+
+    def __init__(self, variant: str, asked: str) -> None:
+        super().__init__(variant, asked, "{}: the adapter does not write {}")
 
 
 class ImplementationError(ConformanceError):

@@ -116,4 +116,4 @@ def test_the_page_is_enough(tmp_path: Path) -> None:
     assert {site.label for site in program.lines.values()} == {"forward"}
     (other,) = texts(adapter, [(cases["basics/mlp-block"], pair[1])]).values()
     assert isinstance(other, EmitFailure)
-    assert other.operation == "anything else"
+    assert other.asked == "anything else"

@@ -138,7 +138,7 @@ def emit(
     if unsupported is not None:
         raise ConformanceError(unsupported.message)
     text = texts(owner, [(asked, chosen)])[asked.id, chosen.id]
-    if isinstance(text, EmitFailure) and text.operation:
+    if isinstance(text, EmitFailure) and text.asked:
         raise ConformanceError(text.message)
     if isinstance(text, EmitFailure):
         raise ConformanceError(f"the adapter cannot write this program: {text.message}")

@@ -13,6 +13,9 @@ from conformance.language.operations import NOTED
 from conformance.model.case import Case, Generator
 from conformance.model.program import Site
 
+#: The procedures that every adapter writes, so that one without them is at fault; the others are its
+#: choice.
+REQUIRED = frozenset({"backward"})
 #: The parts that a case may demand of its program: where a case file does so, and what writes them.
 PARTS = {
     "seeding": "random operations that name no generator: `write_seeding`, called by `write_run`",

@@ -18,6 +18,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
+import string
 import subprocess
 import symtable
 import tempfile
@@ -36,10 +37,10 @@ from ruff.__main__ import find_ruff_bin
 from conformance.drivers import contract
 from conformance.drivers.adapter import Implementation, Variant
 from conformance.emit import lists, rolling
-from conformance.emit.asked import missing
+from conformance.emit.asked import REQUIRED, missing
 from conformance.emit.helpers import CALLS, HELPERS, LISTS
 from conformance.emit.lists import Item
-from conformance.errors import AdapterError, NotEmittedError
+from conformance.errors import AdapterError, NotEmittedError, NotOfferedError
 from conformance.language.operations import NOTED, OF_CALLABLES, OPERATIONS
 from conformance.model.case import (
     Again,
@@ -152,7 +153,8 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
     lists: Lists = "nothing"
     #: What a module holds a list of parameters in, as a format string.
     list_of_parameters = "{}"
-    #: The kinds of procedure that `write_gradients` and `write_training` write; all others are refused.
+    #: The kinds of procedure that `write_gradients` and `write_training` write; cases with another one
+    #: are unsupported.
     procedures_written: Collection[str] = ("backward", "inference")
     #: Functions that a program defines for itself, by the operation that calls them.
     helpers: Mapping[str, str] = {"raise_if": RAISE_IF}
@@ -185,6 +187,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         """The whole program."""
         code, case = self.code, self.case
         self.refuse_clashes()
+        self.refuse_unoffered()
         code(f'"""{in_docstring(case.title)}.')
         code()
         code(f"Case {in_docstring(case.id)}, variant {self.variant.id}.\n")
@@ -212,9 +215,23 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         """
         self.code.parts.add(part)
 
+    def refuse_unoffered(self) -> None:
+        """Raise `NotOfferedError` if the case has a procedure that the adapter does not say it writes.
+
+        What needs a single line of the framework's (`hook`, `vmap`) is refused by `offered`, where that
+        line would be written.
+        """
+        kind = self.case.procedure.kind
+        trains = type(self).write_training is not Emitter.write_training
+        claimed = kind in self.procedures_written or (kind == "train" and trains)
+        if kind not in REQUIRED and not claimed:
+            raise NotOfferedError(self.variant.id, f"procedure {kind}")
+
     def refuse_missing(self) -> None:
-        """Raise `AdapterError` if the case demands a part that is not written."""
+        """Raise `AdapterError` if the case demands a part that is not written, though offered."""
         lacking = missing(self.case, self.code.parts, self.procedures_written, self.code.sites)
+        if "autocast" in lacking:  # which a framework may also ask of its layers, elsewhere
+            self.offered("autocast")
         if lacking:
             raise AdapterError(
                 f"not written for {self.variant.id}: {', '.join(lacking)}",
@@ -295,7 +312,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
 
     def framework_generator(self, seed: int) -> str:
         """The expression of the framework's explicit generator or key."""
-        raise AdapterError(f"not written for {self.variant.id}: an explicit generator")
+        raise NotOfferedError(self.variant.id, "an explicit generator (`framework_generator`)")
 
     def write_shared(self) -> None:
         """Write the functions that `plain` and `recomputed` share; their sites have the path `both`."""
@@ -436,7 +453,20 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
             raise NotEmittedError(self.variant.id, call.op)
         if callable(writer):
             return writer(call)
+        self.refuse_half(call, writer)
         return _EXPONENT.sub(r"e-\1", writer.format(**call.arguments, **call.options))
+
+    def refuse_half(self, call: Call, writer: str) -> None:
+        """Raise `NotEmittedError` if a format string passes over an option that the case sets.
+
+        What calls a function that the program defines is left to that function.
+        """
+        if call.op in self.helpers or call.op in CALLS:
+            return
+        used = _fields(writer)
+        for name, spec in OPERATIONS[call.op].options.items():
+            if name not in used and call.options[name] != spec.default:
+                raise NotEmittedError(self.variant.id, f"{call.op} with {name}")
 
     def call_of(self, statement: Statement) -> Call:
         """A statement's operation with its arguments as Python expressions."""
@@ -487,7 +517,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         if not region.autocast:
             return nullcontext()
         self.wrote("autocast inside")
-        return self.code.indent(self._own("autocast").format(dtype=region.autocast))
+        return self.code.indent(self.offered("autocast").format(dtype=region.autocast))
 
     def parameters(self, region: Region) -> str:
         """The parameter list of a region's function: a name each, `data` for a tree."""
@@ -576,7 +606,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
 
     def vectorized(self, function: str, arguments: Sequence[str]) -> str:
         """A function (an expression) mapped over the first axis of its arguments, and called."""
-        return f"{self.vmap}({function})({', '.join(arguments)})"
+        return f"{self.offered('vmap')}({function})({', '.join(arguments)})"
 
     def called(self, node: Region | Again, callee: str, region: Region) -> str:
         """The call of a region: in `plain` the function itself, in `recomputed` what `callee` says.
@@ -607,7 +637,9 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         if not region.option:
             return []
         self.wrote("option")
-        return ["unknown_option=True" if region.option == "unknown" else self._own("wrong_option")]
+        return [
+            "unknown_option=True" if region.option == "unknown" else self.offered("wrong_option")
+        ]
 
     def contexts_option(self, region: Region, keyword: str) -> list[str]:
         """The function that gives a region's contexts, as a framework's keyword; empty for none."""
@@ -777,13 +809,13 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
             self.wrote("hooks")
             self.code("fired = []")
         for name in self.case.hooks:
-            self.code(self._own("hook").format(name=name))
+            self.code(self.offered("hook").format(name=name))
 
-    def _own(self, attribute: str) -> str:
-        """The value of an attribute that the adapter has to define. Raises `AdapterError` if empty."""
+    def offered(self, attribute: str) -> str:
+        """The value of an optional attribute (`hook`). Raises `NotOfferedError` if the adapter has none."""
         line: str = getattr(self, attribute)
         if not line:
-            raise AdapterError(f"not written for {self.variant.id}: `{attribute}`")
+            raise NotOfferedError(self.variant.id, f"`{attribute}`")
         return line
 
     def write_seeding(self, seed: int) -> None:
@@ -801,7 +833,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
 
     def write_own_seeding(self, seed: int) -> None:
         """Seed the framework's implicit generator."""
-        self.code(self._own("seeding").format(seed=seed))
+        self.code(self.offered("seeding").format(seed=seed))
 
     def write_after(self) -> None:
         """Write what the procedure does first (`after`); an emitter calls it before its forward pass.
@@ -822,11 +854,11 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
             self.write_seeding(self.case.seed + 1)
         elif self.case.procedure.between == "update":
             names = listed(p.name for p in self.case.parameters)
-            self.code(self._own("halving").format(names=names))
+            self.code(self.offered("halving").format(names=names))
         elif self.case.procedure.between == "draw":
             drawn = self.case.sources()
             if "implicit" in drawn:
-                self.code(self._own("drawing"))
+                self.code(self.offered("drawing"))
             if "numpy" in drawn:
                 self.code("np.random.uniform()")
             if "python" in drawn:
@@ -846,9 +878,9 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         self.wrote("start")
         into = f"{into} = " if into else ""
         if self.case.procedure.between in ("autocast", "no-gradients"):
-            head = self._own("without_gradients")
+            head = self.offered("without_gradients")
             if self.case.procedure.between == "autocast":
-                head = self._own("autocast").format(dtype="bfloat16")
+                head = self.offered("autocast").format(dtype="bfloat16")
             with self.code.indent(head):
                 self.code(f"{into}{function}({', '.join(arguments)})", site)
             return
@@ -1172,6 +1204,12 @@ def finish(drafts: Mapping[str, contract.Draft]) -> dict[str, Text]:
             )
             for key, draft in drafts.items()
         }
+
+
+@lru_cache(maxsize=1024)
+def _fields(text: str) -> frozenset[str]:
+    """The names in the braces of a format string."""
+    return frozenset(name for _, name, _, _ in string.Formatter().parse(text) if name is not None)
 
 
 @lru_cache(maxsize=64)

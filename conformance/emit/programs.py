@@ -30,12 +30,13 @@ T = TypeVar("T")
 class EmitFailure:
     """The adapter's emitter could not write a program: the exception in a line, and its traceback.
 
-    `operation` is the unsupported operation, if that is the cause; else empty.
+    `asked` is what the adapter does not offer, an operation or another part of the case, if that is the
+    cause; else empty.
     """
 
     message: str
     traceback: str
-    operation: str = ""
+    asked: str = ""
 
 
 def program_path(case: str, variant: str) -> PurePosixPath:
@@ -96,7 +97,7 @@ def _attempt(work: Callable[[], T]) -> T | EmitFailure:
     try:
         return work()
     except NotEmittedError as error:
-        return EmitFailure(error.message, "", error.operation)
+        return EmitFailure(error.message, "", error.asked)
     except Exception as error:
         if isinstance(error, OSError):
             check_full(error, Path(tempfile.gettempdir()))

@@ -263,7 +263,7 @@ class Runner:
         if (case.id, variant.id) not in self._programs:
             self.emit([(case, variant)])
         program = self._programs.pop((case.id, variant.id))
-        if isinstance(program, EmitFailure) and program.operation:
+        if isinstance(program, EmitFailure) and program.asked:
             verdict = _ended(Status.UNSUPPORTED, program.message)
             return self._result(case, variant, (verdict,))
         if isinstance(program, EmitFailure):
