@@ -812,7 +812,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
             self.code(self.offered("hook").format(name=name))
 
     def offered(self, attribute: str) -> str:
-        """The value of an optional attribute (`hook`). Raises `NotOfferedError` if the adapter has none."""
+        """The value of an optional attribute (`hook`). Raises `NotOfferedError` if that is empty."""
         line: str = getattr(self, attribute)
         if not line:
             raise NotOfferedError(self.variant.id, f"`{attribute}`")
