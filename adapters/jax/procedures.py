@@ -76,8 +76,8 @@ class Procedures(Base, ABC):
         code("\n")
 
     def write_after(self) -> None:
-        self.wrote("after")
         if self.case.procedure.after == "inference":
+            self.wrote("after")
             self._write_inferring(None)
 
     def _write_inferring(self, site: Site | None) -> None:

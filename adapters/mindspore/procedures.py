@@ -111,8 +111,8 @@ class Procedures(Base, ABC):
         code("\n")
 
     def write_after(self) -> None:
-        self.wrote("after")
         if self.case.procedure.after == "inference":
+            self.wrote("after")
             self._write_inferring(None)
             self.code("network.set_train(True)")
 

@@ -162,8 +162,8 @@ class Emitter(Base):
         self.code(f'return {{"outputs": outputs{self.state_entry()}}}')
 
     def write_after(self) -> None:
-        self.wrote("after")
         if self.case.procedure.after == "inference":
+            self.wrote("after")
             self._write_inferring(None)
 
     def _write_inferring(self, site: Site | None) -> None:

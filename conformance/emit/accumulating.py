@@ -47,10 +47,12 @@ class Accumulating(Base, ABC):
         self.code(f"gradients = {self.taken_gradients()}")
 
     def write_after(self) -> None:
-        super().write_after()
-        if self.case.procedure.after == "backward":
-            self.write_forward_pass()
-            self.code("loss.backward()", BACKWARD)
+        if self.case.procedure.after != "backward":
+            super().write_after()
+            return
+        self.wrote("after")
+        self.write_forward_pass()
+        self.code("loss.backward()", BACKWARD)
 
     def write_inference(self) -> None:
         self.write_before()
