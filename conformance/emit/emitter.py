@@ -838,8 +838,8 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
     def write_after(self) -> None:
         """Write what the procedure does first (`after`); an emitter calls it before its forward pass.
 
-        Raises `NotOfferedError` for `after: backward`: an emitter writes that itself, where gradients are
-        added to those that are there.
+        Raises `NotOfferedError` for `after: backward`: an emitter writes that itself, where gradients
+        are added to those that are there.
         """
         if self.case.procedure.after == "backward":
             raise NotOfferedError(self.variant.id, "gradients that are added to (`write_after`)")
