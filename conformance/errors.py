@@ -45,8 +45,8 @@ class NotEmittedError(AdapterError):
 
 
 class NotOfferedError(NotEmittedError):
-    """The same of another part of a case (a procedure, an explicit generator, hooks): the emitter lacks
-    the optional member of the contract (`conformance.drivers.contract.MayWrite`) that writes it."""
+    """The same of another part of a case (a procedure, an explicit generator, hooks), whose optional
+    member (`conformance.drivers.contract.MayWrite`) the emitter has not."""
 
     def __init__(self, variant: str, asked: str) -> None:
         super().__init__(variant, asked, "{}: the adapter does not write {}")

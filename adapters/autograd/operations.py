@@ -105,13 +105,6 @@ def _axis(call: Call) -> str:
     return f"np.{call.op}({', '.join(words)})"
 
 
-def _conv2d(call: Call) -> str:
-    words = [call.arguments["x"], call.arguments["w"]]
-    words += [] if call.options["stride"] == 1 else [f"stride={call.options['stride']}"]
-    words += ["same=True"] if call.options["padding"] == "same" else []
-    return f"conv2d({', '.join(words)})"
-
-
 def _dropout(call: Call) -> str:
     seed = call.options["seed"]
     rng = "" if seed is None else f", np.random.default_rng({seed})"
@@ -128,38 +121,20 @@ def _uniform(call: Call) -> str:
 OPERATIONS: Mapping[str, Writer] = {
     **usual.OPERATORS,
     **usual.functions("np"),
+    **usual.arrays("np"),
+    **usual.calls(HELPERS),
     "solve": "np.linalg.solve({a}, {b})",
-    "linear": "{x} @ {w}.T + {b}",
-    "conv2d": _conv2d,
-    "max_pool2d": "max_pool2d({x}, {size})",
-    "avg_pool2d": "avg_pool2d({x}, {size})",
-    "batch_norm": "batch_norm({x}, {gamma}, {beta}, {running_mean}, {running_var}, "
-    "momentum={momentum}, eps={eps})",
-    "layer_norm": "layer_norm({x}, {gamma}, {beta}, eps={eps})",
-    "embedding": "{table}[{indices}]",
     "relu": "np.maximum({x}, 0)",
-    "gelu": "gelu({x})",
     "sigmoid": "expit({x})",
     "max": _axis,
-    "softmax": "softmax({x}, axis={axis})",
     "dropout": _dropout,
     "sum": _axis,
     "mean": _axis,
     "reshape": "np.reshape({x}, {shape})",
     "permute_dims": "np.transpose({x}, {axes})",
-    "concat": "np.concatenate({arrays}, axis={axis})",
-    "split": "np.split({x}, {sections}, axis={axis})",
-    "to_complex": "{a} + 1j * {b}",
-    "real": "np.real({x})",
-    "imag": "np.imag({x})",
-    "astype": "{x}.astype(np.{dtype})",
     "stop_gradient": "getval({x})",
     "uniform": _uniform,
     "uniform_from": _uniform,
     "numpy_uniform": _uniform,
     "python_uniform": "np.array(random.uniform({low}, {high}), dtype=np.float32)",
-    "rrelu": "rrelu({x}, {low}, {high})",
-    "custom_sin": "custom_sin({x}, {reads})",
-    "slope_of_sin": "slope_of_sin({x})",
-    "accumulate_sin": "accumulate_sin({x}, {total})",
 }

@@ -2,45 +2,33 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from types import FrameType, ModuleType
+import io
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import mlx.core as mx
 import numpy as np
 
-from conformance.language.operations import RANDOM
-from conformance.model.observation import Array, Execution, Leaf, Phase, RandomSample, Run
+from conformance.model.observation import Array, Leaf
 from conformance.model.program import MAPPED, Program
-from conformance.observe.worker.observer import Meter
-from conformance.observe.worker.observer import Observer as Base
+from conformance.observe.worker.lazy import Graph, Lazy
 from conformance.observe.worker.surroundings import Setting
-from conformance.observe.worker.trace import Trace
 
-from . import graphs
-
-
-class Building(Trace):
-    """Follows the building of graphs: what is built once the forward pass has returned is a rerun."""
-
-    def _enter(self, frame: FrameType, event: str, argument: object) -> Any:
-        step = super()._enter(frame, event, argument)
-        if step is not None and frame.f_code.co_name in ("plain", "recomputed"):
-            self.phase = "forward"
-        return step
-
-    def _step(self, frame: FrameType, event: str, argument: object) -> Any:
-        step = super()._step(frame, event, argument)
-        if event == "return" and frame.f_code.co_name in ("plain", "recomputed"):
-            self.phase = "rerun"
-        return step
+_PRIMITIVE = re.compile(r'^\{ (\d+) \[label ="([^"]*)"', re.M)
+_MADE = re.compile(r'^(\d+) -> "(\w+)"$', re.M)
+_READ = re.compile(r'^"(\w+)" -> (\d+)$', re.M)
+#: Arrays that a function of MLX takes by name.
+MOST = 1000
 
 
-class Observer(Base):
+class Observer(Lazy):
     """Observes MLX on the CPU."""
 
+    array, evaluates = mx.array, (mx, "eval")
+    entries = frozenset({"Copy", "CustomTransforms", "Depends"})
+    views = frozenset({"Reshape", "Squeeze", "Transpose"})
+    masks, draws = frozenset({"Sum"}), frozenset({"RandomBits"})
     settings: Mapping[str, Setting] = {
         "the default device": (mx.default_device, mx.set_default_device)
     }
@@ -61,6 +49,31 @@ class Observer(Base):
         dtype = str(value.dtype).removeprefix("mlx.core.")
         array = np.array(value.astype(mx.float32) if dtype == "bfloat16" else value)
         return Leaf(array, dtype)
+
+    def graph(self, arrays: Sequence[Any]) -> Graph:
+        """Read out of what MLX exports: primitives that are not computed yet."""
+        names: dict[str, str] = {}
+        reads: dict[str, list[str]] = {}
+        makers: dict[str, str] = {}
+        asked: list[str] = []
+        for start in range(0, len(arrays), MOST):
+            given = {f"asked{i}": array for i, array in enumerate(arrays[start : start + MOST])}
+            written = io.StringIO()
+            mx.export_to_dot(written, **given)
+            text = written.getvalue()
+            names |= _PRIMITIVE.findall(text)
+            found = {array: primitive for primitive, array in _MADE.findall(text)}
+            asked += [found.get(name, "") for name in given]
+            # A primitive has the same number in each text, and an array another name.
+            makers |= {f"{start} {array}": primitive for array, primitive in found.items()}
+            inputs: dict[str, list[str]] = {}
+            for array, primitive in _READ.findall(text):
+                inputs.setdefault(primitive, []).append(f"{start} {array}")
+            reads |= inputs
+        return Graph(names, reads, makers, asked)
+
+    def same(self, array: Any) -> Any:
+        return mx.stop_gradient(array)
 
     def generator(self) -> Array | None:
         return np.array(mx.random.uniform(shape=(4,)))
@@ -91,56 +104,10 @@ class Observer(Base):
     def peak(self) -> int | None:
         return int(mx.get_peak_memory())
 
-    def nbytes(self, value: object) -> int:
-        """Bytes of an array that is there; what is only asked for takes none."""
-        if not isinstance(value, mx.array) or not graphs.is_computed(value):
-            return 0
-        return int(value.nbytes)
-
     def identity(self, value: object) -> int:
-        if not isinstance(value, mx.array) or not graphs.is_computed(value):
+        if not isinstance(value, mx.array) or not self.is_computed(value):
             return id(value)
         if value.dtype == mx.bfloat16:  # NumPy has none, and so no view of it
             return id(value)
         pointer: int = np.array(value, copy=False).__array_interface__["data"][0]
         return pointer
-
-    # -- executions ----------------------------------------------------------------------------
-
-    def count(
-        self,
-        program: Program,
-        module: ModuleType,
-        forward: Callable[..., Any],
-        run: Run,
-        meter: Meter | None = None,
-    ) -> Run:
-        seen = graphs.Evaluations()
-        trace = Building(program, on_statement=seen.made)
-        with trace.active(), seen.watched():
-            module.run(forward)
-        samples = tuple(
-            RandomSample(made.site.region, made.site.label, made.phase, np.array(made.probe))
-            for made in seen.computed
-            if made.site.op in RANDOM
-        )
-        found = _executions(program, forward.__name__, trace, seen)
-        return replace(run, executions=found, samples=samples if program.random else None)
-
-
-def _executions(program: Program, path: str, trace: Trace, seen: Any) -> tuple[Execution, ...]:
-    """Counts as observation values. A region runs forward as often as it is called, and again as often
-    as its busiest statement is computed."""
-    counts = Counter((m.site.region, m.site.label, m.phase) for m in seen.computed)
-    entered = Counter({(site.region, phase): n for (site, phase), n in trace.entered.items()})
-    found: list[Execution] = []
-    phases: tuple[Phase, ...] = ("forward", "rerun")
-    sites = [(site.region, site.label) for site in program.sites("statement", path)]
-    labels = [label for label in dict.fromkeys(sites) if label not in seen.inert]
-    for phase in phases:
-        for name in program.inner_regions(path):
-            busiest = max((counts[r, label, phase] for r, label in labels if r == name), default=0)
-            number = entered[name, phase] if phase == "forward" else busiest
-            found.append(Execution(name, "", phase, number))
-        found += [Execution(r, label, phase, counts[r, label, phase]) for r, label in labels]
-    return tuple(found)

@@ -76,14 +76,6 @@ HELPERS: Mapping[str, str] = {
 }
 
 
-def _conv2d(call: Call) -> str:
-    words = [call.arguments["x"], call.arguments["w"]]
-    words += [] if call.options["stride"] == 1 else [f"stride={call.options['stride']}"]
-    if call.options["padding"] == "same":
-        words.append("same=True")
-    return f"conv2d({', '.join(words)})"
-
-
 def _dropout(call: Call) -> str:
     return f"dropout({call.arguments['x']}, {call.options['p']}{_key(call)})"
 
@@ -101,23 +93,19 @@ def _key(call: Call) -> str:
 
 
 def _uniform_from(call: Call) -> str:
-    if "numbers" in call.arguments:
-        return f"mx.array({call.arguments['numbers']}, mx.float32)"
-    return _uniform(call)
+    if not call.of_numpy:
+        return _uniform(call)
+    low, high, shape = (call.options[word] for word in ("low", "high", "shape"))
+    return f"mx.array({call.arguments['generator']}.uniform({low}, {high}, {shape}), mx.float32)"
 
 
 OPERATIONS: Mapping[str, Writer] = {
     **usual.OPERATORS,
     **usual.functions("mx"),
+    **usual.arrays("mx"),
+    **usual.calls(HELPERS),
     "solve": "mx.linalg.solve({a}, {b}, stream=mx.cpu)",
-    "linear": "{x} @ {w}.T + {b}",
-    "conv2d": _conv2d,
-    "max_pool2d": "max_pool2d({x}, {size})",
-    "avg_pool2d": "avg_pool2d({x}, {size})",
-    "batch_norm": "batch_norm({x}, {gamma}, {beta}, {running_mean}, {running_var}, "
-    "momentum={momentum}, eps={eps})",
     "layer_norm": "mx.fast.layer_norm({x}, {gamma}, {beta}, {eps})",
-    "embedding": "{table}[{indices}]",
     "relu": "nn.relu({x})",
     "gelu": "nn.gelu({x})",
     "sigmoid": "mx.sigmoid({x})",
@@ -128,20 +116,9 @@ OPERATIONS: Mapping[str, Writer] = {
     "mean": usual.reduced,
     "reshape": "{x}.reshape({shape})",
     "permute_dims": "{x}.transpose({axes})",
-    "concat": "mx.concatenate({arrays}, axis={axis})",
-    "split": "mx.split({x}, {sections}, axis={axis})",
-    "to_complex": "{a} + 1j * {b}",
-    "real": "mx.real({x})",
-    "imag": "mx.imag({x})",
-    "astype": "{x}.astype(mx.{dtype})",
     "stop_gradient": "mx.stop_gradient({x})",
     "uniform": _uniform,
     "uniform_from": _uniform_from,
     "numpy_uniform": "mx.array(np.random.uniform({low}, {high}, {shape}), mx.float32)",
     "python_uniform": "mx.array(random.uniform({low}, {high}), mx.float32)",
-    "rrelu": "rrelu({x}, {low}, {high})",
-    "custom_sin": "custom_sin({x}, {reads})",
-    "slope_of_sin": "slope_of_sin({x})",
-    "accumulate_sin": "accumulate_sin({x}, {total})",
-    "add_in_place": "add_in_place({a}, {b})",
 }

@@ -116,13 +116,15 @@ class Call:
     """An operation in a statement, its arguments and options as Python expressions.
 
     `arguments` maps the operation's argument names to expressions (a list argument to `[a, b]`);
-    `options` maps option names to values, defaults filled in.
+    `options` maps option names to values, defaults filled in. `of_numpy` says that the explicit
+    generator among the arguments is NumPy's.
     """
 
     op: str
     arguments: Mapping[str, str]
     options: Mapping[str, Option]
     statement: Statement
+    of_numpy: bool = False
 
 
 Writer = str | Callable[[Call], str]
@@ -479,7 +481,15 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
             name: statement.options.get(name, spec.default)  # type: ignore[arg-type]
             for name, spec in operation.options.items()
         }
-        return Call(statement.op, arguments, options, statement)
+        return Call(statement.op, arguments, options, statement, self.draws_of_numpy(statement))
+
+    def draws_of_numpy(self, statement: Statement) -> bool:
+        """Whether a statement draws from an explicit generator of NumPy's."""
+        return any(
+            isinstance(value, Generator) and value.library == "numpy"
+            for value in self.case.inputs
+            if statement.op == "uniform_from" and value.name in statement.names()
+        )
 
     def argument(self, argument: object) -> str:
         """An argument of an operation as a Python expression."""
@@ -508,7 +518,10 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
             self.write_unpacking(region)
             with self.casting(region):
                 self.write_nodes(region.body, region.name)
-            self.write_return(region.gives)
+            if self.handed(region.gives) == self.tree(region.gives):
+                self.write_return(region.gives)
+            else:
+                self.code(f"return {self.handed(region.gives)}")
         self.code()
 
     def casting(self, region: Region) -> AbstractContextManager[None]:
@@ -618,8 +631,13 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
 
     def call_arguments(self, node: Region | Again) -> str:
         """The arguments of a call of a region: positional ones, then those by name."""
-        positional = [self.tree(t) for t in node.takes]
-        return ", ".join([*positional, *(f"{k}={self.tree(t)}" for k, t in node.kwargs.items())])
+        positional = [self.handed(t) for t in node.takes]
+        return ", ".join([*positional, *(f"{k}={self.handed(t)}" for k, t in node.kwargs.items())])
+
+    def handed(self, tree: Tree) -> str:
+        """A tree that is handed to a region or given by it, as an expression; a framework that asks for
+        containers of its own there overrides this."""
+        return self.tree(tree)
 
     @staticmethod
     def option(region: Region, option: str, keyword: str) -> list[str]:
@@ -812,7 +830,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
             self.code(self.offered("hook").format(name=name))
 
     def offered(self, attribute: str) -> str:
-        """The value of an optional attribute (`hook`). Raises `NotOfferedError` if that is empty."""
+        """The value of an optional attribute (`hook`). Raises `NotOfferedError` if it is empty."""
         line: str = getattr(self, attribute)
         if not line:
             raise NotOfferedError(self.variant.id, f"`{attribute}`")

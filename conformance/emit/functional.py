@@ -1,24 +1,61 @@
 """Programs of frameworks that differentiate a function of a dict of tensors.
 
 `run` has all tensors in `values`. The function takes those that gradients are taken of: `wanted`, or
-`values` itself where that is all of them.
+`values` itself where that is all of them. `conformance.emit.lazy` and `conformance.emit.pullback` write
+all procedures for two kinds of such frameworks.
 """
 
 from __future__ import annotations
 
-from abc import ABC
+from abc import ABC, abstractmethod
 
+from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import Emitter as Base
+from conformance.emit.emitter import function, listed
+from conformance.language.operations import OF_CALLABLES
+from conformance.model.case import Case, Region, Statement
 
 #: By procedure, the function that is differentiated last, where that is made of gradients itself.
 HIGHER = {"second_order": "total_of", "third_order": "second_total_of"}
 
 
 class Functional(Base, ABC):
-    """What emitters of such frameworks have in common."""
+    """What emitters of such frameworks have in common: regions, the dict, and a step of SGD."""
 
-    #: The function that maps a function over trees of tensors.
-    tree_map = "tree_map"
+    #: The function that maps a function over trees of tensors; empty where there is none.
+    tree_map = ""
+    halving = "for name in {names}:\n    values[name] *= 0.5"
+
+    def __init__(self, case: Case, variant: Variant) -> None:
+        if case.procedure.kind == "train" and not self.tree_map:
+            self.lists = "nothing"  # what is trained is put back by its name
+        super().__init__(case, variant)
+
+    # -- regions ---------------------------------------------------------------------------------
+
+    @abstractmethod
+    def checkpoint(self, region: Region) -> str:
+        """The expression that makes the recomputed callable; `block` has what it is made of."""
+
+    def block(self, region: Region) -> str:
+        """What is handed over to be recomputed."""
+        return "None" if region.block == "invalid" else function(region.name)
+
+    def write_region(self, region: Region) -> None:
+        super().write_region(region)
+        if self.path == "recomputed" and self.made_once(region):
+            self.code(f"remat_{function(region.name)} = {self.checkpoint(region)}")
+
+    def recompute(self, region: Region) -> str:
+        named = self.made_once(region)
+        return f"remat_{function(region.name)}" if named else self.checkpoint(region)
+
+    def expression(self, statement: Statement) -> str:
+        if statement.op in OF_CALLABLES:
+            return self.of_callable(statement, "remat_")
+        return super().expression(statement)
+
+    # -- run -------------------------------------------------------------------------------------
 
     def trained(self) -> list[str]:
         """The parameters that training updates."""
@@ -53,7 +90,12 @@ class Functional(Base, ABC):
 
     def write_update(self) -> None:
         """One step of SGD."""
-        step = f"lambda weight, gradient: weight - {self.case.procedure.learning_rate} * gradient"
+        rate = self.case.procedure.learning_rate
+        if not self.tree_map:
+            with self.code.indent(f"for name in {listed(self.trained())}:"):
+                self.code(f"wanted[name] = wanted[name] - {rate} * gradients[name]")
+            return
+        step = f"lambda weight, gradient: weight - {rate} * gradient"
         if self.given(self.trained()) == self.wanted():
             self.code(f"wanted = {self.tree_map}({step}, wanted, gradients)")
             return

@@ -3,6 +3,7 @@
     operations = {
         **usual.OPERATORS,
         **usual.functions("mx"),
+        **usual.calls(HELPERS),
         "relu": "nn.relu({x})",
         ...
     }
@@ -12,11 +13,11 @@ Later entries, for what the framework spells differently, replace these.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from conformance.emit.emitter import Call
+    from conformance.emit.emitter import Call, Writer
 
 #: Operations written as Python operators, and those that call functions which a program defines itself.
 OPERATORS: Mapping[str, str] = {
@@ -28,6 +29,21 @@ OPERATORS: Mapping[str, str] = {
     "matmul": "{a} @ {b}",
     "raise_if": "raise_if({x}, {flag})",
 }
+#: Calls of functions that a program defines itself, where an adapter says how (`helpers`).
+_DEFINED: Mapping[str, Writer] = {
+    "max_pool2d": "max_pool2d({x}, {size})",
+    "avg_pool2d": "avg_pool2d({x}, {size})",
+    "batch_norm": "batch_norm({x}, {gamma}, {beta}, {running_mean}, {running_var}, "
+    "momentum={momentum}, eps={eps})",
+    "layer_norm": "layer_norm({x}, {gamma}, {beta}, eps={eps})",
+    "gelu": "gelu({x})",
+    "softmax": "softmax({x}, axis={axis})",
+    "rrelu": "rrelu({x}, {low}, {high})",
+    "custom_sin": "custom_sin({x}, {reads})",
+    "slope_of_sin": "slope_of_sin({x})",
+    "accumulate_sin": "accumulate_sin({x}, {total})",
+    "add_in_place": "add_in_place({a}, {b})",
+}
 _OF_ONE = ("abs", "cos", "exp", "log", "sin", "sqrt", "square", "tanh")
 
 
@@ -38,6 +54,33 @@ def functions(module: str) -> dict[str, str]:
         "maximum": f"{module}.maximum({{a}}, {{b}})",
         "cumulative_sum": f"{module}.cumsum({{x}}, axis={{axis}})",
     }
+
+
+def calls(helpers: Iterable[str]) -> dict[str, Writer]:
+    """The calls of an adapter's `helpers`, by operation, of those that take what the operation does."""
+    defined = {**_DEFINED, "conv2d": _conv2d}
+    return {op: defined[op] for op in helpers if op in defined}
+
+
+def arrays(module: str) -> dict[str, Writer]:
+    """Operations on arrays as NumPy and its like have them, dtypes and functions being in `module`."""
+    return {
+        "linear": "{x} @ {w}.T + {b}",
+        "embedding": "{table}[{indices}]",
+        "to_complex": "{a} + 1j * {b}",
+        "real": f"{module}.real({{x}})",
+        "imag": f"{module}.imag({{x}})",
+        "concat": f"{module}.concatenate({{arrays}}, axis={{axis}})",
+        "split": f"{module}.split({{x}}, {{sections}}, axis={{axis}})",
+        "astype": f"{{x}}.astype({module}.{{dtype}})",
+    }
+
+
+def _conv2d(call: Call) -> str:
+    words = [call.arguments["x"], call.arguments["w"]]
+    words += [] if call.options["stride"] == 1 else [f"stride={call.options['stride']}"]
+    words += ["same=True"] if call.options["padding"] == "same" else []
+    return f"conv2d({', '.join(words)})"
 
 
 def reduced(call: Call, *, axis: str = "axis", keepdims: str = "keepdims") -> str:

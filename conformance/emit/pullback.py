@@ -1,0 +1,129 @@
+"""Programs of frameworks in which differentiating a function gives its value and a pullback: a function
+from cotangents of the value to gradients, which may be called as often as one likes."""
+
+from __future__ import annotations
+
+from abc import ABC
+
+from conformance.emit.emitter import BACKWARD, FORWARD, listed
+from conformance.emit.functional import HIGHER, Functional
+from conformance.model.program import Site
+
+
+class Pullback(Functional, ABC):
+    """`run` for all procedures."""
+
+    procedures_written = (
+        *("backward", "part", "functional", "per_output", "second_backward"),
+        *("second_order", "third_order", "inference", "train"),
+    )
+    #: What gives the pullback `vjp` and the `{value}` of a `{function}` at a dict `{at}`, and what gives
+    #: value and gradients in one call.
+    pullback, value_and_grad = "", ""
+    #: Cotangents of ones and zeros in the form of `{x}`.
+    ones, zeros = "", ""
+
+    def write_gradients(self) -> None:
+        code, kind = self.code, self.case.procedure.kind
+        self.write_after()
+        self.write_wanted()
+        self._write_losses()
+        again = kind in ("per_output", "second_backward", *HIGHER)
+        if kind == "functional":
+            code(f"loss, gradients = {self.value_and_grad}(loss_of)({self.of})")
+        elif kind in HIGHER:
+            self._pulled("total", HIGHER[kind])
+            code(f"again = vjp({self._one('total')})")
+            code("loss, gradients = taken[0]")
+        else:
+            self._pulled("loss", "loss_of", FORWARD)
+        if self.result != "loss":
+            code("outputs = seen[0]")
+        if kind in ("functional", *HIGHER):
+            self.write_returned(again=again)
+            return
+        self.write_between()
+        if kind == "per_output":
+            code("loss = loss[0]")
+            code(f"one, none = {self._one('loss')}, {self.zeros.format(x='loss')}")
+            code("gradients = vjp((one, none))", BACKWARD)
+            code("again = vjp((none, one))")
+        else:
+            self.write_backward("vjp", self._one("loss"), into="gradients")
+        if kind == "second_backward":
+            code(f"again = vjp({self._one('loss')})")
+        self.write_returned(again=again)
+
+    def write_training(self) -> None:
+        code = self.code
+        self.write_wanted()
+        self._write_losses()
+        code("losses = []")
+        with code.indent(f"for _ in range({self.case.procedure.steps}):"):
+            self._pulled("loss", "loss_of", FORWARD)
+            if self.result != "loss":
+                code("outputs = seen.pop()")
+            self.write_between()
+            code(f"gradients = vjp({self._one('loss')})", BACKWARD)
+            self.write_update()
+            code("losses.append(loss)")
+        self.write_returned()
+
+    def _pulled(self, value: str, function: str, site: Site | None = None) -> None:
+        """The value of a function of the dict, and its pullback."""
+        self.code(self.pullback.format(value=value, function=function, at=self.of), site)
+
+    def _one(self, value: str) -> str:
+        return self.ones.format(x=value)
+
+    def _write_losses(self) -> None:
+        """What is differentiated: the loss as a function of a dict, and for higher orders the sum of
+        all gradients as another one. What they find out beside is left in lists."""
+        code, kind, of = self.code, self.case.procedure.kind, self.of
+        before, after = (FORWARD, BACKWARD) if kind == "functional" else (None, None)
+        if self.result != "loss":
+            code("seen = []")
+        if kind in HIGHER:
+            code("taken = []")
+        code()
+        with code.indent(f"def loss_of({of}):"):
+            if self.result == "loss":
+                code(f"return forward({self.arguments_of_forward()})")
+            else:
+                code(f"outputs = forward({self.arguments_of_forward()})", before)
+                code("seen.append(outputs)")
+                loss = self.loss()
+                if kind == "per_output":
+                    loss = f"tuple([{loss}, {self.loss(self.case.then)}])"
+                # What follows is backward, for who recomputes there.
+                code(f"return {loss}", after)
+        code()
+        if kind not in HIGHER:
+            return
+        each = self.reduction.format(x="gradients[name]", kind="sum")
+        total = f"return sum({each} for name in {listed(self.case.wrt)})"
+        with code.indent(f"def total_of({of}):"):
+            self._pulled("loss", "loss_of", FORWARD)
+            code(f"gradients = vjp({self._one('loss')})", BACKWARD)
+            code("taken.append((loss, gradients))")
+            code(total)
+        code()
+        if kind == "third_order":
+            with code.indent(f"def second_total_of({of}):"):
+                self._pulled("total", "total_of")
+                code(f"gradients = vjp({self._one('total')})")
+                code(total)
+            code()
+
+    @property
+    def result(self) -> str:
+        """The loss that comes with a pullback is without its graph: what is kept is what `forward`
+        gave."""
+        return "outputs" if self.case.keeps else super().result
+
+    def wanted(self) -> list[str]:
+        """The keys of the dict that gradients are taken of: what asks for one, or where only a
+        part of it is wanted, that part."""
+        if self.case.procedure.kind == "part":
+            return self.given(name for name in self.case.names() if name in self.case.wrt)
+        return self.given(array.name for array in self.case.arrays if array.gradient)
