@@ -213,7 +213,7 @@ class Emitter(references.References, procedures.Procedures):
     def call_arguments(self, node: Region | Again) -> str:
         region = node if isinstance(node, Region) else self.region_named(node.region)
         words = [
-            self.handed(*trees, region) for trees in zip(node.takes, region.takes, strict=True)
+            self.argument_of(*trees, region) for trees in zip(node.takes, region.takes, strict=True)
         ]
         extra = self._threaded(region.body)
         extra += [self._next_key()] if self._draws(region.body) else []

@@ -90,7 +90,7 @@ class References(Emitter, ABC):
         finally:
             self._held, self._written_over = before
 
-    def handed(self, tree: Tree, formal: Tree, region: Region) -> str:
+    def argument_of(self, tree: Tree, formal: Tree, region: Region) -> str:
         """An argument of a region's call, where the region's function has `formal`."""
         over = self._over(region.body)
         if isinstance(tree, Ref) and isinstance(formal, Ref) and formal.name in over:
