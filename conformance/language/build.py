@@ -126,19 +126,19 @@ class CaseBuilder(Source):
         )
 
     def _procedure(self, model: CaseModel) -> Procedure:
-        given = model.procedure
-        if isinstance(given, TrainProcedure):
-            return Procedure("train", given.train.steps, given.train.learning_rate)
-        if not isinstance(given, BackwardProcedure):
-            return Procedure(given)
-        asked = given.backward
-        if asked == BackwardModel():
+        written = model.procedure
+        if isinstance(written, TrainProcedure):
+            return Procedure("train", written.train.steps, written.train.learning_rate)
+        if not isinstance(written, BackwardProcedure):
+            return Procedure(written)
+        backward = written.backward
+        if backward == BackwardModel():
             raise CaseError(
                 "`backward` says neither what is `between` nor what it comes `after`",
                 where=self.at("procedure", "backward"),
                 hint="`procedure: backward` alone is a backward pass",
             )
-        return Procedure("backward", between=asked.between or "", after=asked.after or "")
+        return Procedure("backward", between=backward.between or "", after=backward.after or "")
 
     def _refuse_twice(self, model: CaseModel, names: Sequence[str]) -> None:
         for name in names:
@@ -238,12 +238,12 @@ class CaseBuilder(Source):
         return hooks
 
     def _then(self, model: CaseModel, kind: str, outputs: Tree) -> Loss | None:
-        given = None if model.gradients is None else model.gradients.then
-        if (kind == "per_output") != (given is not None):
+        text = None if model.gradients is None else model.gradients.then
+        if (kind == "per_output") != (text is not None):
             raise CaseError(
                 "procedure 'per_output' and `then` go together", where=self.at("gradients")
             )
-        return None if given is None else self._loss(given, outputs, ("gradients", "then"))
+        return None if text is None else self._loss(text, outputs, ("gradients", "then"))
 
     def _law(self, model: CaseModel) -> Law | None:
         if model.law is None:
@@ -287,12 +287,12 @@ class CaseBuilder(Source):
             if model.gradients is not None:
                 raise CaseError("inference has no gradients", where=self.at("gradients"))
             return None, ()
-        given = model.gradients or GradientsModel()
-        if given.of is None:
+        gradients = model.gradients or GradientsModel()
+        if gradients.of is None:
             loss = self._usual_loss(model, outputs)
         else:
-            loss = self._loss(given.of, outputs, ("gradients", "of"))
-        wrt = asking if given.wrt is None else tuple(given.wrt)
+            loss = self._loss(gradients.of, outputs, ("gradients", "of"))
+        wrt = asking if gradients.wrt is None else tuple(gradients.wrt)
         for i, name in enumerate(wrt):
             if name not in asking:
                 raise CaseError(
@@ -300,14 +300,14 @@ class CaseBuilder(Source):
                     where=self.at("gradients", "wrt", i),
                     hint=nearest(name, asking),
                 )
-        for name in given.expect:
+        for name in gradients.expect:
             if name not in wrt:
                 raise CaseError(
                     f"no gradient of {name!r} is asked for",
                     where=self.key("gradients", "expect", name),
                     hint=nearest(name, wrt),
                 )
-            printed = self._tensors.numbers(given.expect[name], ("gradients", "expect", name))
+            printed = self._tensors.numbers(gradients.expect[name], ("gradients", "expect", name))
             shape = next(array.shape for array in arrays if array.name == name)
             if shape_of(printed) != shape:
                 raise CaseError(

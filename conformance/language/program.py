@@ -70,13 +70,14 @@ class ProgramBuilder:
         """The nodes of a list; names that they make are added to `known`."""
         self._scopes.append(set())
         try:
-            return tuple(self._listed(models, path, known, words))
+            return tuple(self._read_list(models, path, known, words))
         finally:
             self._scopes.pop()
 
-    def _listed(
+    def _read_list(
         self, models: Iterable[Any], path: KeyPath, known: set[str], words: Mapping[str, str]
     ) -> list[Node]:
+        """The nodes of a list, a `repeat` unrolled, without a scope of its own."""
         nodes: list[Node] = []
         for i, model in enumerate(models):
             here = (*path, i)
@@ -85,7 +86,7 @@ class ProgramBuilder:
                 numbers = times if isinstance(times, list) else range(1, int(times) + 1)
                 for number in numbers:
                     inner = {**words, NUMBER: str(number)}
-                    nodes += self._listed(model.body, (*here, "body"), known, inner)
+                    nodes += self._read_list(model.body, (*here, "body"), known, inner)
                     if len(nodes) > MAX_COPIES:
                         raise CaseError(
                             f"the program has more than {MAX_COPIES} statements and regions here",
@@ -107,7 +108,7 @@ class ProgramBuilder:
         for part, where in divided(text, self._source.at(*path)):
             statement = parse(part, where, visible)
             if isinstance(statement, RegionCall):
-                yield self._called(statement, visible[statement.region], known)
+                yield self._call_statement(statement, visible[statement.region], known)
             else:
                 yield self._operation(statement, part, where, known)
 
@@ -145,10 +146,10 @@ class ProgramBuilder:
             for part in parts:
                 if isinstance(part, Ref) and part.name not in known:
                     raise self.unknown(part.name, known, place(part.name))
-        self._make(statement.targets, known, statement.where)
+        self._add_names(statement.targets, known, statement.where)
         return statement
 
-    def _make(self, names: Sequence[str], known: set[str], where: Position) -> None:
+    def _add_names(self, names: Sequence[str], known: set[str], where: Position) -> None:
         """Add names to the known ones; a region's name cannot be assigned again."""
         functions = {region.replace("-", "_") for region in (*self.regions, *self._open)}
         for name in names:
@@ -184,7 +185,7 @@ class ProgramBuilder:
         if head is None:
             takes, kwargs = self._takes(model, path, known if called else None, words)
         else:
-            takes, kwargs = self._named(model, head, path, known if called else None)
+            takes, kwargs = self._head_arguments(model, head, path, known if called else None)
         inside = known | set(leaves(takes)) | set(leaves(kwargs))
         self._open.append(name)
         body = self.nodes(model.body, (*path, "body"), inside, words)
@@ -208,7 +209,7 @@ class ProgramBuilder:
             signature=model.signature,
             mapped=model.mapped,
             autocast=model.autocast or "",
-            returned=self._whole(model, name, gives, path, known, words),
+            returned=self._returned_name(model, name, gives, path, known, words),
             written=frozenset({"preserve_rng", "merge_adjacent"} & model.model_fields_set),
             round=isinstance(model, RegionModel) and model.round,
             option=model.option or "",
@@ -245,9 +246,9 @@ class ProgramBuilder:
                 where=self._source.at(*path),
                 hint="take it as an argument, or give the new value a name of its own",
             )
-        self._defined(region)
+        self._define(region)
         if called:
-            self._make(leaves(gives), known, self._source.at(*path, "gives"))
+            self._add_names(leaves(gives), known, self._source.at(*path, "gives"))
         return region
 
     def gives(
@@ -270,7 +271,7 @@ class ProgramBuilder:
             )
         return last
 
-    def _whole(
+    def _returned_name(
         self,
         model: BlockModel | CallModel,
         region: str,
@@ -280,8 +281,8 @@ class ProgramBuilder:
         words: Mapping[str, str],
     ) -> str:
         """The name for a call's return value as a whole (added to `known`); empty if there is none."""
-        given = model.returned if isinstance(model, RegionModel | CallModel) else ""
-        name, here = with_numbers(given, words), (*path, "returned")
+        written = model.returned if isinstance(model, RegionModel | CallModel) else ""
+        name, here = with_numbers(written, words), (*path, "returned")
         if not name:
             return ""
         self._source.identifier(name, here)
@@ -304,7 +305,8 @@ class ProgramBuilder:
         self.returned[name] = self._source.at(*here)
         return name
 
-    def _defined(self, region: Region) -> None:
+    def _define(self, region: Region) -> None:
+        """Let what follows call the region by its name."""
         self.regions[region.name] = region
         self._scopes[-1].add(region.name)
 
@@ -375,7 +377,7 @@ class ProgramBuilder:
                 self._source.at(*path),
                 segment=Segment(name, number, count, part),
             )
-            self._defined(region)
+            self._define(region)
             regions.append(region)
         return regions
 
@@ -385,18 +387,18 @@ class ProgramBuilder:
         handed = with_numbers(model.takes, words)
         layers: list[tuple[Statement, ...]] = []
         inside = set(known)
-        for i, given in enumerate(model.layers):
-            if isinstance(given, list):
-                texts, place, copies = given, (*path, i), [words]
+        for i, written in enumerate(model.layers):
+            if isinstance(written, list):
+                texts, layer_path, copies = written, (*path, i), [words]
             else:
-                texts, place = given.layer, (*path, i, "layer")
-                copies = [{**words, NUMBER: str(n)} for n in range(1, int(given.repeat) + 1)]
+                texts, layer_path = written.layer, (*path, i, "layer")
+                copies = [{**words, NUMBER: str(n)} for n in range(1, int(written.repeat) + 1)]
             for chosen in copies:
                 layer = tuple(
                     self._operation(parsed, part, where, inside)
                     for j, text in enumerate(texts)
                     for part, where in divided(
-                        with_numbers(text, chosen), self._source.at(*place, j)
+                        with_numbers(text, chosen), self._source.at(*layer_path, j)
                     )
                     if isinstance(parsed := parse(part, where), Statement)
                 )
@@ -421,12 +423,12 @@ class ProgramBuilder:
             )
         takes, kwargs = self._takes(model, path, known, words)
         gives = self._tree(model.gives, (*path, "gives"), words)
-        self._as_first(name, len(takes), set(kwargs), self._source.at(*path))
-        whole = self._whole(model, name, gives, path, known, words)
-        self._make(leaves(gives), known, self._source.at(*path, "gives"))
+        self._refuse_other_arguments(name, len(takes), set(kwargs), self._source.at(*path))
+        whole = self._returned_name(model, name, gives, path, known, words)
+        self._add_names(leaves(gives), known, self._source.at(*path, "gives"))
         return Again(name, takes, kwargs, gives, self._source.at(*path), whole)
 
-    def _named(
+    def _head_arguments(
         self,
         model: RegionModel | DefineModel,
         head: RegionCall,
@@ -444,9 +446,9 @@ class ProgramBuilder:
                 )
         for word in head.kwargs:
             self._source.identifier(word, path)
-        return self._arguments(head, known)
+        return self._call_arguments(head, known)
 
-    def _arguments(
+    def _call_arguments(
         self, call: RegionCall, known: set[str] | None
     ) -> tuple[tuple[Tree, ...], dict[str, Tree]]:
         for argument, where in call.places.items():
@@ -461,15 +463,17 @@ class ProgramBuilder:
         takes = tuple(Ref(argument) for argument in call.takes)
         return takes, {key: Ref(argument) for key, argument in call.kwargs.items()}
 
-    def _called(self, call: RegionCall, name: str, known: set[str]) -> Again:
+    def _call_statement(self, call: RegionCall, name: str, known: set[str]) -> Again:
         """A further call that is written as a statement."""
-        takes, kwargs = self._arguments(call, known)
-        self._as_first(name, len(takes), set(kwargs), call.where)
-        self._make(call.targets, known, call.where)
+        takes, kwargs = self._call_arguments(call, known)
+        self._refuse_other_arguments(name, len(takes), set(kwargs), call.where)
+        self._add_names(call.targets, known, call.where)
         gives = tuple(Ref(target) for target in call.targets)
         return Again(name, takes, kwargs, gives if len(gives) > 1 else gives[0], call.where)
 
-    def _as_first(self, name: str, takes: int, kwargs: set[str], where: Position) -> None:
+    def _refuse_other_arguments(
+        self, name: str, takes: int, kwargs: set[str], where: Position
+    ) -> None:
         """Refuse a call whose arguments differ in number or keywords from those of the region."""
         first = self.regions[name]
         if takes != len(first.takes) or kwargs != set(first.kwargs):
@@ -486,11 +490,11 @@ class ProgramBuilder:
         known: set[str] | None,
         words: Mapping[str, str],
     ) -> tuple[tuple[Tree, ...], dict[str, Tree]]:
-        given = model.takes if isinstance(model.takes, list) else [model.takes]
+        trees = model.takes if isinstance(model.takes, list) else [model.takes]
         many = isinstance(model.takes, list)
-        places = [(*path, "takes", i) if many else (*path, "takes") for i in range(len(given))]
+        paths = [(*path, "takes", i) if many else (*path, "takes") for i in range(len(trees))]
         takes = tuple(
-            self._tree(tree, place, words) for tree, place in zip(given, places, strict=True)
+            self._tree(tree, tree_path, words) for tree, tree_path in zip(trees, paths, strict=True)
         )
         for key in model.kwargs:
             self._source.identifier(key, (*path, "kwargs", key), key=True)
@@ -498,12 +502,12 @@ class ProgramBuilder:
             key: self._tree(tree, (*path, "kwargs", key), words)
             for key, tree in model.kwargs.items()
         }
-        for tree, place in zip(takes, places, strict=True):
-            own = set(leaves(tree)) if known is None else known
-            self.check_names(tree, own, place, literals=False)
+        for tree, tree_path in zip(takes, paths, strict=True):
+            readable = set(leaves(tree)) if known is None else known
+            self.check_names(tree, readable, tree_path, literals=False)
         for key, tree in kwargs.items():
-            own = set(leaves(tree)) if known is None else known
-            self.check_names(tree, own, (*path, "kwargs", key), literals=False)
+            readable = set(leaves(tree)) if known is None else known
+            self.check_names(tree, readable, (*path, "kwargs", key), literals=False)
         return takes, kwargs
 
     def _tree(self, raw: object, path: KeyPath, words: Mapping[str, str]) -> Tree:
@@ -525,9 +529,9 @@ class ProgramBuilder:
     def check_names(
         self, tree: Tree, known: set[str], path: KeyPath, literals: bool = True
     ) -> None:
-        for name, place in paths_of_names(tree, path):
+        for name, name_path in paths_of_names(tree, path):
             if name not in known:
-                raise self.unknown(name, known, self._source.at(*place))
+                raise self.unknown(name, known, self._source.at(*name_path))
         if not literals and isinstance(tree, Literal):
             raise CaseError(
                 f"found {tree.value!r}, expected a name",

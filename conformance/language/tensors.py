@@ -52,14 +52,14 @@ class TensorBuilder:
 
     def _array(self, name: str, model: ArrayModel, path: KeyPath, differentiable: bool) -> Array:
         kinds = ("full", "values", "arange", "normal", "uniform", "integers")
-        given = [kind for kind in kinds if getattr(model, kind) is not None]
-        if len(given) != 1:
+        filled = [kind for kind in kinds if getattr(model, kind) is not None]
+        if len(filled) != 1:
             raise CaseError(
-                f"tensor {name!r} is filled in {len(given)} ways, expected exactly one",
+                f"tensor {name!r} is filled in {len(filled)} ways, expected exactly one",
                 where=self._source.at(*path),
                 hint=f"one of {', '.join(kinds)}",
             )
-        kind = given[0]
+        kind = filled[0]
         if kind == "values":
             values = self.numbers(model.values, (*path, "values"))
             shape = shape_of(values)
