@@ -32,7 +32,7 @@ def whole(dataflow: Dataflow, assumption: Assumption) -> Counter[Key]:
     def around(chain: tuple[Call, ...]) -> tuple[Call, ...]:
         return chain[:1] if "flat" in assumption.regions else chain
 
-    def again(call: Call) -> bool:
+    def runs_again(call: Call) -> bool:
         if runs_plainly(call, assumption):
             return False
         return asked(call) if "asked" in assumption.regions else contributes(call, assumption)
@@ -40,9 +40,9 @@ def whole(dataflow: Dataflow, assumption: Assumption) -> Counter[Key]:
     for step in dataflow.steps:
         left_out = is_kept(step) or ("ends" in assumption.regions and is_end(step))
         if not left_out:
-            reruns[step.key] += sum(again(call) for call in around(step.chain))
+            reruns[step.key] += sum(runs_again(call) for call in around(step.chain))
     for call in dataflow.calls():
-        reruns[call.region.name, ""] += sum(again(outer) for outer in around(call.chain))
+        reruns[call.region.name, ""] += sum(runs_again(outer) for outer in around(call.chain))
     return reruns
 
 
@@ -120,8 +120,8 @@ def stop_point(dataflow: Dataflow, call: Call, assumption: Assumption) -> int | 
         else:
             words = assumption.residuals(dataflow, item)
             if words:
-                own = "early" not in words and not words.isdisjoint(("out", "mask"))
-                length = place + (own or "after" in assumption.regions)
+                result_kept = "early" not in words and not words.isdisjoint(("out", "mask"))
+                length = place + (result_kept or "after" in assumption.regions)
     return length
 
 

@@ -133,8 +133,8 @@ class _Counts:
             more = range(start, times * self.once[key] + 1)
             return Allowed((*allowed.counts, *more), _REASONS["cheap"])
         more = range(start, 2 * max(allowed.counts) + 1)
-        again = key in self.cheap or ("flat" in words and key in self.nested)
-        if not (key[1] and again and more):
+        compiler_may = key in self.cheap or ("flat" in words and key in self.nested)
+        if not (key[1] and compiler_may and more):
             return allowed
         reason = _REASONS["flat" if key in self.nested else "cheap"]
         return Allowed((*allowed.counts, *more), reason)

@@ -59,8 +59,8 @@ def expect(
     """
     if case.error is not None:
         return Expected(None, None, None, None, None, None, {}, None, case.error.type)
-    found = evaluation(case, samples)
-    values = found.values
+    evaluated = evaluation(case, samples)
+    values = evaluated.values
     if samples is None and case.uses(RANDOM):
         values = replace(values, outputs=None, losses=None, parameters=None, state=None)
         values = replace(values, gradients=None, again=None)
@@ -68,7 +68,7 @@ def expect(
         values = replace(values, gradients=None, again=None, parameters=None)
         if case.procedure.kind == "train":
             values = replace(values, outputs=None, losses=None)
-    counts, memory = found.counts(discipline, residuals)
+    counts, memory = evaluated.counts(discipline, residuals)
     return replace(values, executions=counts, memory=memory)
 
 

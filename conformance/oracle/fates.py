@@ -28,14 +28,14 @@ def fates(case: Case, disciplines: Sequence[str]) -> Mapping[tuple[str, str], Fa
     declares no residuals. Empty for a case that must raise or takes no gradients."""
     if case.error is not None or case.procedure.kind == "inference":
         return {}
-    found = evaluation(case, None)
-    counts = {name: found.counts(name, {})[0] for name in disciplines}
-    always, ever = keepers(case, found.dataflow, {})
+    evaluated = evaluation(case, None)
+    counts = {name: evaluated.counts(name, {})[0] for name in disciplines}
+    always, ever = keepers(case, evaluated.dataflow, {})
     kept: dict[tuple[str, str], Kept] = {step.key: "some" for step in ever}
     kept |= {step.key: "all" for step in always}
-    again: dict[tuple[str, str], list[str]] = {key: [] for key in kept}
+    rerun_under: dict[tuple[str, str], list[str]] = {key: [] for key in kept}
     for name, of_case in counts.items():
         for (region, label, phase), allowed in of_case.items():
             if label and phase == "rerun" and max(allowed.counts, default=0) > 0:
-                again.setdefault((region, label), []).append(name)
-    return {key: Fate(tuple(names), kept.get(key, "")) for key, names in again.items()}
+                rerun_under.setdefault((region, label), []).append(name)
+    return {key: Fate(tuple(names), kept.get(key, "")) for key, names in rerun_under.items()}

@@ -85,8 +85,8 @@ def keepers(
             for kept in _recomputed(dataflow, assumed, ledger, alive, units)
         )
         ever |= {step for step in most if step is not None}
-        found = {step for step in least if step is not None}
-        always = found if always is None else always & found
+        kept_steps = {step for step in least if step is not None}
+        always = kept_steps if always is None else always & kept_steps
     return frozenset(always or ()), frozenset(ever)
 
 

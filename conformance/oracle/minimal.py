@@ -69,8 +69,8 @@ def minimal(dataflow: Dataflow, assumption: Assumption) -> Counter[Key]:
             reruns[step.key] += 1
     for call in dataflow.calls():
         name = call.region.name
-        own = [n for (region, label), n in reruns.items() if region == name and label]
-        reruns[name, ""] = max(own, default=0)
+        counts = [n for (region, label), n in reruns.items() if region == name and label]
+        reruns[name, ""] = max(counts, default=0)
     return reruns
 
 
@@ -211,15 +211,15 @@ def _made_anew(dataflow: Dataflow, assumption: Assumption, solved: list[Unit]) -
     for step in dataflow.steps:
         if step in assumption.differentiated and step.call is None:
             wanted += tensors_of(step, assumption.residuals(dataflow, step))
-    again: set[Step] = set()
+    rerun: set[Step] = set()
     while wanted:
         number = wanted.pop()
-        if number in made and number not in available and made[number] not in again:
-            again.add(made[number])
+        if number in made and number not in available and made[number] not in rerun:
+            rerun.add(made[number])
             wanted += made[number].reads
         elif number in cheap:
             wanted += cheap.pop(number).reads
-    return [replace(u, reruns=u.reruns | again.intersection(u.steps)) for u in solved]
+    return [replace(u, reruns=u.reruns | rerun.intersection(u.steps)) for u in solved]
 
 
 def _is_operation(step: Step) -> bool:

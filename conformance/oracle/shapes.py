@@ -19,10 +19,10 @@ from conformance.paths import find_paths
 def check_shapes(cases: Iterable[Case]) -> None:
     """Raise `CaseError` at the first statement whose arguments do not fit it, in any of the cases."""
     for case in cases:
-        found = misfit(case)
-        if found is None:
+        mistake = misfit(case)
+        if mistake is None:
             continue
-        statement, shapes, reason = found
+        statement, shapes, reason = mistake
         if statement is None:
             raise CaseError(
                 f"what is differentiated is of shape {shapes[0]}, expected one number",
