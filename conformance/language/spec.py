@@ -47,9 +47,11 @@ class ArrayModel(Model):
     arange: Annotated[list[float], Field(min_length=2, max_length=2)] | None = Field(
         default=None, description="[start, step], counted in row-major order."
     )
-    normal: float | None = Field(default=None, description="Normal draws times this scale.")
+    normal: float | None = Field(
+        default=None, description="Standard normal samples times this scale."
+    )
     uniform: Annotated[list[float], Field(min_length=2, max_length=2)] | None = Field(
-        default=None, description="Uniform draws in [low, high)."
+        default=None, description="Uniform samples from [low, high)."
     )
     integers: (
         Annotated[
@@ -57,12 +59,15 @@ class ArrayModel(Model):
             Field(min_length=2, max_length=2),
         ]
         | None
-    ) = Field(default=None, description="Integer draws in [low, high).")
+    ) = Field(default=None, description="Integers from [low, high), each as likely.")
     gradient: bool | None = Field(
-        default=None, description="Whether it asks for a gradient; floats do, unless state."
+        default=None,
+        description="Whether the tensor requires a gradient. Left out: floating inputs and "
+        "parameters do, state does not.",
     )
     repeat: Annotated[int, Field(ge=1, le=MAX_COPIES)] | AxisRef | None = Field(
-        default=None, description="As many tensors; `$i` in the name is their number from 1."
+        default=None,
+        description="Declares this many tensors; `$i` in the name is the number of each, from 1.",
     )
 
 
@@ -136,8 +141,8 @@ class BlockModel(Model):
 
     takes: Any = Field(
         default=[],
-        description="A name, or a list of positional arguments, each a name or a nested list or "
-        "mapping of names. The body knows every leaf by the same name.",
+        description="The positional arguments: a name, or a list, each a name or a nested list or "
+        "mapping of names. The body calls each tensor in them by the same name.",
     )
     kwargs: dict[Name, Any] = Field(default={}, description="Arguments given by name.")
     gives: Any = Field(
@@ -152,8 +157,8 @@ class BlockModel(Model):
     )
     preserve_rng: bool = Field(
         default=True,
-        description="Whether the rerun must draw what the forward drew. Where the case says `true`, "
-        "programs write the option out, although it is the default.",
+        description="Whether the rerun must draw the numbers that the forward drew. Where the case says "
+        "`true`, programs write the option out, although it is the default.",
     )
     merge_adjacent: bool = Field(
         default=False,
@@ -161,12 +166,13 @@ class BlockModel(Model):
         "once in backward. Where the case says `false`, programs write the option out.",
     )
     block: OneOf["callable", "invalid"] = Field(
-        default="callable", description="`invalid` hands over what is not a block at all."
+        default="callable",
+        description="With `invalid`, what is handed over to be recomputed cannot be.",
     )
     option: OneOf["unknown", "wrong"] | None = Field(
         default=None,
-        description="recompute is given an option that it does not have (`unknown`), or a text as the "
-        "value of one of its own that takes none (`wrong`).",
+        description="recompute is given a keyword that it does not have (`unknown`), or a string for one "
+        "of its options that takes none (`wrong`).",
     )
     contexts: bool = Field(
         default=False,
@@ -190,8 +196,8 @@ class BlockModel(Model):
     )
     mapped: bool = Field(
         default=False,
-        description="The recomputed function is called through the framework's vectorising map, over "
-        "the first axis of all that it takes.",
+        description="The recomputed function is called through the framework's vectorizing map (`vmap`), "
+        "over the first axis of each argument.",
     )
 
 
@@ -317,7 +323,9 @@ class GradientsModel(Model):
         "out: the sum of the first output.",
     )
     wrt: list[Name] | None = Field(
-        default=None, description="All tensors that ask for a gradient, where left out."
+        default=None,
+        description="The tensors that the loss is differentiated with respect to. Left out: all that "
+        "require a gradient.",
     )
     expect: dict[Name, Any] = Field(
         default={}, description="Gradients that a document printed, as nested lists."
@@ -327,12 +335,12 @@ class GradientsModel(Model):
     )
     hooks: list[Name] = Field(
         default=[],
-        description="Tensors with a hook on their gradient; it is counted how often each is called.",
+        description="Tensors with a hook on their gradient; the calls of each hook are counted.",
     )
     totals: dict[Name, float] = Field(
         default={},
-        description="Parameters the sum of whose gradient is this many times the loss, whatever "
-        "numbers are drawn. They start `full`.",
+        description="For each of these parameters, the sum of its gradient is this many times the loss, "
+        "whatever numbers are drawn. They are filled by `full`.",
     )
 
 
@@ -493,7 +501,7 @@ class CaseModel(Model):
     source: str = Field(min_length=3, description="The document, paper or report it comes from.")
     why: str = Field(min_length=3, description="One line on why the case exists.")
     seed: Annotated[int, Field(ge=0, le=MAX_INTEGER)] = Field(
-        default=0, description="Of the draws of all tensors."
+        default=0, description="The seed of the generator that fills all tensors."
     )
     seeded: bool = Field(
         default=True,
