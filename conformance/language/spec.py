@@ -171,8 +171,8 @@ class BlockModel(Model):
     )
     option: OneOf["unknown", "wrong"] | None = Field(
         default=None,
-        description="recompute is given a keyword that it does not have (`unknown`), or a string for one "
-        "of its options that takes none (`wrong`).",
+        description="recompute is given a keyword that it does not have (`unknown`), or a string for "
+        "one of its options that takes none (`wrong`).",
     )
     contexts: bool = Field(
         default=False,
@@ -196,8 +196,8 @@ class BlockModel(Model):
     )
     mapped: bool = Field(
         default=False,
-        description="The recomputed function is called through the framework's vectorizing map (`vmap`), "
-        "over the first axis of each argument.",
+        description="The recomputed function is called through the framework's vectorizing map "
+        "(`vmap`), over the first axis of each argument.",
     )
 
 
