@@ -15,7 +15,7 @@ import yaml
 from conformance.cli.app import app
 from conformance.drivers.adapter import read_adapter
 from conformance.drivers.modules import load_file
-from conformance.emit import emitter
+from conformance.emit import emitter, finishing
 from conformance.emit.programs import EmitFailure, texts
 from conformance.errors import CaseError
 from conformance.language.load import load_text
@@ -213,7 +213,7 @@ def test_the_examples_of_an_emitter_write_what_the_page_shows() -> None:
     made = type("Example", (own,), {name: names[name] for name in taken})
     (case,) = (case for case in suite_cases.CASES if case.id == "randomness/drawn-between")
     draft = made(case, torch.variant("non-reentrant")).write()
-    (text,) = emitter.finish({"example": draft}).values()
+    (text,) = finishing.finish({"example": draft}).values()
     assert shown in text.text
     call = emitter.Call("sum", {"x": "h"}, {"axis": 0, "keepdims": False}, case.statements()[0][1])
     assert names["summed"](call) == "np.sum(h, axis=0)"

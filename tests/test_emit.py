@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from conformance.drivers.adapter import all_adapters
-from conformance.emit.emitter import LINE_LENGTH, Text
+from conformance.emit.finishing import LINE_LENGTH, Text
 from conformance.emit.programs import EmitFailure, program_path, texts
 from conformance.errors import CaseError
 from conformance.language.load import load_text

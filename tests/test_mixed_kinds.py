@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from conformance.drivers.adapter import find_adapter
-from conformance.emit.emitter import Text
+from conformance.emit.finishing import Text
 from conformance.emit.programs import texts
 from tests.suite_cases import BY_ID
 

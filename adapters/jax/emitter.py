@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from conformance.drivers.adapter import Variant
-from conformance.emit.emitter import Call, Lists, Writer, function, numpy_fill
+from conformance.emit.emitter import Call, Lists, Writer
+from conformance.emit.expressions import function, numpy_fill
 from conformance.language.operations import NOTED, OF_CALLABLES, OPERATIONS
 from conformance.model.case import (
     Again,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from conformance.emit.emitter import function
+from conformance.emit.expressions import function
 from conformance.model.case import Region, Statement, walk
 
 IMPORTS = ("from jax.ad_checkpoint import checkpoint_name",)

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from conformance.drivers.adapter import Variant
-from conformance.emit.emitter import BACKWARD, FORWARD, listed
+from conformance.emit.code import BACKWARD, FORWARD
 from conformance.emit.emitter import Emitter as Base
+from conformance.emit.expressions import listed
 from conformance.emit.helpers import LISTS
 from conformance.model.case import Case, Generator, Value
 from conformance.model.program import Site

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from conformance.emit.emitter import Emitter, function
+from conformance.emit.emitter import Emitter
+from conformance.emit.expressions import function
 from conformance.errors import AdapterError
 from conformance.model.case import Node, Region, chains
 from conformance.model.program import Site

@@ -13,8 +13,9 @@ from contextlib import contextmanager
 
 from conformance.drivers.adapter import Variant
 from conformance.emit import usual
-from conformance.emit.emitter import Call, Writer, function, listed
+from conformance.emit.emitter import Call, Writer
 from conformance.emit.emitter import Emitter as Base
+from conformance.emit.expressions import function, listed
 from conformance.language.operations import OF_CALLABLES
 from conformance.model.case import (
     Again,

@@ -10,7 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from conformance.emit.emitter import BACKWARD, FEW, FORWARD, Code, listed
+from conformance.emit.code import BACKWARD, FORWARD, Code
+from conformance.emit.emitter import FEW
+from conformance.emit.expressions import listed
 from conformance.emit.lists import Item
 from conformance.model.case import Array, Case, Generator, Loss
 

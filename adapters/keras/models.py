@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from conformance.emit.emitter import FORWARD
+from conformance.emit.code import FORWARD
 from conformance.emit.emitter import Emitter as Base
 from conformance.errors import AdapterError
 from conformance.model.case import Again, Array, Node, Ref, Region, Statement

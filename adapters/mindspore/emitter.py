@@ -13,7 +13,8 @@ from typing import TypeGuard
 
 from conformance.drivers.adapter import Variant
 from conformance.emit import usual
-from conformance.emit.emitter import Call, Lists, Writer, function
+from conformance.emit.emitter import Call, Lists, Writer
+from conformance.emit.expressions import function
 from conformance.errors import AdapterError, NotEmittedError
 from conformance.model.case import (
     Again,

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from conformance.emit.emitter import BACKWARD, FORWARD, function
+from conformance.emit.code import BACKWARD, FORWARD
 from conformance.emit.emitter import Emitter as Base
+from conformance.emit.expressions import function
 from conformance.emit.layers import Layer, attributes, taken
 from conformance.errors import AdapterError
 from conformance.model.case import Again, Case, Node, Ref, Region, Statement, Tree, leaves, walk

@@ -6,8 +6,10 @@ from abc import ABC
 from collections.abc import Mapping, Sequence
 
 from conformance.drivers.adapter import Variant
-from conformance.emit.emitter import BACKWARD, FEW, FORWARD, listed
+from conformance.emit.code import BACKWARD, FORWARD
+from conformance.emit.emitter import FEW
 from conformance.emit.emitter import Emitter as Base
+from conformance.emit.expressions import listed
 from conformance.emit.helpers import LISTS
 from conformance.model.case import (
     Array,

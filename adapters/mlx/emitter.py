@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from conformance.drivers.adapter import Variant
-from conformance.emit.emitter import Writer, function
+from conformance.emit.emitter import Writer
+from conformance.emit.expressions import function
 from conformance.emit.lazy import Lazy
 from conformance.model.case import Again, Array, Case, Region, walk
 

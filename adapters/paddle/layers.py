@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from conformance.emit.emitter import BACKWARD, FORWARD, function, listed
+from conformance.emit.code import BACKWARD, FORWARD
 from conformance.emit.emitter import Emitter as Base
+from conformance.emit.expressions import function, listed
 from conformance.emit.layers import attributes, taken
 from conformance.errors import AdapterError
 from conformance.model.case import Again, Array, Case, Node, Ref, Region, Statement, leaves, walk

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from conformance.emit.emitter import BACKWARD, FORWARD, Writer, listed
+from conformance.emit.code import BACKWARD, FORWARD
 from conformance.emit.emitter import Emitter as Base
+from conformance.emit.emitter import Writer
+from conformance.emit.expressions import listed
 from conformance.model.case import Array
 
 IMPORTS = (

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from conformance.drivers.adapter import Variant
-from conformance.emit.emitter import BACKWARD, Call, Lists, Writer, function
+from conformance.emit.code import BACKWARD
+from conformance.emit.emitter import Call, Lists, Writer
 from conformance.emit.emitter import Emitter as Base
+from conformance.emit.expressions import function
 from conformance.emit.helpers import LISTS
 from conformance.language.operations import OF_CALLABLES, OPERATIONS
 from conformance.model.case import Array, Case, Generator, Region, Statement

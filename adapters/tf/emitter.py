@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from conformance.drivers.adapter import Variant
-from conformance.emit.emitter import BACKWARD, FORWARD, Writer, function, listed
+from conformance.emit.code import BACKWARD, FORWARD
 from conformance.emit.emitter import Emitter as Base
+from conformance.emit.emitter import Writer
+from conformance.emit.expressions import function, listed
 from conformance.language.operations import OF_CALLABLES
 from conformance.model.case import (
     Again,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from conformance.emit.emitter import Emitter, function
+from conformance.emit.emitter import Emitter
+from conformance.emit.expressions import function
 from conformance.model.case import Again, Node, Region, chains
 
 

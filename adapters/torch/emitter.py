@@ -8,7 +8,9 @@ from functools import partial
 from conformance.drivers.adapter import Variant
 from conformance.emit import usual
 from conformance.emit.accumulating import Accumulating
-from conformance.emit.emitter import BACKWARD, FORWARD, Call, Lists, Writer, function, listed
+from conformance.emit.code import BACKWARD, FORWARD
+from conformance.emit.emitter import Call, Lists, Writer
+from conformance.emit.expressions import function, listed
 from conformance.model.case import Again, Array, Case, Generator, Region, Statement
 
 from . import compiling as compiled

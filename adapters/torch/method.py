@@ -8,7 +8,7 @@ from typing import Any
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import Emitter as Base
-from conformance.emit.emitter import function
+from conformance.emit.expressions import function
 from conformance.emit.layers import Layer, attributes, taken
 from conformance.emit.lists import arguments
 from conformance.model.case import Again, Array, Case, Region, Statement, leaves, walk

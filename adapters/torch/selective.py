@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 
 from conformance.emit.emitter import Emitter as Base
-from conformance.emit.emitter import function
+from conformance.emit.expressions import function
 from conformance.errors import AdapterError
 from conformance.model.case import Again, Region, Statement, walk
 

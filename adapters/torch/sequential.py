@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from conformance.emit.emitter import Emitter as Base
-from conformance.emit.emitter import function
+from conformance.emit.expressions import function
 from conformance.model.case import Again, Ref, Region, Statement
 from conformance.model.program import Site
 

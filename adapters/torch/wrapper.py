@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from conformance.emit.emitter import Emitter as Base
-from conformance.emit.emitter import function
+from conformance.emit.expressions import function
 from conformance.model.case import Again, Array, Node, Region, walk
 from conformance.model.program import Site
 

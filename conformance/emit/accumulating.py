@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from abc import ABC
 
-from conformance.emit.emitter import BACKWARD, listed
+from conformance.emit.code import BACKWARD
 from conformance.emit.emitter import Emitter as Base
+from conformance.emit.expressions import listed
 from conformance.model.case import Array
 
 

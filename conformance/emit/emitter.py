@@ -19,25 +19,21 @@ import ast
 import builtins
 import re
 import string
-import subprocess
 import symtable
-import tempfile
-import textwrap
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
-from pathlib import Path
 from typing import Literal as OneOf
-
-from ruff.__main__ import find_ruff_bin
 
 from conformance.drivers import contract
 from conformance.drivers.adapter import Implementation, Variant
 from conformance.emit import lists, rolling
 from conformance.emit.asked import REQUIRED, missing
+from conformance.emit.code import BACKWARD, FORWARD, Code
+from conformance.emit.expressions import function, in_docstring, listed, numpy_fill
 from conformance.emit.helpers import CALLS, HELPERS, LISTS
 from conformance.emit.lists import Item
 from conformance.errors import AdapterError, NotEmittedError, NotOfferedError
@@ -62,53 +58,10 @@ from conformance.model.case import (
 )
 from conformance.model.program import Site
 
-#: A comment of this form does not count towards the width of a line when ruff formats.
-_MARK = re.compile(r"# pylint: s(\d+)$")
 #: How Python shows a small number, `1e-05`, which people write `1e-5`.
 _EXPONENT = re.compile(r"(?<=\d)e-0(\d)\b")
-LINE_LENGTH = 88
 #: Up to so many entries of a list or dict are written out, more as a comprehension over names.
 FEW = 3
-FORWARD = Site("phase", "run", "", "forward")
-BACKWARD = Site("phase", "run", "", "backward")
-
-
-class Code:
-    """Lines of Python being written, each with its indentation and perhaps a site."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.sites: list[Site] = []
-        #: The parts of the case (`conformance.emit.asked.PARTS`) that are written.
-        self.parts: set[str] = set()
-        #: Words for the adapter's observer (`Program.notes`).
-        self.notes: set[str] = set()
-        self._depth = 0
-
-    def __call__(self, text: str = "", site: Site | None = None) -> None:
-        """Write a line (or several, dedented); `site` marks the last of them."""
-        several = "\n" in text  # dedenting is slow, and a single line does not need it
-        lines = textwrap.dedent(text).strip("\n").split("\n") if several else [text.lstrip()]
-        if site is not None:
-            lines[-1] += f"  # pylint: s{len(self.sites)}"
-            self.sites.append(site)
-        self.lines += ["    " * self._depth + line if line else "" for line in lines]
-
-    def leave(self, name: str) -> None:
-        """Write `return name`; if the last line assigned to it, return that expression instead."""
-        made = "    " * self._depth + f"{name} = "
-        if name.isidentifier() and self.lines[-1].startswith(made):
-            self.lines[-1] = "    " * self._depth + f"return {self.lines[-1].removeprefix(made)}"
-        else:
-            self(f"return {name}")
-
-    @contextmanager
-    def indent(self, head: str, site: Site | None = None) -> Iterator[None]:
-        """Write `head` and indent what is written inside the `with`."""
-        self(head, site)
-        self._depth += 1
-        yield
-        self._depth -= 1
 
 
 @dataclass(frozen=True)
@@ -1102,23 +1055,6 @@ _OWN_NAMES = frozenset(
 )
 
 
-def in_docstring(text: str) -> str:
-    """A text from a case made safe for a docstring: on one line, and unable to end it."""
-    line = " ".join(text.split()).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
-
-
-def function(region: str) -> str:
-    """The Python name of a region's function."""
-    return region.replace("-", "_")
-
-
-def listed(names: Iterable[str]) -> str:
-    """An expression for a sequence of names."""
-    written = [f'"{name}"' for name in names]
-    return f"({', '.join(written)}{',' * (len(written) == 1)})"
-
-
 def _series(names: Sequence[str]) -> dict[str, int]:
     """Names in order; a series numbered from 1 (`w1`, `w2`, …) as its stem with its length, any other
     name with 0."""
@@ -1155,33 +1091,6 @@ def _globals(lines: Sequence[str]) -> set[str]:
     return names
 
 
-def numpy_fill(array: Array) -> str:
-    """A NumPy expression (float64 or int64) for the elements of an array; draws use `rng`."""
-    shape = f"({array.shape[0]},)" if len(array.shape) == 1 else str(array.shape)
-    numbers = array.fill.numbers
-    if array.fill.kind == "full":
-        return f"np.full({shape}, {numbers[0]!r})"
-    if array.fill.kind == "values":
-        return f"np.array({_lists(array.fill.values)})"
-    if array.fill.kind == "arange":
-        size = 1
-        for length in array.shape:
-            size *= length
-        return f"({numbers[0]!r} + {numbers[1]!r} * np.arange({size})).reshape({shape})"
-    if array.fill.kind == "normal":
-        scale = "" if numbers[0] == 1 else f"{numbers[0]!r} * "
-        return f"{scale}rng.standard_normal({shape})"
-    if array.fill.kind == "uniform":
-        return f"rng.uniform({numbers[0]!r}, {numbers[1]!r}, {shape})"
-    return f"rng.integers({int(numbers[0])}, {int(numbers[1])}, {shape})"
-
-
-def _lists(values: object) -> str:
-    if isinstance(values, tuple):
-        return f"[{', '.join(_lists(v) for v in values)}]"
-    return repr(values)
-
-
 def _place(tree: Tree, name: str) -> str | None:
     if isinstance(tree, Ref):
         return "" if tree.name == name else None
@@ -1195,37 +1104,6 @@ def _place(tree: Tree, name: str) -> str | None:
     return None
 
 
-@dataclass(frozen=True)
-class Text:
-    """A finished program: its text, its source map (by line number from 1), and its notes for the
-    observer."""
-
-    text: str
-    lines: Mapping[int, Site]
-    notes: frozenset[str] = frozenset()
-
-
-def finish(drafts: Mapping[str, contract.Draft]) -> dict[str, Text]:
-    """Format drafts as one batch with ruff: remove unused imports, sort imports, format, remove marks.
-
-    Raises `RuntimeError` with ruff's own words where a draft is not valid Python.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        files = {key: Path(folder) / f"p{i}.py" for i, key in enumerate(drafts)}
-        for key, code in drafts.items():
-            files[key].write_text("\n".join(code.lines) + "\n", "utf-8")
-        if files:
-            _ruff(folder, "check", "--fix", "--quiet", "--select", "F401,I001", "--exit-zero")
-            _ruff(folder, "format", "--quiet")
-        return {
-            key: replace(
-                _unmarked(files[key].read_text("utf-8"), draft.sites),
-                notes=frozenset(getattr(draft, "notes", ())),
-            )
-            for key, draft in drafts.items()
-        }
-
-
 @lru_cache(maxsize=1024)
 def _fields(text: str) -> frozenset[str]:
     """The names in the braces of a format string."""
@@ -1237,64 +1115,3 @@ def _imported(lines: tuple[str, ...]) -> frozenset[str]:
     """The names that lines of imports give, which are the same for all cases of a variant."""
     names = [node for node in ast.walk(ast.parse("\n".join(lines))) if isinstance(node, ast.alias)]
     return frozenset((n.asname or n.name).partition(".")[0] for n in names)
-
-
-#: Time limit of ruff for a batch of programs, in seconds; it usually takes less than one.
-_RUFF_LIMIT = 120.0
-
-
-def _ruff(folder: str, *arguments: str) -> None:
-    line = f"--config=line-length={LINE_LENGTH}"
-    command = [find_ruff_bin(), *arguments, "--isolated", "--no-cache", line, "."]
-    # Run elsewhere, since ruff would sort modules in the current folder as the program's own.
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        timeout=_RUFF_LIMIT,
-    )
-    if done.returncode:
-        raise RuntimeError(f"ruff could not format an emitted program:\n{done.stderr.strip()}")
-
-
-def _unmarked(text: str, sites: Sequence[Site]) -> Text:
-    tree = ast.parse(text)  # the marks are comments: without them the lines are the same
-    statements = tuple(_statements(tree))
-    # A docstring, which holds the case's title, may contain the same text.
-    docstrings = {
-        number
-        for node in statements
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        for number in range(node.lineno, (node.end_lineno or node.lineno) + 1)
-    }
-    marks: dict[int, Site] = {}
-    plain = text.splitlines()
-    for row, line in enumerate(plain, 1):
-        mark = _MARK.search(line) if row not in docstrings else None
-        if mark:
-            marks[row] = sites[int(mark[1])]
-            plain[row - 1] = line[: mark.start()].rstrip()
-    lines: dict[int, Site] = {}
-    for node in statements:
-        if isinstance(node, ast.FunctionDef):
-            end = max(node.lineno, node.body[0].lineno - 1)
-            for number in range(node.lineno, end + 1):
-                if number in marks and marks[number].kind == "region":
-                    lines[node.lineno] = marks[number]
-        elif not hasattr(node, "body"):
-            end = node.end_lineno or node.lineno
-            for number in range(node.lineno, end + 1):
-                if number in marks and marks[number].kind != "region":
-                    lines |= dict.fromkeys(range(node.lineno, end + 1), marks[number])
-    return Text("\n".join(plain) + "\n", lines)
-
-
-def _statements(node: ast.AST) -> Iterator[ast.stmt]:
-    """The statements in a module, outer ones before those in them; nothing of their expressions."""
-    for block in ("body", "handlers", "orelse", "finalbody", "cases"):
-        for part in getattr(node, block, ()):
-            if isinstance(part, ast.stmt):
-                yield part
-            yield from _statements(part)

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import Emitter as Base
-from conformance.emit.emitter import function, listed
+from conformance.emit.expressions import function, listed
 from conformance.language.operations import OF_CALLABLES
 from conformance.model.case import Case, Region, Statement
 

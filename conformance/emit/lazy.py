@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC
 
 from conformance.drivers.adapter import Variant
-from conformance.emit.emitter import BACKWARD, FORWARD
+from conformance.emit.code import BACKWARD, FORWARD
 from conformance.emit.functional import HIGHER, Functional
 from conformance.model.case import Case
 

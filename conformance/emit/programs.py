@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from conformance.drivers.adapter import Adapter, Variant
 from conformance.drivers.contract import Draft, Emitter
-from conformance.emit.emitter import Text, finish
+from conformance.emit.finishing import Text, finish
 from conformance.errors import NotEmittedError
 from conformance.language.operations import RANDOM
 from conformance.model.case import Case

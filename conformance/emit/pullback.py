@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from abc import ABC
 
-from conformance.emit.emitter import BACKWARD, FORWARD, listed
+from conformance.emit.code import BACKWARD, FORWARD
+from conformance.emit.expressions import listed
 from conformance.emit.functional import HIGHER, Functional
 from conformance.model.program import Site
 

@@ -17,7 +17,8 @@ import tokenize
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from conformance.emit.emitter import Code, finish
+from conformance.emit.code import Code
+from conformance.emit.finishing import finish
 
 #: Prefix of a string statement that carries a comment through `ast`, which drops comments.
 _COMMENT = "__comment__:"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from conformance.emit.emitter import Text
+from conformance.emit.finishing import Text
 from conformance.emit.reasons import formatted
 
 #: For each key of the dict that `run` returns, the words that a report uses.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from conformance.emit.emitter import BACKWARD, FORWARD, function
+from conformance.emit.code import BACKWARD, FORWARD
 from conformance.emit.emitter import Emitter as Base
+from conformance.emit.expressions import function
 
 
 class Emitter(Base):
