@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from conformance.drivers.adapter import Variant
 from conformance.emit import usual
@@ -26,6 +27,8 @@ from conformance.model.case import (
     Statement,
     Value,
     leaves,
+    node_makes,
+    walk,
 )
 from conformance.model.program import Site
 
@@ -104,8 +107,8 @@ def _conv2d(call: Call) -> str:
     stride = "" if call.options["stride"] == 1 else f", strides={call.options['stride']}"
     # A kernel of Keras is (height, width, in, out).
     kernel = f"ops.transpose({w}, (2, 3, 1, 0))"
-    rest = f'padding="{call.options["padding"]}", data_format="channels_first"'
-    return f"ops.conv({x}, {kernel}{stride}, {rest})"
+    padding = "" if call.options["padding"] == "valid" else ', padding="same"'
+    return f'ops.conv({x}, {kernel}{stride}{padding}, data_format="channels_first")'
 
 
 def _pool(call: Call) -> str:
@@ -238,6 +241,8 @@ class Emitter(Base):
         #: Names that are a `keras.Variable` where the program is now, and those read from `self`.
         self._variables, self._owned = variables, frozenset[str]()
         self._handing = False
+        #: The regions whose layers are attributes of the layer around them.
+        self._held: frozenset[str] = frozenset()
         generators = [value for value in case.inputs if isinstance(value, Generator)]
         self._numpy = {value.name for value in generators if value.library == "numpy"}
         dtypes = {array.dtype for array in case.arrays}
@@ -256,9 +261,10 @@ class Emitter(Base):
 
     def tensor(self, array: Array, source: str) -> str:
         if array in self.case.inputs:
-            return f'ops.convert_to_tensor({source}, "{array.dtype}")'
+            return f'ops.convert_to_tensor({models.elements(array, source)}, "{array.dtype}")'
         trainable = "" if array.gradient else ", trainable=False"
-        return f'keras.Variable({source}, dtype="{array.dtype}"{trainable})'
+        made = models.elements(array, source)
+        return f'keras.Variable({made}, dtype="{array.dtype}"{trainable})'
 
     def framework_generator(self, seed: int) -> str:
         return f"keras.random.SeedGenerator({seed})"
@@ -275,6 +281,8 @@ class Emitter(Base):
 
     def write_region(self, region: Region) -> None:
         name = function(region.name)
+        if region.name in self._held:
+            return
         super().write_region(region)
         if self._is_layer(region):
             owned = [self.name(n) for n in self._variables_of(region)]
@@ -291,6 +299,8 @@ class Emitter(Base):
 
     def recompute(self, region: Region) -> str:
         name = function(region.name)
+        if region.name in self._held:
+            return f"self.{name}"
         if self.way == "remat":
             return f"remat_{name}"
         return f"{name}_layer" if region.granularity == "operation" else name
@@ -311,10 +321,32 @@ class Emitter(Base):
         """The variables that a region's layer owns: those that its body reads."""
         return [name for name in region.captured() if name in self._variables]
 
+    def _inner_layers(self, region: Region) -> list[Region]:
+        """The regions in one whose layers its layer has as attributes: they capture nothing but
+        variables, and are called nowhere else."""
+        made = {name for node in walk(region.body) for name in node_makes(node)}
+        made |= set(leaves(region.takes)) | set(leaves(region.kwargs))
+        calls = [n.region for n in walk(self.case.program) if isinstance(n, Again)]
+        here = [n.region for n in region.body if isinstance(n, Again)]
+        return [
+            node
+            for node in region.body
+            if isinstance(node, Region)
+            and self._is_layer(node)
+            and set(node.captured()) <= self._variables - made
+            and calls.count(node.name) == here.count(node.name)
+        ]
+
     def _write_layer(self, region: Region) -> None:
-        """The class of a region's layer."""
+        """The class of a region's layer, after those of the layers that it has as attributes."""
         code, name = self.code, function(region.name)
-        owned = self._variables_of(region)
+        inner = self._inner_layers(region)
+        for part in inner:
+            self._write_layer(part)
+        given = self._variables_of(region)
+        others = [n for part in inner for n in part.captured()]
+        outside = replace(region, body=tuple(n for n in region.body if n not in inner))
+        owned = [n for n in given if n not in others or n in outside.captured()]
         site = Site("region", self.path, region.name, region.name)
         with code.indent(f"class {_class(name)}(keras.layers.Layer):"):
             words = [f'name="{name}"'] if self._listed else []
@@ -322,15 +354,20 @@ class Emitter(Base):
             if self.case.autocast:
                 words.append(f'dtype="mixed_{self.case.autocast}"')
                 self.wrote("autocast")
-            if owned or words:
-                with code.indent(f"def __init__({', '.join(['self', *owned])}):"):
+            if given or words or inner:
+                with code.indent(f"def __init__({', '.join(['self', *given])}):"):
                     code(f"super().__init__({', '.join(words)})")
                     for variable in owned:
                         code(f"self.{variable} = {variable}")
+                    for part in inner:
+                        part_name = function(part.name)
+                        made = f"{_class(part_name)}({', '.join(self._variables_of(part))})"
+                        with self._scope("full", part):
+                            code(f"self.{part_name} = {made}")
                 code()
             # Keras looks for a layer's first argument: one without any cannot be called.
-            given = self.parameters(region) or "unused=None"
-            parameters = f"self, {given}"
+            parameters = f"self, {self.parameters(region) or 'unused=None'}"
+            self._held |= {part.name for part in inner}
             inside = self._inside(region, frozenset(owned))
             with code.indent(f"def call({parameters}):", site), inside:
                 self.write_unpacking(region)
@@ -444,9 +481,8 @@ class Emitter(Base):
         for found in ("gradients", "again"):
             if found == "again" and kind not in gradients.TWICE:
                 continue
-            if asking != list(case.wrt) or self.in_lists:
-                self.code(f"{found} = {self.entries(case.wrt, found)}")
-            results.append(f'"{found}": {found}')
+            whole = self.backend.chooses(kind) or (asking == list(case.wrt) and not self.in_lists)
+            results.append(f'"{found}": {found if whole else self.entries(case.wrt, found)}')
         if kind == "train":
             results.append(f'"parameters": {self.chosen(case.parameters)}')
         self.code(f"return {{{', '.join(results)}{self.state_entry()}}}")

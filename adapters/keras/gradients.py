@@ -7,14 +7,14 @@ and, where gradients are taken more than once, `again`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from conformance.emit.code import BACKWARD, FORWARD, Code
 from conformance.emit.emitter import FEW
 from conformance.emit.expressions import listed
 from conformance.emit.lists import Item
-from conformance.model.case import Array, Case, Generator, Loss
+from conformance.model.case import Case, Generator, Loss
 
 #: Procedures with a second set of gradients.
 TWICE = frozenset({"second_backward", "per_output", "second_order", "third_order"})
@@ -39,6 +39,9 @@ class Writing(Protocol):
     def loss(self, other: Loss | None = None) -> str:
         """The expression of the loss, or of another one."""
 
+    def entries(self, names: Iterable[str], source: str = "values", part: str = "") -> str:
+        """A dict of the entries of `source` with these names, or of their attribute `part`."""
+
     def write_between(self) -> None:
         """What happens between forward and backward."""
 
@@ -61,6 +64,11 @@ class Backend(ABC):
     @abstractmethod
     def write(self, emitter: Writing) -> None:
         """Forward and backward, once."""
+
+    def chooses(self, kind: str) -> bool:
+        """Whether what `write` leaves in `gradients` (and `again`) is what the case asks for, by name,
+        for a kind of procedure; else it is of all that is `wanted`."""
+        return kind == "part"
 
 
 class TensorFlow(Backend):
@@ -127,13 +135,9 @@ class Torch(Backend):
             self._write_order(code, emitter.case.procedure.order)
             return
         found = "{name: value.grad for name, value in wanted.items()}"
-        if emitter.in_lists:
-            every = {item.name: None for item in emitter.in_lists.values()}
-            inputs = [a.name for a in emitter.case.inputs if isinstance(a, Array) and a.gradient]
-            found = _dict(
-                {name: f'wanted["{name}"].grad' for name in inputs}
-                | {name: f'[w.grad for w in wanted["{name}"]]' for name in every}
-            )
+        asking = [array.name for array in emitter.case.arrays if array.gradient]
+        if self.chooses(kind) and (emitter.in_lists or asking != list(emitter.case.wrt)):
+            found = emitter.entries(emitter.case.wrt, "wanted", part=".grad")
         words = []
         if kind in TWICE:
             words.append("retain_graph=True")
@@ -147,6 +151,9 @@ class Torch(Backend):
             then = emitter.case.then
             code(f"{'loss' if then is None else emitter.loss(then)}.backward()", BACKWARD)
             code(f"again = {found}")
+
+    def chooses(self, kind: str) -> bool:
+        return kind in ("backward", "part", "second_backward", "per_output")
 
     def _write_order(self, code: Code, order: int) -> None:
         code("leaves = list(wanted.values())")

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from conformance.emit.code import FORWARD
 from conformance.emit.emitter import Emitter as Base
 from conformance.errors import AdapterError
-from conformance.model.case import Again, Array, Node, Ref, Region, Statement
+from conformance.model.case import Again, Array, Node, Ref, Region, Statement, node_makes, walk
 from conformance.model.program import Site
 
-#: `fit` hands out neither the last step's output nor its gradients: a metric and an optimizer keep them.
+#: A metric and an optimizer, at the end of the program.
 KEPT = """
+    # `fit` gives back neither the last output nor the last gradients: these keep them.
     class LastOutput(keras.metrics.Metric):
         def __init__(self, shape):
             super().__init__(name="output")
@@ -119,11 +120,18 @@ class Models(Base):
     _weights: dict[str, list[Weight]]
 
     def write_helpers(self) -> None:
+        """Nothing: what is no operation of `keras.ops` is a layer."""
+
+    def write_main(self) -> None:
         self.code(KEPT)
         self.code("\n")
+        super().write_main()
 
     def tensor(self, array: Array, source: str) -> str:
-        return f"np.{array.dtype}({source})"
+        made = elements(array, source)
+        if array.fill.kind == "full":
+            return f'{made.removesuffix(")")}, dtype="{array.dtype}")'
+        return f"np.{array.dtype}({made})"
 
     # -- the model -----------------------------------------------------------------------------
 
@@ -137,9 +145,12 @@ class Models(Base):
         self._weights = weights
         with code.indent(f"def {path}({', '.join(case.names())}):"):
             dtype = "" if given.dtype == "float32" else f', dtype="{given.dtype}"'
-            code(f"start = {given.name} = keras.Input({given.name}.shape[1:]{dtype})")
+            # A model is made of its input and its output: the input keeps a name of its own.
+            made = {name for node in walk(case.program) for name in node_makes(node)}
+            start = f"start = {given.name}" if given.name in made else given.name
+            code(f"{start} = keras.Input({given.name}.shape[1:]{dtype})")
             self.write_nodes(case.program, "")
-            code(f"model = keras.Model(start, {case.outputs.name})")
+            code(f"model = keras.Model({start.split()[0]}, {case.outputs.name})")
             for layer, listed in weights.items():
                 values = ", ".join(weight.given() for weight in listed)
                 code(f'model.get_layer("{layer}").set_weights([{values}])')
@@ -221,8 +232,8 @@ class Models(Base):
             return [*found, "use_bias=False", 'data_format="channels_first"']
         if statement.op == "batch_norm":
             kept = 1 - float(options["momentum"])  # type: ignore[arg-type]
-            return ["axis=1", f"momentum={kept:g}", f"epsilon={options['eps']}"]
-        return [f"epsilon={options['eps']}"]
+            return ["axis=1", f"momentum={kept:g}", f"epsilon={_short(options['eps'])}"]
+        return [f"epsilon={_short(options['eps'])}"]
 
     # -- run -----------------------------------------------------------------------------------
 
@@ -264,3 +275,18 @@ class Models(Base):
         """A dict of what `source` has of the weights that start from arrays of these names."""
         places = {weight.array: weight for layer in self._weights.values() for weight in layer}
         return "{" + ", ".join(f'"{name}": {places[name].taken(source)}' for name in names) + "}"
+
+
+def elements(array: Array, source: str) -> str:
+    """The elements of an array as a user would write them, where `source` is a general expression."""
+    if array.fill.kind == "values":
+        return source.removeprefix("np.array(").removesuffix(")")
+    if array.fill.kind == "full" and array.fill.numbers[0] in (0, 1):
+        shape = array.shape[0] if len(array.shape) == 1 else array.shape
+        return f"np.{'ones' if array.fill.numbers[0] else 'zeros'}({shape})"
+    return source
+
+
+def _short(number: object) -> str:
+    """A small number as people write it: `1e-5`, not `1e-05`."""
+    return repr(number).replace("e-0", "e-")
