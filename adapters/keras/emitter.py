@@ -241,6 +241,9 @@ class Emitter(Base):
         #: Names that are a `keras.Variable` where the program is now, and those read from `self`.
         self._variables, self._owned = variables, frozenset[str]()
         self._handing = False
+        if len(case.parameters) == 1:
+            name = f'values["{case.parameters[0].name}"]'
+            self.halving = f"{name}.assign(0.5 * {name})"
         #: The regions whose layers are attributes of the layer around them.
         self._held: frozenset[str] = frozenset()
         generators = [value for value in case.inputs if isinstance(value, Generator)]

@@ -14,7 +14,7 @@ from conformance.emit import usual
 from conformance.emit.accumulating import Accumulating
 from conformance.emit.code import BACKWARD, FORWARD
 from conformance.emit.emitter import Call, Lists, Writer
-from conformance.emit.expressions import function, listed
+from conformance.emit.expressions import function, listed, numpy_fill
 from conformance.model.case import Again, Array, Case, Region
 
 from . import layers, sequential, static
@@ -47,10 +47,16 @@ def _batch_norm(call: Call) -> str:
     assert isinstance(momentum, float)
     # Paddle's momentum is the share of the old value that is kept.
     kept = round(1 - momentum, 12)
-    return (
-        "F.batch_norm({x}, {running_mean}, {running_var}, {gamma}, {beta}, "
-        "training=True, momentum={kept}, epsilon={eps})"
-    ).format(**call.arguments, kept=kept, eps=eps)
+    words = [*layers.written("momentum", kept, 0.9), *layers.written("epsilon", eps, 1e-5)]
+    return "F.batch_norm({x}, {running_mean}, {running_var}, {gamma}, {beta}, {rest})".format(
+        **call.arguments, rest=", ".join(["training=True", *words])
+    )
+
+
+def _layer_norm(call: Call) -> str:
+    words = layers.written("epsilon", call.options["eps"], 1e-5)
+    x, gamma, beta = (call.arguments[name] for name in ("x", "gamma", "beta"))
+    return f"F.layer_norm({', '.join([x, f'{gamma}.shape', gamma, beta, *words])})"
 
 
 def _uniform(call: Call) -> str:
@@ -133,8 +139,9 @@ class Emitter(Accumulating):
         "from paddle.distributed.fleet.utils import recompute",
     )
     lists: Lists = "all"
+    parameter = "paddle.nn.Parameter"
     grad = "paddle.grad"
-    optimizer = "paddle.optimizer.SGD({rate}, parameters={parameters})"
+    optimizer = "paddle.optimizer.SGD(learning_rate={rate}, parameters={parameters})"
     clearing_all = "optimizer.clear_grad(set_to_zero=False)"
     clearing = "{tensor}.clear_gradient(set_to_zero=False)"
     seeding = "paddle.seed({seed})"
@@ -162,7 +169,7 @@ class Emitter(Accumulating):
         "max_pool2d": "F.max_pool2d({x}, {size})",
         "avg_pool2d": "F.avg_pool2d({x}, {size})",
         "batch_norm": _batch_norm,
-        "layer_norm": "F.layer_norm({x}, {gamma}.shape, {gamma}, {beta}, epsilon={eps})",
+        "layer_norm": _layer_norm,
         "embedding": "F.embedding({indices}, {table})",
         "relu": "F.relu({x})",
         "gelu": "F.gelu({x})",
@@ -203,6 +210,11 @@ class Emitter(Accumulating):
             self.lists = "nothing"  # what is fed has a name each
         super().__init__(case, variant)
         self.shares = variant.name in EAGER
+        if len(case.parameters) == 1:
+            self.halving = """
+                with paddle.no_grad():
+                    values["{name}"].scale_(0.5)
+                """.replace("{name}", case.parameters[0].name)
         if self.static:
             self.imports = static.IMPORTS
             self.rolls = "nothing"  # a graph tells operations apart by the lines that led to them
@@ -215,8 +227,13 @@ class Emitter(Accumulating):
 
     def write_helpers(self) -> None:
         if self.static:
-            static.write_helpers(self)
+            self.code("paddle.enable_static()\n\n")
         super().write_helpers()
+
+    def write_main(self) -> None:
+        if self.static:
+            static.write_helpers(self)
+        super().write_main()
 
     def write_forward(self, path: str) -> None:
         if self.variant.name in FULL_GRAPH:
@@ -226,11 +243,24 @@ class Emitter(Accumulating):
     def tensor(self, array: Array, source: str) -> str:
         if self.static:
             return str(static.tensor(array, source))
-        made = f'paddle.to_tensor({source}, dtype="{array.dtype}"'
+        made = self.filled(array, source)
         if array in self.case.parameters:
             frozen = "" if array.gradient else ", requires_grad=False"
-            return f"paddle.nn.Parameter({made}){frozen})"
-        return f"{made}, stop_gradient=False)" if array.gradient else f"{made})"
+            return f"{self.parameter}({made}{frozen})"
+        if array.gradient:
+            made = f'paddle.to_tensor({source}, dtype="{array.dtype}", stop_gradient=False)'
+        return made
+
+    def filled(self, array: Array, source: str) -> str:
+        """The expression of a tensor, which asks for no gradient."""
+        if array.dtype == "float32" and array.fill.kind == "full" and source == numpy_fill(array):
+            number = array.fill.numbers[0]
+            if number in (0, 1):
+                return f"paddle.{'ones' if number else 'zeros'}({list(array.shape)})"
+            return f"paddle.full({list(array.shape)}, {number})"
+        if array.fill.kind == "values":
+            source = source.removeprefix("np.array(").removesuffix(")")
+        return f'paddle.to_tensor({source}, dtype="{array.dtype}")'
 
     def write_region(self, region: Region) -> None:
         if self.variant.name == "sequential":
@@ -285,9 +315,12 @@ class Emitter(Accumulating):
         code("gradients = {n: None if g is None else g.clone() for n, g in taken.items()}")
 
     def write_part(self) -> None:
-        names = listed(self.case.wrt)
-        code, wanted = self.code, self.items(self.case.wrt)
-        code(f"gradients = dict(zip({names}, paddle.grad(loss, {wanted})))", BACKWARD)
+        code, wrt = self.code, self.case.wrt
+        found = [f"gradient_of_{name}" for name in wrt]
+        given = self.value(wrt[0]) if len(wrt) == 1 else self.items(wrt)
+        code(f"({', '.join(found)}{',' * (len(wrt) == 1)}) = paddle.grad(loss, {given})", BACKWARD)
+        entries = (f'"{name}": {one}' for name, one in zip(wrt, found, strict=True))
+        code(f"gradients = {{{', '.join(entries)}}}")
 
     def write_functional(self) -> None:
         """The gradients by `vjp` of a function, inside which the forward pass is run."""
@@ -318,6 +351,8 @@ class Layers(layers.Networks, Emitter):
 
     lists = "uncaptured"  # layers hold what they capture
     list_of_parameters = "nn.ParameterList({})"
+    parameter = "nn.Parameter"
+    optimizer = "paddle.optimizer.SGD(learning_rate={rate}, parameters=network.parameters())"
     imports = (*Emitter.imports, *layers.IMPORTS)
 
 

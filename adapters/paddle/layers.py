@@ -6,13 +6,14 @@ class. What Paddle has no layer for is called as a function. `model-fit` has `pa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from conformance.emit.code import BACKWARD, FORWARD
 from conformance.emit.emitter import Emitter as Base
-from conformance.emit.expressions import function, listed
+from conformance.emit.expressions import function
 from conformance.emit.layers import attributes, taken
 from conformance.errors import AdapterError
 from conformance.model.case import Again, Array, Case, Node, Ref, Region, Statement, leaves, walk
@@ -57,20 +58,29 @@ KINDS: Mapping[str, Kind] = {
     "layer_norm": Kind("LayerNorm", "x", {"gamma": "weight", "beta": "bias"}, {}),
     "embedding": Kind("Embedding", "indices", {"table": "weight"}, {}),
 }
-#: A missing gradient is `None`.
+#: A missing gradient is `None`. Both stand at the end of the program.
 TURNED = """
+    # nn.Linear keeps a weight as (in, out). This gives it, or its gradient, as (out, in).
     def turned(array):
         return None if array is None else array.T
     """
-#: `fit` returns no gradients: this optimizer keeps those of the last step.
 KEEPING = """
+    # fit clears the gradients after a step: this optimizer keeps those of the last one.
     class SGD(paddle.optimizer.SGD):
         def minimize(self, loss, **options):
-            self.gradients = [
-                None if p.grad is None else p.grad.clone() for p in self._parameter_list
-            ]
+            self.gradients = {
+                p.name: None if p.grad is None else p.grad.clone() for p in self._parameter_list
+            }
             return super().minimize(loss, **options)
     """
+
+
+#: What refers a line to its site.
+_MARK = re.compile(r"  # pylint: s(\d+)$")
+
+
+def _unmarked(line: str) -> str:
+    return _MARK.sub("", line)
 
 
 class Networks(Base):
@@ -84,7 +94,8 @@ class Networks(Base):
         self._layers: Mapping[int, str] = {}
         self._attributes: frozenset[str] = frozenset()
         self._defined: set[str] = set()
-        self._net_made: list[str] = []  # the lines of `Net.__init__`
+        #: For each class of `plain`, the lines of its `__init__`.
+        self._inits: dict[str, list[str]] = {}
         #: For each array of the state that is a layer's buffer, its place from the layer around it.
         self._buffers: dict[str, str] = {}
         self._turned = frozenset(self._transposed())
@@ -121,11 +132,11 @@ class Networks(Base):
             source = f"({source}).T"
         return super().tensor(array, source)  # type: ignore[safe-super]
 
-    def write_helpers(self) -> None:
-        super().write_helpers()
+    def write_main(self) -> None:
         if self._turned:
             self.code(TURNED)
             self.code("\n")
+        super().write_main()
 
     def taken(self, name: str, expression: str) -> str:
         """A parameter, or its gradient, with the axes that the case has."""
@@ -195,11 +206,11 @@ class Networks(Base):
                         self._write_layer(f"self.{layers[id(node)]}", node)
             if len(code.lines) == begin and not given:
                 del code.lines[top:]  # a layer that has nothing of its own needs no `__init__`
-            elif region is None and code.lines[top:] == self._net_made:
+            elif self._is_made_alike(code.lines[top:], base := name.removeprefix("Recomputed")):
                 del code.lines[top:]
-                code.lines[-1] = f"class {name}(Net):"
+                code.lines[-1] = f"class {name}({base}):"
             else:
-                self._net_made = code.lines[top:] if region is None else self._net_made
+                self._inits.setdefault(name, code.lines[top:])
                 code()
             site = None if region is None else Site("region", self.path, region.name, region.name)
             formals = ", ".join(self._given) if region is None else self.parameters(region)
@@ -212,6 +223,17 @@ class Networks(Base):
                 self.write_return(self.case.outputs if region is None else region.gives)
         code("\n")
         self._layers, self._attributes = outer
+
+    def _is_made_alike(self, lines: Sequence[str], base: str) -> bool:
+        """Whether a class of `recomputed` can inherit the `__init__` of the one of `plain`."""
+        before = self._inits.get(base)
+        if before is None or list(map(_unmarked, lines)) != list(map(_unmarked, before)):
+            return False
+        for line in before:
+            if mark := _MARK.search(line):
+                number = int(mark[1])
+                self.code.sites[number] = self.code.sites[number]._replace(path="both")
+        return True
 
     def _class(self, region: Region) -> str:
         name = "".join(w[:1].upper() + w[1:] for w in function(region.name).split("_"))
@@ -235,13 +257,25 @@ class Networks(Base):
         if not self._is_sequence(region):
             self.code(f"{place} = {self._class(region)}({', '.join(self._captured(region))})")
             return
-        self.code(f"{place} = nn.Sequential()", Site("layer", self.path, region.name, ""))
-        for statement in region.body:
+        names = self._names_of_layers(region, place)
+        for number, (name, statement) in enumerate(zip(names, region.body, strict=True)):
             assert isinstance(statement, Statement)
             site = Site("layer", self.path, region.name, statement.label, statement.op)
-            layer = self._constructed(statement)
-            self.code(f'{place}.add_sublayer("{statement.label}", {layer})', site)
-            self._write_weights(f"{place}.{statement.label}", statement)
+            self.code(f"{name} = {self._constructed(statement)}", site)
+            self._write_weights(name, statement, f"{place}[{number}]")
+        layers = f"nn.Sequential({', '.join(names)})"
+        self.code(f"{place} = {layers}", Site("layer", self.path, region.name, ""))
+
+    def _names_of_layers(self, region: Region, place: str) -> list[str]:
+        """The variables of the layers of a sequence: named after what they give, and after the region
+        too where another one stands beside it."""
+        labels = [node.label for node in region.body if isinstance(node, Statement)]
+        others = [r for r in self.case.regions() if r is not region]
+        taken = {node.label for r in others for node in r.body if isinstance(node, Statement)}
+        taken |= {*self.case.names(), *(function(r.name) for r in self.case.regions())}
+        if taken.isdisjoint(labels):
+            return labels
+        return [f"{place.removeprefix('self.')}_{label}" for label in labels]
 
     def state_entries(self) -> list[str]:
         """Buffers are the layers' own, which start as copies."""
@@ -259,9 +293,10 @@ class Networks(Base):
 
     def _write_layer(self, place: str, statement: Statement) -> None:
         self.code(f"{place} = {self._constructed(statement)}")
-        self._write_weights(place, statement)
+        self._write_weights(place, statement, place)
 
-    def _write_weights(self, place: str, statement: Statement) -> None:
+    def _write_weights(self, place: str, statement: Statement, held: str) -> None:
+        """The weights of a layer; `held` is where it stays, `place` where it is now."""
         kind = KINDS.get(statement.op)
         if kind is None:
             return
@@ -272,7 +307,7 @@ class Networks(Base):
             pairs = [f'"{buffer}": {given[name]}' for name, buffer in kind.buffers.items()]
             self.code(f"{place}.set_state_dict({{{', '.join(pairs)}}})")
         for argument, buffer in kind.buffers.items():
-            self._buffers[given[argument]] = f"{place}.{buffer}".removeprefix("self.")
+            self._buffers[given[argument]] = f"{held}.{buffer}".removeprefix("self.")
 
     # -- layers --------------------------------------------------------------------------------
 
@@ -329,10 +364,10 @@ class Networks(Base):
             momentum = call.options["momentum"]
             assert isinstance(momentum, float)
             # Paddle's momentum is the share of the old value that is kept.
-            words = [str(shape[0]), f"momentum={round(1 - momentum, 12)}"]
-            words.append(f"epsilon={call.options['eps']}")
+            words = [str(shape[0]), *written("momentum", round(1 - momentum, 12), 0.9)]
+            words += written("epsilon", call.options["eps"], 1e-5)
         elif statement.op == "layer_norm":
-            words = [str(shape[0]), f"epsilon={call.options['eps']}"]
+            words = [str(shape[0]), *written("epsilon", call.options["eps"], 1e-5)]
         else:
             words = [str(length) for length in shape]
         return f"nn.{kind.name}({', '.join(words)})"
@@ -384,18 +419,17 @@ class Fits(Networks):
 
     procedures_written: Collection[str] = ("train",)
 
-    def write_helpers(self) -> None:
-        super().write_helpers()
+    def write_main(self) -> None:
         self.code(KEEPING)
         self.code("\n")
+        super().write_main()
 
     def write_training(self) -> None:
         code, case = self.code, self.case
         self.write_before()
         code("model = paddle.Model(network)")
-        trained = [p.name for p in case.parameters if p.gradient]
-        weights = ", ".join(map(self.value, trained))
-        code(f"optimizer = SGD({case.procedure.learning_rate}, parameters=[{weights}])")
+        rate = case.procedure.learning_rate
+        code(f"optimizer = SGD(learning_rate={rate}, parameters=network.parameters())")
         code("seen, losses = [], []")
         code()
         with code.indent("def begin(layer, batch):"):
@@ -414,8 +448,9 @@ class Fits(Networks):
         code(f"batch = [{', '.join(map(_value, self._given)) or 'np.zeros(1)'}]")
         words = f"[batch], epochs={case.procedure.steps}, verbose=0"
         code(f"model.fit({words})")
-        code(f"found = dict(zip({listed(trained)}, optimizer.gradients))")
-        gradients = (f'"{n}": {self.taken(n, f"found[{n!r}]")}' for n in case.wrt)
+        kept = (f"optimizer.gradients[{_value(n)}.name]" for n in case.wrt)
+        pairs = zip(case.wrt, kept, strict=True)
+        gradients = (f'"{n}": {self.taken(n, gradient)}' for n, gradient in pairs)
         put = "seen[0]" if isinstance(case.outputs, Ref) else f"tuple(seen[:{len(outputs)}])"
         code(
             f"""
@@ -433,6 +468,12 @@ class Fits(Networks):
         assert loss is not None
         place = f"outputs[{outputs.index(loss.name)}]"
         return place if loss.reduction == "none" else f"{place}.{loss.reduction}()"
+
+
+def written(keyword: str, value: object, default: object) -> list[str]:
+    """A keyword argument, where it is not Paddle's default."""
+    number = repr(value).replace("e-0", "e-")  # 1e-6, not 1e-06
+    return [] if value == default else [f"{keyword}={number}"]
 
 
 def _value(name: str) -> str:

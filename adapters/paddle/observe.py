@@ -310,9 +310,9 @@ class Observer(Base):
 
     def _step(self, module: ModuleType) -> Any:
         """Run the graph that the program has made once more."""
-        return module.fetch(
-            *(self._names[name] for name in ("executor", "main", "feed", "results"))
-        )
+        names = self._names
+        fed = names.get("feed", names["values"])
+        return module.fetch(names["executor"], names["main"], fed, names["results"])
 
     def leftovers(
         self, program: Program, module: ModuleType, forward: Callable[..., Any]

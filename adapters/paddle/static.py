@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from conformance.emit.code import BACKWARD, FORWARD
+from conformance.emit.emitter import FEW, Writer
 from conformance.emit.emitter import Emitter as Base
-from conformance.emit.emitter import Writer
 from conformance.emit.expressions import listed
 from conformance.model.case import Array
 
@@ -90,8 +90,7 @@ FETCH = '''
 
 
 def write_helpers(emitter: Base) -> None:
-    """The mode, and the functions that `run` calls."""
-    emitter.code("paddle.enable_static()\n\n")
+    """The functions that `run` calls, at the end of the program."""
     helpers = (FETCH,) if emitter.case.procedure.kind == "inference" else (APPLY, FETCH)
     for text in helpers:
         emitter.code(text)
@@ -100,6 +99,12 @@ def write_helpers(emitter: Base) -> None:
 
 def tensor(array: Array, source: str) -> str:
     """What is fed is a NumPy array."""
+    if array.fill.kind == "full" and array.fill.numbers[0] in (0, 1):
+        shape = array.shape[0] if len(array.shape) == 1 else array.shape
+        made = "ones" if array.fill.numbers[0] else "zeros"
+        return f'np.{made}({shape}, dtype="{array.dtype}")'
+    if array.fill.kind in ("full", "values"):
+        return f'{source.removesuffix(")")}, dtype="{array.dtype}")'
     return f'np.array({source}, dtype="{array.dtype}")'
 
 
@@ -112,31 +117,34 @@ def write_inference(emitter: Base) -> None:
     kept = f", {_state(emitter)}" if _state(emitter) else ""
     code(f'results = {{"outputs": outputs{kept}}}')
     _write_fetching(emitter)
-    code(f"return {_returned(emitter)}")
 
 
 def write_gradients(emitter: Base) -> None:
     """Forward and gradients, of first or second order, as one graph that is run once."""
     _write_graph(emitter, list(emitter.case.wrt))
     _write_fetching(emitter)
-    emitter.code(f"return {_returned(emitter)}")
 
 
 def write_training(emitter: Base) -> None:
     """The graph is made once and run at every step; the parameters are fed."""
     code, case = emitter.code, emitter.case
     trained = [p.name for p in case.parameters if p.gradient]
-    _write_graph(emitter, list(dict.fromkeys([*case.wrt, *trained])))
+    wanted = list(dict.fromkeys([*case.wrt, *trained]))
+    _write_graph(emitter, wanted)
     code("losses = []")
     with code.indent(f"for _ in range({case.procedure.steps}):"):
-        _write_fetching(emitter)
+        code(f"found = {_fetched(emitter)}")
         with code.indent(f"for name in {listed(trained)}:"):
             rate = case.procedure.learning_rate
-            code(f'values[name] = values[name] - {rate} * found["gradients"][name]')
+            fed = _feed(emitter)
+            code(f'{fed}[name] = {fed}[name] - {rate} * found["gradients"][name]')
         code('losses += found["losses"]')
-    chosen = ", ".join(f'"{n}": found["gradients"]["{n}"]' for n in case.wrt)
-    parameters = emitter.chosen(case.parameters)
-    changed = f'"losses": losses, "gradients": {{{chosen}}}, "parameters": {parameters}'
+    chosen = ""
+    if wanted != list(case.wrt):
+        entries = ", ".join(f'"{n}": found["gradients"]["{n}"]' for n in case.wrt)
+        chosen = f', "gradients": {{{entries}}}'
+    parameters = emitter.entries((p.name for p in case.parameters), _feed(emitter))
+    changed = f'"losses": losses{chosen}, "parameters": {parameters}'
     state = "" if _state(emitter) else ', "state": {}'
     code(f"return {{**found, {changed}{state}{emitter.generators_entry()}}}")
 
@@ -145,18 +153,28 @@ def write_training(emitter: Base) -> None:
 def _building(emitter: Base) -> Iterator[None]:
     """Write the head of the graph and what is fed into it; the graph follows inside the `with`."""
     code, case = emitter.code, emitter.case
-    code(f"fed = {[array.name for array in case.arrays if array not in case.state]}")
+    fed = [array.name for array in case.arrays if array not in case.state]
+    if _feed(emitter) == "feed":
+        few = emitter.entries(fed) if len(fed) <= FEW else ""
+        code(f"feed = {few or f'{{name: values[name] for name in {listed(fed)}}}'}")
     code("main, startup = paddle.static.Program(), paddle.static.Program()")
     with code.indent("with paddle.static.program_guard(main, startup):"):
-        code("placed = dict(values)")
-        with code.indent("for name in fed:"):
-            code("array = values[name]")
-            code("placed[name] = paddle.static.data(name, array.shape, str(array.dtype))")
+        placed = "paddle.static.data(name, array.shape, str(array.dtype))"
+        if _feed(emitter) == "values":
+            code(f"placed = {{name: {placed} for name, array in values.items()}}")
+        else:
+            code("placed = dict(values)")
+            with code.indent("for name, array in feed.items():"):
+                code(f"placed[name] = {placed}")
         if asking := [array.name for array in case.arrays if array.gradient]:
-            with code.indent(f"for name in {asking}:"):
-                code("placed[name].stop_gradient = False")
+            if len(asking) <= FEW:
+                for name in asking:
+                    code(f'placed["{name}"].stop_gradient = False')
+            else:
+                with code.indent(f"for name in {listed(asking)}:"):
+                    code("placed[name].stop_gradient = False")
         if case.state:
-            with code.indent(f"for name in {[array.name for array in case.state]}:"):
+            with code.indent(f"for name in {listed(array.name for array in case.state)}:"):
                 code(
                     """
                     placed[name] = paddle.create_parameter(
@@ -180,9 +198,12 @@ def _write_graph(emitter: Base, wanted: list[str]) -> None:
         '"losses": [loss]',
         '"gradients": dict(zip(wanted, gradients))',
     ]
+    order = case.procedure.kind == "second_order"
     with _building(emitter):
-        code(f"wanted = {wanted}")
-        code("sources = [placed[name] for name in wanted]")
+        code(f"wanted = {listed(wanted)}")
+        if functional or order:
+            code("sources = [placed[name] for name in wanted]")
+        sources = "sources" if functional or order else "[placed[name] for name in wanted]"
         if functional:
             code("seen = []")
             with code.indent("def loss_of(*sources):"):
@@ -196,8 +217,8 @@ def _write_graph(emitter: Base, wanted: list[str]) -> None:
             code("outputs = forward(**placed)", FORWARD)
             code(f"loss = {loss}")
             code("backward_from = len(main.global_block().ops)")
-            code("gradients = paddle.static.gradients(loss, sources)", BACKWARD)
-        if case.procedure.kind == "second_order":
+            code(f"gradients = paddle.static.gradients(loss, {sources})", BACKWARD)
+        if order:
             code("total = sum(gradient.sum() for gradient in gradients)")
             code("second = paddle.static.gradients(total, sources)")
             results.append('"again": dict(zip(wanted, second))')
@@ -215,14 +236,21 @@ def _write_executor(emitter: Base) -> None:
         emitter.code("executor.run(startup)")
 
 
+def _feed(emitter: Base) -> str:
+    """The dict of what is fed: all of `values` that is an array and no state."""
+    fed = [array.name for array in emitter.case.arrays if array not in emitter.case.state]
+    return "values" if fed == list(emitter.case.names()) else "feed"
+
+
+def _fetched(emitter: Base) -> str:
+    return f"fetch(executor, main, {_feed(emitter)}, results)"
+
+
 def _write_fetching(emitter: Base) -> None:
-    emitter.code("feed = {name: values[name] for name in fed}")
-    emitter.code("found = fetch(executor, main, feed, results)")
-
-
-def _returned(emitter: Base) -> str:
+    """Run the graph, and return what it computes."""
+    found = _fetched(emitter)
     generators = emitter.generators_entry()
-    return f"{{**found{generators}}}" if generators else "found"
+    emitter.code(f"return {{**{found}{generators}}}" if generators else f"return {found}")
 
 
 def _state(emitter: Base) -> str:
