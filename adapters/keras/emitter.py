@@ -8,6 +8,7 @@ constructs it inside `keras.RematScope`: what the scope says is read when a laye
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -433,7 +434,9 @@ class Emitter(Base):
 
     def vectorized(self, function: str, arguments: Sequence[str]) -> str:
         if len(arguments) == 1:
-            return f"ops.vectorized_map({function}, {arguments[0]})"
+            # `lambda x: block(x)` is `block`.
+            alone = re.sub(r"^lambda (\w+): ([\w.]+)\(\1\)$", r"\2", function)
+            return f"ops.vectorized_map({alone}, {arguments[0]})"
         # The map hands several arguments over as one tuple.
         given = ", ".join(arguments)
         return f"ops.vectorized_map({self.tupled(function)}, ({given}))"
@@ -466,12 +469,13 @@ class Emitter(Base):
 
     def _write_step(self) -> None:
         inputs = [a.name for a in self.case.inputs if isinstance(a, Array) and a.gradient]
-        entries = [f'"{name}": values["{name}"]{self.backend.asks}' for name in inputs]
+        asks, value = self.backend.asked(self.case.procedure.kind)
+        entries = [f'"{name}": values["{name}"]{asks}' for name in inputs]
         variables = [a.name for a in self.case.parameters if a.gradient]
         for name in dict.fromkeys(self.in_lists[n].name for n in variables if n in self.in_lists):
             entries.append(f'"{name}": [w.value for w in values["{name}"]]')
         variables = [name for name in variables if name not in self.in_lists]
-        named = self.entries(variables, part=".value")
+        named = self.entries(variables, part=value)
         loop = " for " in named and not named.startswith('{"') and not named.startswith("{**")
         entries.append(f"**{named}" if loop else named[1:-1])
         self.code(f"wanted = {{{', '.join(filter(None, entries))}}}")

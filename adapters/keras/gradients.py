@@ -55,8 +55,10 @@ class Backend(ABC):
     imports: Sequence[str] = ()
     #: The head of a `with` in which gradients are off; empty where nothing has to be written.
     without_gradients = ""
-    #: What follows an input that asks for a gradient.
-    asks = ""
+
+    def asked(self, kind: str) -> tuple[str, str]:
+        """What follows an input and a variable that ask for a gradient, for a kind of procedure."""
+        return "", ".value"
 
     def write_before(self, emitter: Writing) -> None:  # noqa: B027 (eager ones have nothing)
         """What all steps have in common, before the first."""
@@ -117,7 +119,10 @@ class Torch(Backend):
 
     imports = ("import torch",)
     without_gradients = "with torch.no_grad():"
-    asks = ".requires_grad_()"
+
+    def asked(self, kind: str) -> tuple[str, str]:
+        # A transform is given tensors that no graph is recorded of.
+        return ("", ".value.detach()") if kind == "functional" else (".requires_grad_()", ".value")
 
     def write(self, emitter: Writing) -> None:
         code, kind = emitter.code, emitter.case.procedure.kind
@@ -171,7 +176,6 @@ class Torch(Backend):
         code = emitter.code
         code()
         _write_loss(emitter, "", changing=False, sites=True)
-        code("wanted = {name: value.detach() for name, value in wanted.items()}")
         call = "torch.func.grad_and_value(loss_of, has_aux=True)(wanted)"
         code(f"gradients, (loss, outputs) = {call}")
 

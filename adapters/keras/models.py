@@ -244,7 +244,7 @@ class Models(Base):
         place = f'values["{given.name}"]'
         code("model = forward(**values)")
         code(f"output = LastOutput((len({place}), *model.output_shape[1:]))")
-        code(f"optimizer = SGD({case.procedure.learning_rate})")
+        code(f"optimizer = SGD(learning_rate={case.procedure.learning_rate})")
         code()
         with code.indent("def loss(y_true, y_pred):"):
             code(f"return ops.{case.loss.reduction}(y_pred)")
