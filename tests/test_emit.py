@@ -177,20 +177,24 @@ def _names_of_method(node: ast.stmt) -> set[str]:
     return _names(node) - {argument.arg for argument in node.args.args}
 
 
-def _inherited(node: ast.stmt, made: Mapping[str, Placed]) -> set[str]:
-    """The names in what a class takes over from other classes of the program: methods that are not its
-    own."""
+def _inherited(node: ast.stmt, made: Mapping[str, Placed]) -> list[Placed]:
+    """What a class takes over from other classes of the program: methods that are not its own."""
     if not isinstance(node, ast.ClassDef):
-        return set()
-    bases = [made[n][1] for n in map(ast.unparse, node.bases) if n in made]
+        return []
+    bases = [made[n] for n in map(ast.unparse, node.bases) if n in made]
     own = {part.name for part in node.body if isinstance(part, ast.FunctionDef)}
-    methods = [part for base in bases if isinstance(base, ast.ClassDef) for part in base.body]
-    kept = [m for m in methods if isinstance(m, ast.FunctionDef) and m.name not in own]
-    return {name for method in kept for name in _names_of_method(method)}
+    return [
+        (before, part)
+        for before, base in bases
+        if isinstance(base, ast.ClassDef)
+        for part in base.body
+        if isinstance(part, ast.FunctionDef) and part.name not in own
+    ]
 
 
 def _reached(text: str, start: str) -> list[Placed]:
-    """The definitions of a program that a function of it uses, itself first."""
+    """The definitions of a program that a function of it uses, itself first, and methods that its
+    classes inherit."""
     names: dict[str, set[str]] = {}
     for _, part in _parts(text):
         names |= _names_by_definition(part)
@@ -202,7 +206,9 @@ def _reached(text: str, start: str) -> list[Placed]:
         name = waiting.pop()
         if name in made and name not in found:
             found[name] = made[name]
-            waiting += names[name] | _inherited(made[name][1], made)
+            methods = _inherited(made[name][1], made)
+            found |= {f"{name}.{method.name}": (before, method) for before, method in methods}
+            waiting += names[name].union(*(_names_of_method(method) for _, method in methods))
     return list(found.values())
 
 
