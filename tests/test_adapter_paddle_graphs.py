@@ -27,6 +27,9 @@ ADAPTER = read_adapter(ROOT / "adapters" / "paddle")
 os.environ.update(ADAPTER.model.environment)  # before the import, as in the worker
 os.environ.update(ADAPTER.variant("pir-pass").model.environment)
 paddle = pytest.importorskip("paddle", reason="PaddlePaddle is not installed here")
+# Paddle reads the environment once, and another test may have imported it before. By default several
+# threads run a graph: two that begin to record for the profiler at one time end the process.
+paddle.set_flags({f: v == "1" for f, v in ADAPTER.variant("pir-pass").model.environment.items()})
 graphs: Any = ADAPTER.load("graphs")
 GRAPHS = ("to-static-ast", "pir-pass")
 #: SOT goes on in a function of its own after what it cannot translate: the generators of NumPy and of
