@@ -444,7 +444,8 @@ class Emitter(Base):
     # -- run -----------------------------------------------------------------------------------
 
     def write_gradients(self) -> None:
-        self.write_after()
+        if self.case.procedure.after != "backward":  # which the backend writes
+            self.write_after()
         self.backend.write_before(self)
         self._write_step()
         self._write_return("[loss]")

@@ -33,6 +33,9 @@ class Writing(Protocol):
     def result(self) -> str:
         """The name of what the forward pass gives."""
 
+    def wrote(self, part: str) -> None:
+        """Record that a part which the case demands is written."""
+
     def write_loss(self) -> None:
         """The forward pass, and the loss."""
 
@@ -132,6 +135,7 @@ class Torch(Backend):
         if kind == "train":
             self._write_clearing(code)
         if emitter.case.procedure.after == "backward":
+            emitter.wrote("after")
             emitter.write_loss()
             code("loss.backward()", BACKWARD)
         emitter.write_loss()
