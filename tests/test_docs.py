@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from conformance.emit.programs import EmitFailure, texts
 from conformance.errors import CaseError
 from conformance.language.load import load_text
 from conformance.model import case as case_model
+from conformance.run.runner import lacking
 from tests import suite_cases
 
 ROOT = Path(__file__).parent.parent
@@ -195,6 +197,57 @@ def test_the_example_adapter_writes_programs(tmp_path: Path) -> None:
             assert f"{line}\n" in program.text
     number = len(adapter.load("emitter").Emitter.operations)
     assert f"emits {number} of them" in page.read_text("utf-8")
+
+
+def _follow_the_tutorial(folder: Path) -> Path:
+    """The adapter that docs/tutorial.md ends with: its files, and what it changes in them."""
+    made = folder / "my_adapter"
+    made.mkdir()
+    emitter_file = made / "emitter.py"
+    text = (ROOT / "docs" / "tutorial.md").read_text("utf-8")
+    for kind, block in FENCE.findall(text):
+        head, _, rest = block.partition("\n")
+        if head.startswith("# my_adapter/"):
+            (folder / head.removeprefix("# ")).write_text(rest, "utf-8")
+        elif kind == "console":
+            for line in block.splitlines():
+                if line.startswith("$ sed") and " my_adapter/" in line:
+                    subprocess.run(shlex.split(line)[1:], cwd=folder, check=True)
+        elif block.startswith("    def wait"):
+            (made / "observe.py").open("a").write(f"\n{block}")
+        elif block.startswith("    def __new__"):
+            was = emitter_file.read_text("utf-8")
+            emitter_file.write_text(was.replace("    def tensor", f"{block}\n    def tensor", 1))
+        elif block.startswith("    operations: Mapping"):
+            was = emitter_file.read_text("utf-8")
+            begin = was.index("    operations: Mapping")
+            end = was.index("    }\n", begin) + len("    }\n")
+            emitter_file.write_text(was[:begin] + block + was[end:])
+        elif block.startswith("class Modules"):
+            emitter_file.open("a").write(f"\n\n{block}")
+    return made
+
+
+def test_the_tutorial_s_adapter_is_as_long_as_it_says_and_leaves_no_case_broken(
+    tmp_path: Path,
+) -> None:
+    page = ROOT / "docs" / "tutorial.md"
+    made = _follow_the_tutorial(tmp_path)
+    lines = {file.name: len(file.read_text("utf-8").splitlines()) for file in made.iterdir()}
+    assert f"4 files, {sum(lines.values())} lines" in page.read_text("utf-8")
+    assert sum(lines.values()) < 200
+    for name, number in lines.items():
+        (row,) = [r for r in page.read_text("utf-8").splitlines() if r.startswith(f"| `{name}`")]
+        assert row.split("|")[2].strip() == str(number), row
+    adapter = read_adapter(made)
+    pairs = [
+        (case, variant)
+        for variant in adapter.variants
+        for case in suite_cases.CASES
+        if lacking(case, variant) is None
+    ]
+    for key, text in texts(adapter, pairs).items():
+        assert not isinstance(text, EmitFailure) or text.asked, f"{key}: {text.message}"
 
 
 def test_the_examples_of_an_emitter_write_what_the_page_shows() -> None:

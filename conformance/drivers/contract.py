@@ -9,7 +9,8 @@ overridden, too; docs/adapters.md lists them.
 
 An exception becomes a verdict on the case, or ends the run:
 
-- `NotEmittedError` out of `write`: `unsupported: does not emit`, with the operation's name;
+- `NotEmittedError` out of `write`: `unsupported: does not emit`, with the operation's name, and
+  `NotOfferedError`: `unsupported: the adapter does not write`, with that part of the case;
 - anything else out of `write`, or out of `observe`: `broken`, and never held against the framework;
 - a worker process that dies or does not answer: `crashed`, `timeout`;
 - anything out of importing `observe.py`, making an `Observer` or `warm_up`: the run ends.
@@ -23,7 +24,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:  # keeps the imports of workers few, since they start often
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from conformance.drivers.adapter import Variant
@@ -88,8 +89,9 @@ class Writes(Protocol):
 
 
 class MayWrite(Protocol):
-    """Optional members, each with what it enables. A case that needs a missing one is `unsupported` (for
-    an operation) or `broken: not written` (anything else), until the variant `lacks` it."""
+    """Optional members, each with what it enables. A case that needs a missing one is `unsupported`:
+    `does not emit` an operation, or `the adapter does not write` anything else. `broken: not written` is
+    a program without a part of the case whose member is there."""
 
     #: Cases with these operations: format strings over arguments and options, or functions of a `Call`.
     operations: Mapping[str, Any]
@@ -100,13 +102,18 @@ class MayWrite(Protocol):
     #: Which repeated lines become a loop: `all`; only `calls` of regions, for an observer that tells the
     #: operations within one call apart by their lines; `nothing`, for one that goes by lines alone.
     rolls: Literal["all", "calls", "nothing"]
+    #: Kinds of procedure other than `backward`, which every adapter writes; `train` is one of them
+    #: where `write_training` is there.
+    procedures_written: Collection[str]
     #: Cases that draw random numbers without naming a generator.
     seeding: str
     #: `between: draw`, and `between: update`.
     drawing: str
     halving: str
-    #: Inference, where gradients have to be turned off.
+    #: Inference, where gradients have to be turned off; `between: no-gradients`.
     without_gradients: str
+    #: The option of recompute that should be refused, where a case gives one its wrong type.
+    wrong_option: str
     #: `hooks`, `autocast`, and regions that are `mapped`.
     hook: str
     autocast: str
