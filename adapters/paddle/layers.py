@@ -432,8 +432,9 @@ class Fits(Networks):
         code(f"optimizer = SGD(learning_rate={rate}, parameters=network.parameters())")
         code("seen, losses = [], []")
         code()
+        code("# Before each step the outputs of the last one go; fit holds the batch.")
         with code.indent("def begin(layer, batch):"):
-            code("del batch")  # `fit` holds it from here on, in both runs
+            code("del batch")
             code("seen.clear()", FORWARD)
         code()
         outputs = leaves(case.outputs)
