@@ -38,10 +38,14 @@ ONE_CALL = {
     *("mindspore/graph-function", "mindspore/graph-cell", "mindspore/graph-primitive"),
     *("mindspore/graph-function-reentrant", "mindspore/graph-function-non-reentrant"),
     *("mindspore/graph-cell-communication", "mindspore/graph-layers", "mindspore/jit"),
+    *("mindspore/jit-primitive", "mindspore/model-train-graph"),
     *(f"keras/fit-{name}" for name in FITTED),
 }
 #: Where a region is an operation, or layers, without a function: each call is a line of its own.
-NO_FUNCTION = {"mindspore/graph-primitive", *(f"keras/fit-{name}" for name in FITTED)}
+NO_FUNCTION = {
+    *("mindspore/graph-primitive", "mindspore/jit-primitive"),
+    *(f"keras/fit-{name}" for name in FITTED),
+}
 
 
 @pytest.fixture(scope="module", params=ADAPTERS)

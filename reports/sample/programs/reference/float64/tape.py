@@ -503,13 +503,13 @@ class RegionNode(Vertex):
         run = task.rerun(self)
         if len(run.outputs) != len(self.outputs):
             raise RuntimeError(f"region {self.name!r} gave other tensors when it ran again")
-        places = [t.key for t in run.taken] + [t.key for t in self.captured]
-        targets = {k for k, want in zip(places, wanted, strict=True) if want and k}
+        keys = [t.key for t in run.taken] + [t.key for t in self.captured]
+        targets = {k for k, want in zip(keys, wanted, strict=True) if want and k}
         pairs = [(o, c) for o, c in zip(run.outputs, cotangents, strict=True) if c is not None]
         outputs, given = [o for o, _ in pairs], [c for _, c in pairs]
         by_place = _backward(outputs, given, targets, task, stop=True)
         return [
-            by_place.get(k) if want and k else None for k, want in zip(places, wanted, strict=True)
+            by_place.get(k) if want and k else None for k, want in zip(keys, wanted, strict=True)
         ]
 
 
@@ -659,14 +659,14 @@ def generator(seed: int) -> np.random.Generator:
 def random_state() -> RandomState:
     """The states of all generators: the implicit one, NumPy's, Python's, and explicit ones."""
     known = (_state.generator, *_state.explicit)
-    own = [(source, source.bit_generator.state) for source in known]
-    return own, np.random.get_state(), random.getstate()
+    sources = [(source, source.bit_generator.state) for source in known]
+    return sources, np.random.get_state(), random.getstate()
 
 
 def set_random_state(state: RandomState) -> None:
     """Restore the states of all generators from `random_state`."""
-    own, numpys, pythons = state
-    for source, before in own:
+    sources, numpys, pythons = state
+    for source, before in sources:
         source.bit_generator.state = before
     np.random.set_state(numpys)
     random.setstate(pythons)

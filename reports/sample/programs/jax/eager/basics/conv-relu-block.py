@@ -53,15 +53,20 @@ def recomputed(x, w1, w2):
 
 def run(forward):
     values = inputs()
-    wanted = {"x": values["x"], "w1": values["w1"], "w2": values["w2"]}
 
-    def loss_of(wanted):
-        outputs = forward(**values | wanted)
+    def loss_of(values):
+        outputs = forward(**values)
         return outputs.sum(), outputs
 
+    (loss, outputs), gradients = value_and_grad(loss_of, values)
+    return {"outputs": outputs, "losses": [loss], "gradients": gradients}
+
+
+def value_and_grad(loss_of, wanted):
+    # jax.value_and_grad(loss_of, has_aux=True)(wanted), step by step.
     loss, vjp, outputs = jax.vjp(loss_of, wanted, has_aux=True)
     (gradients,) = vjp(jnp.ones_like(loss))
-    return {"outputs": outputs, "losses": [loss], "gradients": gradients}
+    return (loss, outputs), gradients
 
 
 if __name__ == "__main__":

@@ -47,9 +47,15 @@ def run(forward):
         outputs = forward(**values | wanted)
         return outputs.sum(), outputs
 
+    (loss, outputs), gradients = value_and_grad(loss_of, wanted)
+    return {"outputs": outputs, "losses": [loss], "gradients": gradients}
+
+
+def value_and_grad(loss_of, wanted):
+    # jax.value_and_grad(loss_of, has_aux=True)(wanted), step by step.
     loss, vjp, outputs = jax.vjp(loss_of, wanted, has_aux=True)
     (gradients,) = vjp(jnp.ones_like(loss))
-    return {"outputs": outputs, "losses": [loss], "gradients": gradients}
+    return (loss, outputs), gradients
 
 
 if __name__ == "__main__":

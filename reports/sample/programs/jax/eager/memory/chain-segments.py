@@ -21,19 +21,19 @@ def inputs():
     return {"x": x, "ws": ws, "vs": vs}
 
 
+def segment(h, w, v):
+    p = h @ w
+    s = jnp.sin(p)
+    t = jnp.sin(s)
+    u = jnp.sin(t)
+    q = u @ v
+    r = jnp.sin(q)
+    m = jnp.sin(r)
+    return jnp.sin(m)
+
+
 def plain(x, ws, vs):
     h = x @ vs[0]
-
-    def segment(h, w, v):
-        p = h @ w
-        s = jnp.sin(p)
-        t = jnp.sin(s)
-        u = jnp.sin(t)
-        q = u @ v
-        r = jnp.sin(q)
-        m = jnp.sin(r)
-        return jnp.sin(m)
-
     for w, v in zip(ws[:4], vs[:4]):
         h = segment(h, w, v)
     return h.sum()
@@ -41,17 +41,6 @@ def plain(x, ws, vs):
 
 def recomputed(x, ws, vs):
     h = x @ vs[0]
-
-    def segment(h, w, v):
-        p = h @ w
-        s = jnp.sin(p)
-        t = jnp.sin(s)
-        u = jnp.sin(t)
-        q = u @ v
-        r = jnp.sin(q)
-        m = jnp.sin(r)
-        return jnp.sin(m)
-
     remat_segment = jax.checkpoint(segment)
     for w, v in zip(ws[:4], vs[:4]):
         h = remat_segment(h, w, v)
@@ -65,14 +54,20 @@ def run(forward):
     def loss_of(wanted):
         return forward(**values | wanted)
 
-    loss, vjp = jax.vjp(loss_of, wanted)
-    (gradients,) = vjp(jnp.ones_like(loss))
+    loss, gradients = value_and_grad(loss_of, wanted)
     gradients = {
         "w1": gradients["ws"][0],
         "w4": gradients["ws"][3],
         "v4": gradients["vs"][3],
     }
     return {"outputs": loss, "losses": [loss], "gradients": gradients}
+
+
+def value_and_grad(loss_of, wanted):
+    # jax.value_and_grad(loss_of)(wanted), step by step.
+    loss, vjp = jax.vjp(loss_of, wanted)
+    (gradients,) = vjp(jnp.ones_like(loss))
+    return loss, gradients
 
 
 if __name__ == "__main__":

@@ -53,18 +53,13 @@ def recomputed(x, w1, w2):
 
 def run(forward):
     values = inputs()
-    wanted = {"x": values["x"], "w1": values["w1"], "w2": values["w2"]}
 
-    @jax.jit
-    def step(wanted):
-        def loss_of(wanted):
-            outputs = forward(**wanted)
-            return outputs.sum(), outputs
+    def loss_of(values):
+        outputs = forward(**values)
+        return outputs.sum(), outputs
 
-        (loss, outputs), gradients = jax.value_and_grad(loss_of, has_aux=True)(wanted)
-        return loss, outputs, gradients
-
-    loss, outputs, gradients = step(wanted)
+    step = jax.jit(jax.value_and_grad(loss_of, has_aux=True))
+    (loss, outputs), gradients = step(values)
     return {"outputs": outputs, "losses": [loss], "gradients": gradients}
 
 

@@ -53,21 +53,20 @@ def recomputed(x, w1, w2):
 
 def run(forward):
     values = inputs()
-    wanted = {"x": values["x"], "w1": values["w1"], "w2": values["w2"]}
 
     @jax.jit
-    def start(wanted):
-        def loss_of(wanted):
-            outputs = forward(**wanted)
+    def start(values):
+        def loss_of(values):
+            outputs = forward(**values)
             return outputs.sum(), outputs
 
-        return jax.vjp(loss_of, wanted, has_aux=True)
+        return jax.vjp(loss_of, values, has_aux=True)
 
     @jax.jit
     def finish(vjp, cotangent):
         return vjp(cotangent)
 
-    loss, vjp, outputs = start(wanted)
+    loss, vjp, outputs = start(values)
     (gradients,) = finish(vjp, jnp.ones_like(loss))
     return {"outputs": outputs, "losses": [loss], "gradients": gradients}
 

@@ -46,21 +46,20 @@ def recomputed(x, w):
 
 def run(forward):
     values = inputs()
-    wanted = {"x": values["x"], "w": values["w"]}
 
     @jax.jit
-    def start(wanted):
-        def loss_of(wanted):
-            outputs = forward(**wanted)
+    def start(values):
+        def loss_of(values):
+            outputs = forward(**values)
             return outputs[0].sum(), outputs
 
-        return jax.vjp(loss_of, wanted, has_aux=True)
+        return jax.vjp(loss_of, values, has_aux=True)
 
     @jax.jit
     def finish(vjp, cotangent):
         return vjp(cotangent)
 
-    loss, vjp, outputs = start(wanted)
+    loss, vjp, outputs = start(values)
     (gradients,) = finish(vjp, jnp.ones_like(loss))
     return {"outputs": outputs, "losses": [loss], "gradients": gradients}
 

@@ -44,16 +44,12 @@ def run(forward):
     wanted = {"w1": values["w1"], "w2": values["w2"]}
     fixed = {"x": values["x"]}
 
-    @jax.jit
-    def step(wanted, fixed):
-        def loss_of(wanted):
-            outputs = forward(**fixed | wanted)
-            return outputs.sum(), outputs
+    def loss_of(wanted, fixed):
+        outputs = forward(**fixed | wanted)
+        return outputs.sum(), outputs
 
-        (loss, outputs), gradients = jax.value_and_grad(loss_of, has_aux=True)(wanted)
-        return loss, outputs, gradients
-
-    loss, outputs, gradients = step(wanted, fixed)
+    step = jax.jit(jax.value_and_grad(loss_of, has_aux=True))
+    (loss, outputs), gradients = step(wanted, fixed)
     return {"outputs": outputs, "losses": [loss], "gradients": gradients}
 
 

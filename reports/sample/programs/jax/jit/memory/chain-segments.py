@@ -25,19 +25,19 @@ def inputs():
     }
 
 
+def segment(h, w, v):
+    p = h @ w
+    s = jnp.sin(p)
+    t = jnp.sin(s)
+    u = jnp.sin(t)
+    q = u @ v
+    r = jnp.sin(q)
+    m = jnp.sin(r)
+    return jnp.sin(m)
+
+
 def plain(x, w1, w2, w3, w4, w5, w6, w7, w8, v1, v2, v3, v4, v5, v6, v7, v8):
     h = x @ v1
-
-    def segment(h, w, v):
-        p = h @ w
-        s = jnp.sin(p)
-        t = jnp.sin(s)
-        u = jnp.sin(t)
-        q = u @ v
-        r = jnp.sin(q)
-        m = jnp.sin(r)
-        return jnp.sin(m)
-
     for w, v in zip((w1, w2, w3, w4), (v1, v2, v3, v4)):
         h = segment(h, w, v)
     return h.sum()
@@ -45,17 +45,6 @@ def plain(x, w1, w2, w3, w4, w5, w6, w7, w8, v1, v2, v3, v4, v5, v6, v7, v8):
 
 def recomputed(x, w1, w2, w3, w4, w5, w6, w7, w8, v1, v2, v3, v4, v5, v6, v7, v8):
     h = x @ v1
-
-    def segment(h, w, v):
-        p = h @ w
-        s = jnp.sin(p)
-        t = jnp.sin(s)
-        u = jnp.sin(t)
-        q = u @ v
-        r = jnp.sin(q)
-        m = jnp.sin(r)
-        return jnp.sin(m)
-
     remat_segment = jax.checkpoint(segment)
     for w, v in zip((w1, w2, w3, w4), (v1, v2, v3, v4)):
         h = remat_segment(h, w, v)
@@ -85,14 +74,10 @@ def run(forward):
         )
     }
 
-    @jax.jit
-    def step(wanted, fixed):
-        def loss_of(wanted):
-            return forward(**fixed | wanted)
+    def loss_of(wanted, fixed):
+        return forward(**fixed | wanted)
 
-        loss, gradients = jax.value_and_grad(loss_of)(wanted)
-        return loss, gradients
-
+    step = jax.jit(jax.value_and_grad(loss_of))
     loss, gradients = step(wanted, fixed)
     return {"outputs": loss, "losses": [loss], "gradients": gradients}
 

@@ -31,10 +31,7 @@ def plain(x, w1, w2):
         )
         r = ops.relu(c)
         return ops.conv(
-            r,
-            ops.transpose(w2, (2, 3, 1, 0)),
-            padding="valid",
-            data_format="channels_first",
+            r, ops.transpose(w2, (2, 3, 1, 0)), data_format="channels_first"
         )
 
     y = block(x)
@@ -52,10 +49,7 @@ def recomputed(x, w1, w2):
         )
         r = ops.relu(c)
         return ops.conv(
-            r,
-            ops.transpose(w2, (2, 3, 1, 0)),
-            padding="valid",
-            data_format="channels_first",
+            r, ops.transpose(w2, (2, 3, 1, 0)), data_format="channels_first"
         )
 
     remat_block = keras.remat(block)

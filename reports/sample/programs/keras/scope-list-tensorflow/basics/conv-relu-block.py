@@ -36,10 +36,7 @@ class Block(keras.layers.Layer):
         )
         r = ops.relu(c)
         return ops.conv(
-            r,
-            ops.transpose(self.w2, (2, 3, 1, 0)),
-            padding="valid",
-            data_format="channels_first",
+            r, ops.transpose(self.w2, (2, 3, 1, 0)), data_format="channels_first"
         )
 
 

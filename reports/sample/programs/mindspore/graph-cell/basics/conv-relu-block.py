@@ -64,9 +64,7 @@ def run(forward):
         outputs = network(x)
         return ops.sum(outputs), outputs
 
-    grad_fn = ms.value_and_grad(
-        forward_fn, grad_position=(0,), weights=weights, has_aux=True
-    )
+    grad_fn = ms.value_and_grad(forward_fn, weights=weights, has_aux=True)
     (loss, outputs), (of_inputs, of_weights) = grad_fn(values["x"])
     gradients = {"x": of_inputs, "w1": of_weights[0], "w2": of_weights[1]}
     return {"outputs": outputs, "losses": [loss], "gradients": gradients}

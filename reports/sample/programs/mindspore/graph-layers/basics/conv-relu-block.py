@@ -40,10 +40,11 @@ class Net(nn.Cell):
     def __init__(self, w1, w2):
         super().__init__()
         self.block = Block(w1, w2)
+        self.p = nn.MaxPool2d(2, 2)
 
     def construct(self, x):
         y = self.block(x)
-        p = ops.MaxPool(2, 2)(y)
+        p = self.p(y)
         return ops.avg_pool2d(p, 2, 2)
 
 
@@ -68,9 +69,7 @@ def run(forward):
         outputs = network(x)
         return ops.sum(outputs), outputs
 
-    grad_fn = ms.value_and_grad(
-        forward_fn, grad_position=(0,), weights=weights, has_aux=True
-    )
+    grad_fn = ms.value_and_grad(forward_fn, weights=weights, has_aux=True)
     (loss, outputs), (of_inputs, of_weights) = grad_fn(values["x"])
     gradients = {"x": of_inputs, "w1": of_weights[0], "w2": of_weights[1]}
     return {"outputs": outputs, "losses": [loss], "gradients": gradients}

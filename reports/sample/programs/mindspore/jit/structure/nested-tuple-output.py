@@ -67,9 +67,7 @@ def run(forward):
         outputs = network(x)
         return ops.sum(outputs[0]), outputs
 
-    grad_fn = ms.jit(
-        ms.value_and_grad(forward_fn, grad_position=(0,), weights=weights, has_aux=True)
-    )
+    grad_fn = ms.jit(ms.value_and_grad(forward_fn, weights=weights, has_aux=True))
     (loss, outputs), (of_inputs, of_weights) = grad_fn(values["x"])
     gradients = {"x": of_inputs, "w": of_weights[0]}
     return {"outputs": outputs, "losses": [loss], "gradients": gradients}

@@ -94,9 +94,7 @@ def run(forward):
         loss = ops.sum(outputs)
         return loss, outputs
 
-    grad_fn = ms.value_and_grad(
-        forward_fn, grad_position=(0,), weights=weights, has_aux=True
-    )
+    grad_fn = ms.value_and_grad(forward_fn, weights=weights, has_aux=True)
     (loss, outputs), (of_inputs, of_weights) = grad_fn(values["x"])
     gradients = {"x": of_inputs, "w": of_weights[0]}
     return {

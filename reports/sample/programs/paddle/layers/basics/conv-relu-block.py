@@ -15,10 +15,10 @@ def inputs():
     x = paddle.to_tensor(
         rng.standard_normal((2, 3, 6, 6)), dtype="float32", stop_gradient=False
     )
-    w1 = paddle.nn.Parameter(
+    w1 = nn.Parameter(
         paddle.to_tensor(0.3 * rng.standard_normal((4, 3, 3, 3)), dtype="float32")
     )
-    w2 = paddle.nn.Parameter(
+    w2 = nn.Parameter(
         paddle.to_tensor(0.3 * rng.standard_normal((2, 4, 3, 3)), dtype="float32")
     )
     return {"x": x, "w1": w1, "w2": w2}
@@ -27,14 +27,12 @@ def inputs():
 class Net(nn.Layer):
     def __init__(self, w1, w2):
         super().__init__()
-        self.block = nn.Sequential()
-        self.block.add_sublayer(
-            "c", nn.Conv2D(3, 4, 3, padding="same", bias_attr=False)
-        )
-        self.block.c.weight = w1
-        self.block.add_sublayer("r", nn.ReLU())
-        self.block.add_sublayer("y", nn.Conv2D(4, 2, 3, bias_attr=False))
-        self.block.y.weight = w2
+        c = nn.Conv2D(3, 4, 3, padding="same", bias_attr=False)
+        c.weight = w1
+        r = nn.ReLU()
+        y = nn.Conv2D(4, 2, 3, bias_attr=False)
+        y.weight = w2
+        self.block = nn.Sequential(c, r, y)
         self.p = nn.MaxPool2D(2)
         self.z = nn.AvgPool2D(2)
 
@@ -48,20 +46,7 @@ def plain(w1, w2):
     return Net(w1, w2)
 
 
-class RecomputedNet(nn.Layer):
-    def __init__(self, w1, w2):
-        super().__init__()
-        self.block = nn.Sequential()
-        self.block.add_sublayer(
-            "c", nn.Conv2D(3, 4, 3, padding="same", bias_attr=False)
-        )
-        self.block.c.weight = w1
-        self.block.add_sublayer("r", nn.ReLU())
-        self.block.add_sublayer("y", nn.Conv2D(4, 2, 3, bias_attr=False))
-        self.block.y.weight = w2
-        self.p = nn.MaxPool2D(2)
-        self.z = nn.AvgPool2D(2)
-
+class RecomputedNet(Net):
     def forward(self, x):
         y = recompute(self.block, x)
         p = self.p(y)

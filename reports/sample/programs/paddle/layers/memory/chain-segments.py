@@ -14,13 +14,13 @@ def inputs():
     rng = np.random.default_rng(0)
     x = paddle.to_tensor(0.5 * rng.standard_normal((2048, 64)), dtype="float32")
     ws = [
-        paddle.nn.Parameter(
+        nn.Parameter(
             paddle.to_tensor(0.12 * rng.standard_normal((64, 64)), dtype="float32")
         )
         for _ in range(8)
     ]
     vs = [
-        paddle.nn.Parameter(
+        nn.Parameter(
             paddle.to_tensor(0.12 * rng.standard_normal((64, 64)), dtype="float32")
         )
         for _ in range(8)

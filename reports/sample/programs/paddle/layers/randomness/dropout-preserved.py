@@ -15,10 +15,10 @@ def inputs():
     x = paddle.to_tensor(
         rng.standard_normal((8, 16)), dtype="float32", stop_gradient=False
     )
-    w1 = paddle.nn.Parameter(
+    w1 = nn.Parameter(
         paddle.to_tensor(0.3 * rng.standard_normal((16, 16)), dtype="float32")
     )
-    w2 = paddle.nn.Parameter(
+    w2 = nn.Parameter(
         paddle.to_tensor(0.3 * rng.standard_normal((16, 4)), dtype="float32")
     )
     return {"x": x, "w1": w1, "w2": w2}

@@ -14,30 +14,6 @@ from paddle.distributed.passes import PassContext, new_pass
 paddle.enable_static()
 
 
-def apply_recompute(main, startup, backward_from):
-    """Run again in backward what `recompute` has marked: the pass asks for operations' roles."""
-    role = core.op_proto_and_checker_maker.OpRole
-    for number, op in enumerate(main.global_block().ops):
-        op.op_role = int(role.Forward if number < backward_from else role.Backward)
-    recompute_pass = new_pass(
-        "auto_parallel_recompute_pir", {"refined_ops_patterns": []}
-    )
-    recompute_pass.apply([main], [startup], PassContext())
-
-
-def fetch(executor, main, feed, results):
-    """Run a program, and put the numbers that it computed in the place of its values."""
-    values = [
-        v for v in paddle.utils.flatten(results) if isinstance(v, paddle.pir.Value)
-    ]
-    numbers = iter(executor.run(main, feed=feed, fetch_list=values))
-
-    def number(value):
-        return next(numbers) if isinstance(value, paddle.pir.Value) else value
-
-    return paddle.utils.map_structure(number, results)
-
-
 def inputs():
     rng = np.random.default_rng(0)
     x = np.array(rng.standard_normal((8, 16)), dtype="float32")
@@ -73,21 +49,20 @@ def recomputed(x, w1, w2):
 def run(forward):
     paddle.seed(0)
     values = inputs()
-    fed = ["x", "w1", "w2"]
     main, startup = paddle.static.Program(), paddle.static.Program()
     with paddle.static.program_guard(main, startup):
-        placed = dict(values)
-        for name in fed:
-            array = values[name]
-            placed[name] = paddle.static.data(name, array.shape, str(array.dtype))
-        for name in ["x", "w1", "w2"]:
-            placed[name].stop_gradient = False
-        wanted = ["x", "w1", "w2"]
-        sources = [placed[name] for name in wanted]
+        placed = {
+            name: paddle.static.data(name, array.shape, str(array.dtype))
+            for name, array in values.items()
+        }
+        placed["x"].stop_gradient = False
+        placed["w1"].stop_gradient = False
+        placed["w2"].stop_gradient = False
+        wanted = ("x", "w1", "w2")
         outputs = forward(**placed)
         loss = outputs[0].sum()
         backward_from = len(main.global_block().ops)
-        gradients = paddle.static.gradients(loss, sources)
+        gradients = paddle.static.gradients(loss, [placed[name] for name in wanted])
     if forward is recomputed:
         apply_recompute(main, startup, backward_from)
     executor = paddle.static.Executor(paddle.CPUPlace())
@@ -96,9 +71,31 @@ def run(forward):
         "losses": [loss],
         "gradients": dict(zip(wanted, gradients)),
     }
-    feed = {name: values[name] for name in fed}
-    found = fetch(executor, main, feed, results)
-    return found
+    return fetch(executor, main, values, results)
+
+
+def apply_recompute(main, startup, backward_from):
+    """Run again in backward what `recompute` has marked: the pass asks for operations' roles."""
+    role = core.op_proto_and_checker_maker.OpRole
+    for number, op in enumerate(main.global_block().ops):
+        op.op_role = int(role.Forward if number < backward_from else role.Backward)
+    recompute_pass = new_pass(
+        "auto_parallel_recompute_pir", {"refined_ops_patterns": []}
+    )
+    recompute_pass.apply([main], [startup], PassContext())
+
+
+def fetch(executor, main, feed, results):
+    """Run a program, and put the numbers that it computed in the place of its values."""
+    values = [
+        v for v in paddle.utils.flatten(results) if isinstance(v, paddle.pir.Value)
+    ]
+    numbers = iter(executor.run(main, feed=feed, fetch_list=values))
+
+    def number(value):
+        return next(numbers) if isinstance(value, paddle.pir.Value) else value
+
+    return paddle.utils.map_structure(number, results)
 
 
 if __name__ == "__main__":
