@@ -16,10 +16,10 @@ from conformance.report.questions import QUESTIONS, Answer, Question
 from conformance.results import Results
 
 T = TypeVar("T")
-#: Columns beside the questions; more do not fit beside each other.
-_PAGE = 8
-#: Letters in a terminal that the questions take, and that a variant takes.
-_QUESTION, _VARIANT = 28, 19
+#: Variants in one table of the page; more columns do not fit.
+_COLUMNS = 8
+#: Widths in a terminal, in characters: of the column of questions, and of a variant's column.
+_QUESTION_WIDTH, _VARIANT_WIDTH = 28, 19
 _STYLES = {
     Outcome.RIGHT: "green",
     Outcome.WARNS: "green",
@@ -36,7 +36,7 @@ def _batched(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 
 
 def render(results: Sequence[Results]) -> str:
-    """The page, in Markdown, made from the results of one or several adapters."""
+    """The page `docs/behaviours.md`, in Markdown, from the results of one or several adapters."""
     return "\n".join(_lines(frameworks(results))) + "\n"
 
 
@@ -44,13 +44,16 @@ BEGIN, END = "<!-- behaviours -->", "<!-- end -->"
 
 
 def first_variants(results: Sequence[Results]) -> str:
-    """The short table, of the first variant of each framework alone, in Markdown."""
+    """README's table, in Markdown: the first variant of each framework, the `brief` questions alone."""
     shown = [f for f in frameworks(results) if f.modes]
     return "\n".join(_firsts(shown, [q for q in QUESTIONS if q.brief])) + "\n"
 
 
 def put_into(page: str, table: str) -> str:
-    """A page with the table between its marks. Raises `ResultsError` where it has none."""
+    """The page with the text between the comments `BEGIN` and `END` replaced by the table.
+
+    Raises `ResultsError` where the page lacks one of the comments.
+    """
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
@@ -59,12 +62,15 @@ def put_into(page: str, table: str) -> str:
 
 
 def _firsts(
-    frameworks: Sequence[Framework], asked: Sequence[Question] = QUESTIONS
+    frameworks: Sequence[Framework], questions: Sequence[Question] = QUESTIONS
 ) -> Iterator[str]:
-    """The first variants; the reference is no framework, and is left out where there are others."""
-    others = [framework for framework in frameworks if not framework.is_reference] or frameworks
-    pairs = [(framework.name, framework.modes[0]) for framework in others]
-    yield from _table([(f"{name}<br>{mode.name}", mode) for name, mode in pairs], asked)
+    """A table of the first variant of each framework.
+
+    The reference is no framework, and is left out unless it is alone.
+    """
+    shown = [framework for framework in frameworks if not framework.is_reference] or frameworks
+    pairs = [(framework.name, framework.modes[0]) for framework in shown]
+    yield from _table([(f"{name}<br>{mode.name}", mode) for name, mode in pairs], questions)
 
 
 def _lines(frameworks: Sequence[Framework]) -> Iterator[str]:
@@ -77,12 +83,12 @@ def _lines(frameworks: Sequence[Framework]) -> Iterator[str]:
     for outcome in (o for o in MEANING if o is not Outcome.BROKEN):
         yield f"- {SIGN[outcome]} {outcome.value}: {MEANING[outcome]}"
     yield ""
-    ran = [framework for framework in frameworks if framework.modes]
-    if len(ran) > 1:
+    with_results = [framework for framework in frameworks if framework.modes]
+    if len(with_results) > 1:
         yield "## The first variant of each framework"
         yield ""
-        yield from _firsts(ran)
-    for framework in ran:
+        yield from _firsts(with_results)
+    for framework in with_results:
         yield f"## {framework.name} {framework.version}".rstrip()
         yield ""
         yield from _variants(framework)
@@ -95,14 +101,14 @@ def _lines(frameworks: Sequence[Framework]) -> Iterator[str]:
 
 
 def _variants(framework: Framework) -> Iterator[str]:
-    """How the cases of each variant come out, and the gravest finding in it."""
+    """A table with a row for each variant: the tally of its cases, and its gravest finding."""
     yield "| variant | how its cases come out | gravest finding |"
     yield "|---|---|---|"
     for mode in framework.modes:
         worst = "none"
         if mode.worst:
-            words = escape(" ".join(mode.worst.words.split()))
-            worst = f"{SIGN[mode.worst.outcome]} {words}"
+            text = escape(" ".join(mode.worst.words.split()))
+            worst = f"{SIGN[mode.worst.outcome]} {text}"
             if mode.worst.url.startswith("https://"):
                 worst += f" <{mode.worst.url}>"
         yield f"| `{mode.name}` | {described(mode.tally)} | {worst} |"
@@ -110,14 +116,14 @@ def _variants(framework: Framework) -> Iterator[str]:
 
 
 def _table(
-    columns: Sequence[tuple[str, Mode]], asked: Sequence[Question] = QUESTIONS
+    columns: Sequence[tuple[str, Mode]], questions: Sequence[Question] = QUESTIONS
 ) -> Iterator[str]:
-    """The answers, as many variants beside each other as fit."""
-    for part in _batched(columns, _PAGE):
+    """Tables of answers, a row for each question, with at most `_COLUMNS` variants in each."""
+    for part in _batched(columns, _COLUMNS):
         yield f"| | {' | '.join(heading for heading, _ in part)} |"
         yield f"|---|{'---|' * len(part)}"
         for number, question in enumerate(QUESTIONS):
-            if question not in asked:
+            if question not in questions:
                 continue
             cells = " | ".join(mode.answers[number].text for _, mode in part)
             yield f"| {question.title} | {cells} |"
@@ -125,10 +131,10 @@ def _table(
 
 
 def tables(results: Sequence[Results], width: int) -> Iterator[Table]:
-    """The answers of all variants as tables for a terminal of `width` letters."""
-    beside = max(1, (width - _QUESTION) // _VARIANT)
+    """The answers of all variants as tables for a terminal of `width` characters."""
+    columns = max(1, (width - _QUESTION_WIDTH) // _VARIANT_WIDTH)
     for framework in frameworks(results):
-        for part in _batched(framework.modes, beside):
+        for part in _batched(framework.modes, columns):
             title = f"{framework.name} {framework.version}".rstrip()
             table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
             table.add_column("", no_wrap=True)

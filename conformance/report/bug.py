@@ -13,8 +13,8 @@ from conformance.model.facts import Raised
 from conformance.model.verdict import Verdict
 from conformance.report.outcomes import Outcome
 
-#: Words of the suite, and what others call that.
-_WORDS: tuple[tuple[str, str], ...] = (
+#: Terms that only this suite uses, as regular expressions, and what to write in their place.
+_REPLACEMENTS: tuple[tuple[str, str], ...] = (
     (r"\s*[,;(]?\s*see the [\w ]+ of the same cases?\)?", ""),
     (r"\binert: ", ""),
     (r"\bAs in [\w-]+/[\w=,\[\]-]+, and (\w)", r"\1"),
@@ -32,7 +32,7 @@ _WORDS: tuple[tuple[str, str], ...] = (
     (r"\bvariants?\b", "way to call it"),
     (r"\b(the )?(conformance )?suite\b", "the program"),
 )
-#: What should be, by the check that is not passed.
+#: What should happen, by the name of the check that fails.
 _EXPECTED: Mapping[str, str] = {
     "gradient": "The gradients are those of the same program without recompute.",
     "value": "What the program computes is the same as without recompute.",
@@ -48,7 +48,7 @@ _EXPECTED: Mapping[str, str] = {
     "error": "The program runs as it does without recompute.",
     "hooks": "Hooks are called as often as without recompute.",
 }
-_MATTERS: Mapping[Outcome, str] = {
+_WHY_IT_MATTERS: Mapping[Outcome, str] = {
     Outcome.WRONG: "No error says so: whoever uses recompute here gets results that differ from those "
     "without it, and may train with them unnoticed.",
     Outcome.RAISES: "A program that works without recompute stops when recompute is switched on.",
@@ -57,8 +57,8 @@ _MATTERS: Mapping[Outcome, str] = {
     "what it is used to save.",
     Outcome.WARNS: "Results may depend on whether recompute is on.",
 }
-#: Beginnings of sentences that are written small inside of one.
-_SMALL = frozenset(
+#: First words of sentences that lose their capital letter inside a sentence.
+_LOWERED = frozenset(
     {"A", "After", "All", "An", "Arguments", "As", "At", "Before", "Beside", "Both", "By", "Each"}
     | {"Early", "Every", "For", "In", "It", "Neither", "No", "Nothing", "Of", "On", "One", "Only"}
     | {"Pooling", "Recomputed", "Steps", "That", "The", "There", "This", "Trained", "What", "When"}
@@ -70,9 +70,11 @@ _SMALL = frozenset(
 class Bug:
     """What an issue is made of.
 
-    `api` is how users name the way to call recompute; `program` stands alone, `environment` is set
-    before it; `output` is what it printed here, or empty where it has not run; `shows` is whether the
-    program itself fails. `change` makes the difference go away; `reason` is a person's words.
+    `api` is what users call to recompute, such as `torch.utils.checkpoint.checkpoint(...)`. `program`
+    needs the framework alone, and runs with the variables of `environment`. `output` is what it
+    printed here, empty where it has not run; `shows` is whether the program fails by itself, without
+    an observer. `change` is what makes the deviation go away, `reason` the known deviation's reason;
+    both may be empty.
     """
 
     title: str
@@ -89,37 +91,39 @@ class Bug:
 
 
 def say(text: str) -> str:
-    """Replace terms that only the suite uses."""
+    """The text with terms that only this suite uses replaced by those of the field."""
     words = " ".join(text.split()) if "\n" not in text else text
-    for pattern, other in _WORDS:
-        words = re.sub(pattern, other, words)
+    for pattern, replacement in _REPLACEMENTS:
+        words = re.sub(pattern, replacement, words)
     return words[:1].upper() + words[1:] if text[:1].isupper() else words
 
 
 def title_of(verdict: Verdict, api: str) -> str:
-    """A title where no person has given one: the way to call it, and what was found."""
+    """A title where `known.yaml` has none: the API, and the beginning of the verdict's message."""
     start = re.split(r", but should| in \d+ of \d+ elements|, most at", verdict.message)[0]
     return f"{api}: {say(start)}"
 
 
 def slug(title: str) -> str:
-    """A title as the name of a file."""
+    """A file name for a title: its first nine words in lower case, joined by hyphens."""
     words = re.findall(r"[a-z0-9]+", title.lower())
     return "-".join(words[:9]) or "report"
 
 
 def render(bug: Bug) -> str:
-    """The issue, as Markdown."""
+    """The issue, in Markdown."""
     parts = [f"# {bug.title}", *_called(bug), _fenced(bug.program, "python")]
     if bug.environment:
-        setting = " ".join(f'{k}="{v}"' for k, v in bug.environment.items())
-        parts.append(f"It runs with `{setting}` in the environment.")
+        variables = " ".join(f'{k}="{v}"' for k, v in bug.environment.items())
+        parts.append(f"It runs with `{variables}` in the environment.")
     parts += ["## Expected", _expected(bug), "## Observed", _observed(bug)]
     if bug.change:
-        gone = "the assertion holds" if "AssertionError" in bug.output else "that does not happen"
-        parts.append(f"With one change ({bug.change}) {gone}.")
-    matters = _MATTERS.get(bug.outcome)
-    parts += ["## Why it matters", matters] if matters else []
+        without = (
+            "the assertion holds" if "AssertionError" in bug.output else "that does not happen"
+        )
+        parts.append(f"With one change ({bug.change}) {without}.")
+    why = _WHY_IT_MATTERS.get(bug.outcome)
+    parts += ["## Why it matters", why] if why else []
     parts += ["## Possible cause", seems(bug.reason)] if bug.reason else []
     versions = "\n".join(f"- {name}: {version}" for name, version in bug.versions.items())
     parts += ["## Versions", versions]
@@ -127,38 +131,38 @@ def render(bug: Bug) -> str:
 
 
 def _called(bug: Bug) -> list[str]:
-    """How recompute is called, where the program does so: that of a reason may call it otherwise."""
+    """A sentence that names the API; none where the program of a reason calls another one."""
     names = re.findall(r"[A-Za-z_][\w.]*(?=\()", bug.api)
-    shown = not names or any(_is_called(name, bug.program) for name in names)
+    is_called = not names or any(_is_called(name, bug.program) for name in names)
     code = re.match(r"[\w.]+(\([^()]*\))?", bug.api)
-    if not shown or code is None:
+    if not is_called or code is None:
         return []
-    rest = bug.api[code.end() :]
-    return [f"With `{code[0]}`{' ' * rest.startswith(' ')}{say(rest.strip())}:"]
+    arguments = bug.api[code.end() :]
+    return [f"With `{code[0]}`{' ' * arguments.startswith(' ')}{say(arguments.strip())}:"]
 
 
 def _is_called(name: str, program: str) -> bool:
-    """Whether a program has a name, as it is, imported, or of a module that is called otherwise."""
+    """Whether a program uses a function: by its full name, imported, or of a module under an alias."""
     last = rf"(?<![\w.]){re.escape(name.rpartition('.')[2])}\b"
-    rest = name.partition(".")[2]
-    other = rf"(?<![\w.])\w+\.{re.escape(rest)}\b" if rest else last
-    return name in program or bool(re.search(f"{last}|{other}", program))
+    after_module = name.partition(".")[2]
+    qualified = rf"(?<![\w.])\w+\.{re.escape(after_module)}\b" if after_module else last
+    return name in program or bool(re.search(f"{last}|{qualified}", program))
 
 
 def seems(reason: str) -> str:
-    """A reason worded as a guess at the cause."""
+    """A reason as a guess: `It seems that ...`. Maintainers know the cause better than this suite."""
     words = say(reason)
     first, _, rest = words.partition(" ")
-    small = first.lower() if first in _SMALL or first.rstrip(",") in _SMALL else first
-    return f"It seems that {small} {rest}".strip()
+    lowered = first.lower() if first in _LOWERED or first.rstrip(",") in _LOWERED else first
+    return f"It seems that {lowered} {rest}".strip()
 
 
 def _expected(bug: Bug) -> str:
-    expected = _EXPECTED.get(bug.verdict.check, "The same as without recompute.")
+    by_check = _EXPECTED.get(bug.verdict.check, "The same as without recompute.")
     promised = next(
         (f.promised for f in bug.verdict.facts if isinstance(f, Raised) and f.promised), ""
     )
-    return f"The program raises {promised}." if promised else expected
+    return f"The program raises {promised}." if promised else by_check
 
 
 def _observed(bug: Bug) -> str:
@@ -167,8 +171,8 @@ def _observed(bug: Bug) -> str:
         return f"The program prints:\n\n{_fenced(bug.output, 'text')}"
     if bug.shows:
         return f"In a program like this one: {message}."
-    how = f" ({say(bug.verdict.method)})" if bug.verdict.method else ""
-    return f"The program ends without an error; watched from outside{how}: {message}."
+    method = f" ({say(bug.verdict.method)})" if bug.verdict.method else ""
+    return f"The program ends without an error; watched from outside{method}: {message}."
 
 
 def _fenced(text: str, language: str) -> str:

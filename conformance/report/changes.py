@@ -12,11 +12,11 @@ from conformance.report.versus import Side, side_of
 from conformance.results import Result, Results
 from conformance.words import line
 
-#: Bytes that differ by less than this share of the old ones are measured as before.
-ALIKE = 0.02
-_SILENT = frozenset({Outcome.NOT_RUN, Outcome.UNSEEN})
-#: From the worst to the best; to offer a thing no more is worse than to cost more than needed.
-_ORDER = (
+#: Bytes count as unchanged where they differ by at most this fraction of the old number.
+TOLERANCE = 0.02
+_NOT_JUDGED = frozenset({Outcome.NOT_RUN, Outcome.UNSEEN})
+#: From the worst to the best. No longer to offer what a case needs is worse than to cost more.
+_WORST_FIRST = (
     Outcome.BROKEN,
     Outcome.WRONG,
     Outcome.RAISES,
@@ -30,7 +30,7 @@ _ORDER = (
 
 @dataclass(frozen=True)
 class Change:
-    """A case on a variant (full id) that comes out otherwise."""
+    """A case on a variant (full id) whose outcome differs between the two runs."""
 
     case: str
     variant: str
@@ -39,13 +39,13 @@ class Change:
 
     @property
     def worse(self) -> bool:
-        """Whether the new outcome is the graver one."""
-        return _ORDER.index(self.new.outcome) < _ORDER.index(self.old.outcome)
+        """Whether the new outcome is graver than the old one."""
+        return _WORST_FIRST.index(self.new.outcome) < _WORST_FIRST.index(self.old.outcome)
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A number of a case on a variant that is another one now, where the outcome is the same."""
+    """A measured number that differs where the outcome does not; `what` names it with its unit."""
 
     case: str
     variant: str
@@ -56,7 +56,11 @@ class Measured:
 
 @dataclass(frozen=True)
 class Changes:
-    """What changed from an old run to a new one. `gone` and `added` are pairs of case and variant."""
+    """What changed from an old run to a new one.
+
+    `versions` maps `adapter: package` to its old and its new version. `gone` and `added` are pairs of
+    case and variant that only the old or only the new run has; `same` counts pairs without any change.
+    """
 
     versions: Mapping[str, tuple[str, str]]
     changes: tuple[Change, ...]
@@ -69,89 +73,100 @@ class Changes:
     def worse(self) -> tuple[Change, ...]:
         """The changes for the worse, the gravest first."""
         worse = [change for change in self.changes if change.worse]
-        return tuple(sorted(worse, key=lambda c: _ORDER.index(c.new.outcome)))
+        return tuple(sorted(worse, key=lambda c: _WORST_FIRST.index(c.new.outcome)))
 
     @property
     def better(self) -> tuple[Change, ...]:
-        """The changes for the better."""
+        """The changes for the better, in the order of the new run."""
         return tuple(change for change in self.changes if not change.worse)
 
 
 def changes(old: Sequence[Results], new: Sequence[Results]) -> Changes:
-    """What changed; results are matched by case and variant, whatever the versions.
+    """What changed between two runs, matched by case and variant, whatever their versions.
 
     Raises `ResultsError` where no adapter is in both.
     """
-    both = {run.header.adapter for run in old} & {run.header.adapter for run in new}
-    if not both:
+    adapters = {run.header.adapter for run in old} & {run.header.adapter for run in new}
+    if not adapters:
         names = [", ".join(sorted(run.header.adapter for run in runs)) for runs in (old, new)]
         message = f"no adapter in common: {names[0]} before, {names[1]} now"
         raise ResultsError(message, hint="give two runs of the same adapters")
-    before, now = _by_pair(old, both), _by_pair(new, both)
+    before, after = _by_pair(old, adapters), _by_pair(new, adapters)
     changed: list[Change] = []
     measured: list[Measured] = []
     same = 0
-    for pair, result in now.items():
+    for pair, result in after.items():
         if pair not in before:
             continue
-        was, side = side_of(before[pair]), side_of(result)
-        if was.outcome is side.outcome or {was.outcome, side.outcome} & _SILENT:
-            numbers = tuple(_numbers(before[pair], result))
-            measured += numbers
-            same += not numbers
+        old_side, new_side = side_of(before[pair]), side_of(result)
+        if (
+            old_side.outcome is new_side.outcome
+            or {old_side.outcome, new_side.outcome} & _NOT_JUDGED
+        ):
+            differences = tuple(_numbers(before[pair], result))
+            measured += differences
+            same += not differences
         else:
-            changed.append(Change(*pair, was, side))
+            changed.append(Change(*pair, old_side, new_side))
     return Changes(
-        _versions(old, new, both),
+        _versions(old, new, adapters),
         tuple(changed),
         tuple(measured),
-        tuple(pair for pair in before if pair not in now),
-        tuple(pair for pair in now if pair not in before),
+        tuple(pair for pair in before if pair not in after),
+        tuple(pair for pair in after if pair not in before),
         same,
     )
 
 
 def _by_pair(runs: Sequence[Results], adapters: set[str]) -> dict[tuple[str, str], Result]:
-    chosen = [run for run in runs if run.header.adapter in adapters]
-    return {(result.case, result.variant): result for run in chosen for result in run.results}
+    compared = [run for run in runs if run.header.adapter in adapters]
+    return {(result.case, result.variant): result for run in compared for result in run.results}
 
 
 def _versions(
     old: Sequence[Results], new: Sequence[Results], adapters: set[str]
 ) -> dict[str, tuple[str, str]]:
-    """What was installed in another version: `torch: torch` to the old and the new one."""
+    """Packages whose versions differ: `adapter: package` to the old and the new version."""
     before = {run.header.adapter: run.header.versions for run in old}
     versions: dict[str, tuple[str, str]] = {}
     for run in new:
         if run.header.adapter in adapters:
-            was = before[run.header.adapter]
-            for name in dict.fromkeys([*was, *run.header.versions]):
-                pair = was.get(name, "none"), run.header.versions.get(name, "none")
+            old_versions = before[run.header.adapter]
+            for name in dict.fromkeys([*old_versions, *run.header.versions]):
+                pair = old_versions.get(name, "none"), run.header.versions.get(name, "none")
                 if pair[0] != pair[1]:
                     versions[f"{run.header.adapter}: {name}"] = pair
     return versions
 
 
 def _numbers(old: Result, new: Result) -> Iterator[Measured]:
+    """Reruns and bytes of one case on one variant that differ between the runs."""
     if old.observation is None or new.observation is None:
         return
-    one, two = old.observation.recomputed, new.observation.recomputed
-    counts = [_reruns(run) for run in (one, two)]
+    old_run, new_run = old.observation.recomputed, new.observation.recomputed
+    counts = [_reruns(run) for run in (old_run, new_run)]
     for name in dict.fromkeys([*counts[0], *counts[1]]):
-        was, now = (count.get(name, 0) for count in counts)
-        if was != now and one.executions is not None and two.executions is not None:
-            yield Measured(new.case, new.variant, f"{name} runs again, times", was, now)
-    for what, was_bytes, bytes_now in (
-        ("bytes retained", one.retained, two.retained),
-        ("bytes at the peak", one.peak, two.peak),
+        count_before, count_now = (count.get(name, 0) for count in counts)
+        if (
+            count_before != count_now
+            and old_run.executions is not None
+            and new_run.executions is not None
+        ):
+            yield Measured(
+                new.case, new.variant, f"{name} runs again, times", count_before, count_now
+            )
+    for what, bytes_before, bytes_now in (
+        ("bytes retained", old_run.retained, new_run.retained),
+        ("bytes at the peak", old_run.peak, new_run.peak),
     ):
-        if was_bytes is None or bytes_now is None:
+        if bytes_before is None or bytes_now is None:
             continue
-        if abs(bytes_now - was_bytes) > ALIKE * max(was_bytes, 1):
-            yield Measured(new.case, new.variant, what, was_bytes, bytes_now)
+        if abs(bytes_now - bytes_before) > TOLERANCE * max(bytes_before, 1):
+            yield Measured(new.case, new.variant, what, bytes_before, bytes_now)
 
 
 def _reruns(run: Run) -> dict[str, int]:
+    """How often each region, or each statement of one, runs again in backward."""
     reruns: dict[str, int] = {}
     for e in run.executions or ():
         if e.phase == "rerun" and e.region:
@@ -161,24 +176,24 @@ def _reruns(run: Run) -> dict[str, int]:
 
 
 def lines(changed: Changes, *, longest: int = 200) -> Iterator[str]:
-    """What changed, for a terminal: the worse first."""
+    """What changed, as lines for a terminal: changes for the worse first."""
     for name, (old, new) in changed.versions.items():
         yield f"{name} {old} → {new}"
-    for title, listed in (("worse", changed.worse), ("better", changed.better)):
-        for change in listed:
+    for title, group in (("worse", changed.worse), ("better", changed.better)):
+        for change in group:
             yield f"{title}: {change.case} on {change.variant}"
             yield f"  was {line(change.old.text, longest)}"
             yield f"  now {line(change.new.text, longest)}"
-    for number in changed.measured:
+    for difference in changed.measured:
         yield (
-            f"measured otherwise: {number.case} on {number.variant}: {number.what} "
-            f"{number.old} → {number.new}"
+            f"measured otherwise: {difference.case} on {difference.variant}: {difference.what} "
+            f"{difference.old} → {difference.new}"
         )
     yield summary(changed)
 
 
 def summary(changed: Changes) -> str:
-    """How much changed, in a sentence."""
+    """How many cases changed, in a sentence."""
     parts = [
         f"{len(changed.worse)} worse",
         f"{len(changed.better)} better",

@@ -21,19 +21,19 @@ from conformance.language.spec_errors import described
 from conformance.language.yaml_marks import Marked
 from conformance.model.case import Case
 
-#: Where the list lies, from the folder that the cases' folder is in.
+#: Where the list lies, relative to the parent of the cases' folder.
 FILE = Path("docs", "documents.yaml")
 
 _Words = Annotated[str, Field(min_length=1)]
 _Path = tuple[object, ...]
 
 
-def _several(given: object) -> object:
-    """A name that stands alone as a list of it."""
-    return [given] if isinstance(given, str) else given
+def _as_list(value: object) -> object:
+    """A single name as a list of one."""
+    return [value] if isinstance(value, str) else value
 
 
-_Names = Annotated[list[_Words], BeforeValidator(_several), Field(min_length=1)]
+_Names = Annotated[list[_Words], BeforeValidator(_as_list), Field(min_length=1)]
 
 
 class DocumentsError(ConformanceError):
@@ -45,7 +45,7 @@ class _Model(BaseModel):
 
 
 class AnswerModel(_Model):
-    """An answer as it is written: each of these checks, of each of these cases, on each variant."""
+    """An answer in the file: the verdicts of each check, of each case, on each variant."""
 
     case: _Names
     variant: _Names
@@ -53,7 +53,7 @@ class AnswerModel(_Model):
 
 
 class ClaimModel(_Model):
-    """A claim as it is written."""
+    """A claim in the file."""
 
     claim: _Words
     checked: list[AnswerModel] = []
@@ -62,7 +62,7 @@ class ClaimModel(_Model):
 
 
 class DocumentModel(_Model):
-    """A document as it is written."""
+    """A document in the file."""
 
     title: _Words
     page: _Words
@@ -71,14 +71,14 @@ class DocumentModel(_Model):
 
 
 class DocumentsModel(_Model):
-    """The file."""
+    """The whole file."""
 
     documents: Annotated[list[DocumentModel], Field(min_length=1)]
 
 
 @dataclass(frozen=True)
 class Name:
-    """A name that stands in the list; `where` is its file, line and column."""
+    """A name of a case, a variant or a check in the file; `where` is its `file:line:column`."""
 
     text: str
     where: str
@@ -86,8 +86,10 @@ class Name:
 
 @dataclass(frozen=True)
 class Answer:
-    """What answers a claim: ids of cases (without axes where all of a case's are meant), full ids of
-    variants, and names of checks."""
+    """The verdicts that answer a claim: of these checks, of these cases, on these variants.
+
+    Cases are named by id; an id without axes means all expansions of the case. Variants are full ids.
+    """
 
     cases: tuple[Name, ...]
     variants: tuple[Name, ...]
@@ -98,8 +100,8 @@ class Answer:
 class Claim:
     """A sentence or an example of a document, in our words.
 
-    `answers` is empty where nothing checks it, and `unchecked` says why; `partly` says what of it the
-    answers leave open, or is empty.
+    `unchecked` says why there are no `answers`, and is empty where there are some. `partly` says what
+    part of the claim the answers do not check, or is empty.
     """
 
     text: str
@@ -111,7 +113,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Document:
-    """A document: whose it is, the page's name, its address or "", and what it claims."""
+    """A document: the framework that it is of, its page, its URL (may be empty) and its claims."""
 
     title: str
     page: str
@@ -120,7 +122,7 @@ class Document:
 
 
 def read(file: Path) -> tuple[Document, ...]:
-    """The documents of a list. Raises `DocumentsError` with file, line and column."""
+    """The documents of the file. Raises `DocumentsError` with file, line and column if malformed."""
     marked = yaml_marks.read(file, DocumentsError)
     try:
         model = DocumentsModel.model_validate(marked.value)
@@ -133,13 +135,13 @@ def read(file: Path) -> tuple[Document, ...]:
 
 
 def cases_of(name: Name, cases: Sequence[Case]) -> tuple[Case, ...]:
-    """The cases of that name, axes expanded. Raises `DocumentsError` where there is none."""
-    named = tuple(case for case in cases if name.text in (case.id, _bare(case.id)))
-    if not named:
+    """The cases with that id, axes expanded. Raises `DocumentsError` where there is none."""
+    matching = tuple(case for case in cases if name.text in (case.id, _bare(case.id)))
+    if not matching:
         known = {_bare(case.id) for case in cases}
         hint = nearest(name.text, known)
         raise DocumentsError(f"no case {name.text!r}", where=name.where, hint=hint)
-    return named
+    return matching
 
 
 def validate(documents: Sequence[Document], cases: Sequence[Case], variants: Sequence[str]) -> None:
@@ -177,9 +179,11 @@ def _bare(case: str) -> str:
 
 
 def _document(model: DocumentModel, marked: Marked, path: _Path) -> Document:
-    listed = [(claim, (*path, "claims", i)) for i, claim in enumerate(model.claims)]
-    _refuse_twice(marked, [(_line(claim.claim), place) for claim, place in listed])
-    claims = tuple(_claim(claim, marked, place) for claim, place in listed)
+    with_paths = [(claim, (*path, "claims", i)) for i, claim in enumerate(model.claims)]
+    _refuse_twice(
+        marked, [(_line(claim.claim), path_of_claim) for claim, path_of_claim in with_paths]
+    )
+    claims = tuple(_claim(claim, marked, path_of_claim) for claim, path_of_claim in with_paths)
     return Document(_line(model.title), _line(model.page), model.url or "", claims)
 
 
@@ -187,9 +191,9 @@ def _claim(model: ClaimModel, marked: Marked, path: _Path) -> Claim:
     where = str(marked.key((*path, "claim")))
     text, partly, unchecked = (_line(part) for part in (model.claim, model.partly, model.unchecked))
     if bool(model.checked) == bool(unchecked):
-        what = "both `checked` and" if unchecked else "neither `checked` nor"
+        mistake = "both `checked` and" if unchecked else "neither `checked` nor"
         hint = "say what checks the claim, or why nothing does"
-        raise DocumentsError(f"found {what} `unchecked`", where=where, hint=hint)
+        raise DocumentsError(f"found {mistake} `unchecked`", where=where, hint=hint)
     if partly and unchecked:
         raise DocumentsError(
             "found `partly` beside `unchecked`", where=where, hint="`unchecked` says all of it"
@@ -201,19 +205,19 @@ def _claim(model: ClaimModel, marked: Marked, path: _Path) -> Claim:
 
 
 def _answer(model: AnswerModel, marked: Marked, path: _Path) -> Answer:
-    def names(given: Sequence[str], key: str) -> tuple[Name, ...]:
-        places = (str(marked.at((*path, key, i))) for i in range(len(given)))
-        return tuple(map(Name, given, places))
+    def names(texts: Sequence[str], key: str) -> tuple[Name, ...]:
+        positions = (str(marked.at((*path, key, i))) for i in range(len(texts)))
+        return tuple(map(Name, texts, positions))
 
     return Answer(
         names(model.case, "case"), names(model.variant, "variant"), names(model.check, "check")
     )
 
 
-def _refuse_twice(marked: Marked, listed: Sequence[tuple[str, _Path]]) -> None:
-    """Raise `DocumentsError` for a text that stands at two places."""
+def _refuse_twice(marked: Marked, texts: Sequence[tuple[str, _Path]]) -> None:
+    """Raise `DocumentsError` for a title or a claim that is in the list twice."""
     first: dict[str, _Path] = {}
-    for text, path in listed:
+    for text, path in texts:
         if first.setdefault(text, path) is not path:
             raise DocumentsError(
                 f"{described(text)} is listed twice, first at {marked.key((*first[text], 'claim'))}",
@@ -222,17 +226,17 @@ def _refuse_twice(marked: Marked, listed: Sequence[tuple[str, _Path]]) -> None:
 
 
 def _refusal(error: ValidationError, marked: Marked) -> DocumentsError:
-    """The first thing to put right: unknown keys first, since a misspelt key is also a missing one."""
+    """The first mistake of a file. Unknown keys first: a misspelt key is reported as missing as well."""
     first = min(error.errors(include_url=False), key=lambda e: e["type"] != "extra_forbidden")
     loc = first["loc"]
     if first["type"] == "extra_forbidden":
         return DocumentsError(f"unknown key {loc[-1]!r}", where=marked.key(loc))
     if first["type"] == "missing":
         return DocumentsError(f"key {loc[-1]!r} is missing", where=marked.at(loc))
-    rule = first["msg"].removeprefix("Input should be ")
-    joined = ": " if rule == first["msg"] else ", expected "
-    given = described(first["input"])
-    return DocumentsError(f"found {given}{joined}{rule}", where=marked.at(loc))
+    requirement = first["msg"].removeprefix("Input should be ")
+    separator = ": " if requirement == first["msg"] else ", expected "
+    value = described(first["input"])
+    return DocumentsError(f"found {value}{separator}{requirement}", where=marked.at(loc))
 
 
 def _line(text: str) -> str:

@@ -32,7 +32,7 @@ class Point:
         """Who, and the numbers: `eager (15%, 0.88×)`."""
         by_numbers: dict[str, list[str]] = {}
         for name, cost in self.costs:
-            by_numbers.setdefault(f"({cost.memory:.0%}, {cost.again:.2f}×)", []).append(name)
+            by_numbers.setdefault(f"({cost.memory:.0%}, {cost.reruns:.2f}×)", []).append(name)
         said = ", ".join(f"{', '.join(names)} {spent}" for spent, names in by_numbers.items())
         return f"{said}, beyond the edge" if max(self.again, self.memory) > MOST else said
 
@@ -47,10 +47,10 @@ class Drawing:
         points: list[tuple[float, float, bool, list[tuple[str, Cost]]]] = []
         unseen = []
         for name, cost in costs:
-            if cost.memory is None or cost.again is None:
+            if cost.memory is None or cost.reruns is None:
                 unseen.append(name)
                 continue
-            again, memory, peak = cost.again, cost.memory, cost.retained is None
+            again, memory, peak = cost.reruns, cost.memory, cost.retained is None
             near = (
                 group
                 for x, y, of_peak, group in points

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from conformance.drivers.adapter import DISCIPLINES
-from conformance.report.costs import PROGRAM, WORDS
+from conformance.report.costs import PROGRAM, PROGRAM_WORDS
 from conformance.report.findings import Finding
 from conformance.report.markdown import escape, link
 from conformance.report.outcomes import SIGN
@@ -43,7 +43,7 @@ def _lines(framework: Framework, cases: str) -> Iterator[str]:
     yield "of that without recompute, between forward and backward (retained) and at the peak; how often"
     yield "an operation of a region runs again is an average; seconds are those of the processor for a"
     yield "step, in multiples of the step without recompute (`benchmarks/seconds.py`)."
-    yield f"All of {WORDS} ({_case(PROGRAM, cases)});"
+    yield f"All of {PROGRAM_WORDS} ({_case(PROGRAM, cases)});"
     yield "a dash is what is not run on it, or not observed there."
     yield ""
     yield f"| {' | '.join(_HEAD)} |"
@@ -61,7 +61,7 @@ def _cells(mode: Mode, cases: str) -> Iterator[str]:
     yield escape(DISCIPLINES.get(mode.discipline, mode.discipline))
     for share in (mode.cost.retained, mode.cost.peak):
         yield "–" if share is None else f"{share:.0%}"
-    for times in (mode.cost.again, mode.cost.seconds):
+    for times in (mode.cost.reruns, mode.cost.seconds):
         yield "–" if times is None else f"{times:.2f}×"
     yield escape(mode.said)
     yield "none" if mode.worst is None else _finding(mode.worst, cases)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from conformance.drivers.adapter import REFERENCE
-from conformance.report.costs import WORDS, Cost, cost, recommended
+from conformance.report.costs import PROGRAM_WORDS, Cost, cost, recommended
 from conformance.report.findings import Finding, Tally, findings, ranked, tallies
 from conformance.report.outcomes import Outcome, of_result
 from conformance.report.questions import Answer, answers
@@ -110,11 +110,11 @@ class Framework:
         if spent.memory is not None:
             kind = "peak" if spent.retained is None else "retained memory"
             costs.append(f"the {kind} is {spent.memory:.0%} of that without recompute")
-        if spent.again is not None:
-            costs.append(f"an operation of a region runs again {spent.again:.2f} times")
+        if spent.reruns is not None:
+            costs.append(f"an operation of a region runs again {spent.reruns:.2f} times")
         if spent.seconds is not None:
             costs.append(f"a step takes {spent.seconds:.2f} times as long")
-        return f"{said} In {WORDS} {', '.join(costs)}." if costs else said
+        return f"{said} In {PROGRAM_WORDS} {', '.join(costs)}." if costs else said
 
     @property
     def sentence(self) -> str:

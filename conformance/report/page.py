@@ -134,7 +134,7 @@ def render(
         "meaning": MEANING,
         "sign": SIGN,
         "disciplines": DISCIPLINES,
-        "costs_of": costs.WORDS,
+        "costs_of": costs.PROGRAM_WORDS,
         "costs_case": costs.PROGRAM,
         "by_id": by_case,
     }

@@ -83,7 +83,7 @@ def _executions(run: Run, phase: Phase) -> int:
     return sum(e.count for e in [e for e in seen if e.statement] or seen)
 
 
-def again(result: Result) -> float | None:
+def reruns_per_operation(result: Result) -> float | None:
     """How often an operation of a region runs again, on average over those that ran in forward."""
     run = None if result.observation is None else result.observation.recomputed
     if run is None or run.executions is None or run.error is not None:
@@ -285,7 +285,7 @@ QUESTIONS: tuple[Question, ...] = (
         "How often does an operation of a region run again, on average, in a block of two layers?",
         ("basics/mlp-block",),
         frozenset({"executions"}),
-        measure=again,
+        measure=reruns_per_operation,
         shown="{:.1f}×",
     ),
     Question(
@@ -293,7 +293,7 @@ QUESTIONS: tuple[Question, ...] = (
         "How often does an operation run again, on average, in regions nested three deep?",
         ("nested/depth-3-operation-first", "nested/depth-3-region-first"),
         frozenset({"executions"}),
-        measure=again,
+        measure=reruns_per_operation,
         shown="{:.1f}×",
     ),
     Question(
