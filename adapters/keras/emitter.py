@@ -489,7 +489,10 @@ class Emitter(Base):
         for found in ("gradients", "again"):
             if found == "again" and kind not in gradients.TWICE:
                 continue
-            whole = self.backend.chooses(kind) or (asking == list(case.wrt) and not self.in_lists)
+            chosen = self.backend.chooses(kind)
+            if self.in_lists and not chosen:
+                self.code(f"{found} = {self.entries(case.wrt, found)}")
+            whole = chosen or self.in_lists or asking == list(case.wrt)
             results.append(f'"{found}": {found if whole else self.entries(case.wrt, found)}')
         if kind == "train":
             results.append(f'"parameters": {self.chosen(case.parameters)}')
