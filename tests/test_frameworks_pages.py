@@ -99,7 +99,7 @@ def test_modes_that_cost_alike_share_a_letter() -> None:
         ("B", "d (250%, 0.00×), beyond the edge"),
         ("C", "c (13%, 0.90×)"),
     ]
-    assert drawing.unseen == ("e",)
+    assert drawing.not_observed == ("e",)
     assert drawing.y(2.5) == drawing.top
     assert drawing.y(0.0) == drawing.height - drawing.bottom
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from conformance.cli.app import app
 from conformance.model.observation import Run
 from conformance.model.verdict import Status
-from conformance.report.history import Shot, histories, render, shot
+from conformance.report.history import RunSnapshot, histories, render, run_snapshot
 from conformance.results import Results, write
 from tests.report_samples import known
 from tests.test_behaviours import RAISED, RAN, ran, result, verdict
@@ -29,8 +29,8 @@ def at(day: int, version: str, *found: object) -> Results:
     return replace(run, header=header)
 
 
-def shots(*runs: Results) -> list[Shot]:
-    return [shot(f"r{number}", run) for number, run in enumerate(runs, 1)]
+def shots(*runs: Results) -> list[RunSnapshot]:
+    return [run_snapshot(f"r{number}", run) for number, run in enumerate(runs, 1)]
 
 
 def test_a_change_is_told_with_the_version_that_brought_it() -> None:

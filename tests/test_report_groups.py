@@ -10,7 +10,7 @@ from conformance.errors import ResultsError
 from conformance.model.observation import RandomSample, Run
 from conformance.model.verdict import Level, Status, Verdict
 from conformance.report import issues
-from conformance.report.groups import alike, memory_alike, told
+from conformance.report.groups import memory_groups, outcome_groups, row_groups
 from conformance.report.masks import masks
 from conformance.report.outcomes import Outcome
 from conformance.report.tables import Cell, MemoryRow, Row, Table
@@ -21,7 +21,7 @@ WRONG = Verdict("gradient", Status.FAIL, Level.MUST, "gradient of w is None")
 
 def test_variants_that_do_the_same_for_one_reason_stand_together() -> None:
     forgets = known(WRONG, "it forgets w", "https://example.org/1")
-    found = told(
+    found = outcome_groups(
         {
             "a/one": result("a/one", verdicts=(PASS,)),
             "a/two": result("a/two", verdicts=(forgets,)),
@@ -41,11 +41,11 @@ def test_variants_that_do_the_same_for_one_reason_stand_together() -> None:
 def test_values_have_a_row_for_all_that_are_right() -> None:
     cells = (Cell("1e-07"), Cell("3e-07"), Cell("0.5", wrong=True), Cell("0.5", wrong=True))
     names = ("a/one", "a/two", "b/one", "b/two")
-    wrong, right = alike(Table(names, (Row("loss", "1", cells),)))
+    wrong, right = row_groups(Table(names, (Row("loss", "1", cells),)))
     assert wrong.variants == ("b/one", "b/two")
-    assert not wrong.within
+    assert not wrong.all_right
     assert right.variants == ("a/one", "a/two")
-    assert right.within
+    assert right.all_right
     assert right.cells == (Cell("3e-07"),)  # the one that is furthest off
 
 
@@ -55,7 +55,7 @@ def test_bytes_that_are_the_same_share_a_row() -> None:
         MemoryRow("b/one", 100, 40, 10, 6.0, "8", True, (20, 30)),
         MemoryRow("a/two", 100, 20, 10, 8.0, "8", False, (20, 30)),
     ]
-    assert [names for names, _ in memory_alike(rows)] == [("a/one", "a/two"), ("b/one",)]
+    assert [names for names, _ in memory_groups(rows)] == [("a/one", "a/two"), ("b/one",)]
 
 
 def _drew(forward: list[float], rerun: list[float]) -> Run:
@@ -71,7 +71,7 @@ def test_masks_show_which_elements_are_not_the_same() -> None:
     (mask,) = masks({name: result(name, run) for name in ("a/one", "a/two")})
     assert mask.variants == ("a/one", "a/two")
     assert mask.words == "d in region block: 3 of 4 elements are not the same"
-    assert mask.said.endswith("2 zeros in forward, 2 when it runs again")
+    assert mask.description.endswith("2 zeros in forward, 2 when it runs again")
     forward, again = mask.squares[:4], mask.squares[4:]
     assert [s.other for s in forward] == [s.other for s in again] == [False, True, True, True]
     assert [s.grey for s in forward] == [0, 5, 3, 0]  # zero is dark, the largest is light

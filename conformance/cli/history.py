@@ -28,11 +28,11 @@ def history(
       conformance history runs/ --output history.html
     """
     # Here, since the other commands need none of the report.
-    from conformance.report.history import Shot, histories, lines, render, shot
+    from conformance.report.history import RunSnapshot, histories, lines, render, run_snapshot
 
     if not folder.is_dir():
         raise ResultsError("there is no such folder", where=folder)
-    shots: list[Shot] = []
+    shots: list[RunSnapshot] = []
     for run in sorted(path for path in folder.iterdir() if path.is_dir()):
         for file in sorted(run.glob("*.jsonl")):
             try:
@@ -40,7 +40,7 @@ def history(
             except ResultsError as error:
                 typer.echo(f"left out: {error}", err=True)
                 continue
-            shots.append(shot(run.name, results))
+            shots.append(run_snapshot(run.name, results))
     if not shots:
         hint = "runs/2026-11-20/torch.jsonl, runs/2026-11-27/torch.jsonl, …"
         raise ResultsError("no folder in it holds results", where=folder, hint=hint)

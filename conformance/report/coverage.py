@@ -1,9 +1,9 @@
 """What the cases cover: tests of the frameworks' own suites, and upstream defects.
 
 `coverage.csv` lies beside the cases, a line per test or defect. A *test* is covered by the cases that
-express its behaviour, a *defect* by the check of a case that shows it on a variant which has it. A line
-without cases says why there are none. A defect *fails* where a MUST does not hold because of it, as a
-known deviation says; what is only noted, or `unsupported`, fails nobody.
+express its behaviour, a *defect* by the check of a case that deviates on a variant which has the defect.
+A line without cases says why there are none. A defect *fails* where a known deviation of a MUST names
+it; one that is only reported, or `unsupported`, does not.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from conformance.model.verdict import Level, Status
 FILE = "coverage.csv"
 COLUMNS = ("yardstick", "framework", "subject", "scope", "cases", "variants", "check", "url", "why")
 YARDSTICKS = ("test", "defect")
-#: What scopes count towards: tests that any implementation could be put to, tests of what some offer,
-#: defects that show in one process on a CPU.
+#: The scopes of a line: of tests, those that apply to any implementation, and those of a capability
+#: that only some offer; of defects, those that show in one process on a CPU, and others.
 SCOPES: Mapping[str, Sequence[str]] = {
     "test": ("portable", "capability"),
     "defect": ("one-process-cpu", "elsewhere"),
 }
 
-#: How the reason of a line begins whose defect a variant shows by the verdict `unsupported`.
+#: The beginning of a line's `why` where the verdict that shows the defect is `unsupported`.
 UNSUPPORTED = "shown as unsupported: "
 
 
@@ -39,8 +39,11 @@ class CoverageError(ConformanceError):
 
 @dataclass(frozen=True)
 class Line:
-    """A line of the list. `cases` are ids, without axes where all of a case's are meant; `variants`
-    (full ids) and `check` say where a defect shows. `where` is file and line."""
+    """A line of the list.
+
+    `cases` are ids; an id without axes means all expansions of the case. `variants` (full ids) and
+    `check` say which verdicts show a defect. `where` is `file:line`.
+    """
 
     yardstick: str
     framework: str
@@ -56,7 +59,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Fraction:
-    """How many of a yardstick's lines are covered."""
+    """How many of some lines are covered; as text `3 of 4 (75.0 %)`."""
 
     title: str
     covered: int
@@ -68,7 +71,7 @@ class Fraction:
 
 
 def read(file: Path) -> tuple[Line, ...]:
-    """The lines of a list. Raises `CoverageError` with file and line for what is malformed."""
+    """The lines of the file. Raises `CoverageError` with file and line if malformed."""
     try:
         with file.open(encoding="utf-8", newline="") as handle:
             reader = csv.DictReader(handle, strict=True)
@@ -84,10 +87,10 @@ def read(file: Path) -> tuple[Line, ...]:
 
 
 def _line(row: Mapping[str | None, str | None], where: str) -> Line:
-    words = {name: row.get(name) for name in COLUMNS}
-    if None in row or None in words.values():
+    values = {name: row.get(name) for name in COLUMNS}
+    if None in row or None in values.values():
         raise CoverageError(f"found a line without {len(COLUMNS)} fields", where=where)
-    text = {name: (word or "").strip() for name, word in words.items()}
+    text = {name: (word or "").strip() for name, word in values.items()}
     if text["yardstick"] not in YARDSTICKS:
         raise CoverageError(
             f"unknown yardstick {text['yardstick']!r}",
@@ -117,11 +120,11 @@ def cases_of(line: Line, cases: Sequence[Case]) -> tuple[Case, ...]:
     """The cases that a line names, axes expanded. Raises `CoverageError` for an unknown one."""
     covering: list[Case] = []
     for name in line.cases:
-        named = [case for case in cases if name in (case.id, case.id.partition("[")[0])]
-        if not named:
+        matching = [case for case in cases if name in (case.id, case.id.partition("[")[0])]
+        if not matching:
             known = {case.id.partition("[")[0] for case in cases}
             raise CoverageError(f"no case {name!r}", where=line.where, hint=nearest(name, known))
-        covering += named
+        covering += matching
     return tuple(covering)
 
 
@@ -152,9 +155,8 @@ def unexplained(
 ) -> tuple[str, ...]:
     """Defects that no known deviation names: a sentence for each.
 
-    `known` are the entries by adapter. A check that warns at most, and a case that asks for the error,
-    need no entry; nor does what is shown as unsupported, which the
-    line then says.
+    `known` are the entries of `known.yaml` by adapter. A defect needs no entry where its check is no
+    MUST, where its case expects the error, or where its line says that it shows as `unsupported`.
     """
     messages: list[str] = []
     for line in lines:
@@ -162,14 +164,14 @@ def unexplained(
             continue
         if CHECKS[line.check].level is not Level.MUST or line.why.startswith(UNSUPPORTED):
             continue
-        chosen = cases_of(line, cases)
-        if any(case.error is not None and line.check == "error" for case in chosen):
+        covering = cases_of(line, cases)
+        if any(case.error is not None and line.check == "error" for case in covering):
             continue
         entries = [
             entry
             for variant in line.variants
             for entry in known.get(variant.partition("/")[0], ())
-            for case in chosen
+            for case in covering
             if entry.covers(case.id, variant, line.check)
         ]
         if not entries:
@@ -185,9 +187,9 @@ def fails(
     cases: Sequence[Case],
     known: Mapping[str, Sequence[Entry]],
 ) -> bool:
-    """Whether a defect shows as a failed MUST: a known deviation names it, and is no mere warning.
+    """Whether a defect makes a MUST fail: a known deviation names it, and is more than a warning.
 
-    `lines` are all that are listed, `known` the entries by adapter.
+    `lines` is the whole list, `known` the entries of `known.yaml` by adapter.
     """
     if not line.cases or CHECKS[line.check].level is not Level.MUST:
         return False
@@ -202,7 +204,7 @@ def fails(
 
 
 def _names(entry: Entry, line: Line, lines: Sequence[Line]) -> bool:
-    """Whether an entry names a defect, or the one that it is said to be the same as."""
+    """Whether an entry names the URL of a defect, or of the defect that its line says it equals."""
     urls = {line.url} | {
         other.url for other in lines if other.url and line.why == f"as {other.subject}"
     }
@@ -212,7 +214,7 @@ def _names(entry: Entry, line: Line, lines: Sequence[Line]) -> bool:
 def fractions(
     lines: Sequence[Line], cases: Sequence[Case], known: Mapping[str, Sequence[Entry]]
 ) -> tuple[Fraction, ...]:
-    """What the cases cover, by yardstick. `known` are the known deviations by adapter."""
+    """The fractions that `conformance coverage` prints. `known` are the known deviations by adapter."""
     portable = [line for line in lines if line.scope == "portable"]
     tests = [line for line in lines if line.yardstick == "test"]
     defects = [line for line in lines if line.scope == "one-process-cpu"]

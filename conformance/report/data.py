@@ -40,13 +40,13 @@ UNEXPECTED: frozenset[Mark] = frozenset({"broken", "crashed", "timeout", "fail"}
 
 
 class _View(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A value as it stands in `report.json.gz`, with all its fields."""
+    """A value of `report.json.gz`; it is written with all its fields, default or not."""
 
 
 class VerdictView(
     Verdict, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=False
 ):
-    """A verdict, and how it is marked."""
+    """A verdict with its mark."""
 
     mark: Mark
 
@@ -61,7 +61,7 @@ class CellView(_View, frozen=True):
 
 
 class CaseView(_View, frozen=True):
-    """A case and how every variant that it ran on did."""
+    """A case, with a cell for each variant (full id) that it ran on."""
 
     id: str
     family: str
@@ -108,7 +108,7 @@ class AdapterView(_View, frozen=True):
 
 
 class DeviationView(_View, frozen=True):
-    """A departure from conformance, or a fault of the suite."""
+    """A verdict that deviates, or a fault of the suite, with its case and variant."""
 
     case: str
     variant: str
@@ -116,7 +116,7 @@ class DeviationView(_View, frozen=True):
 
 
 class DeviationGroup(_View, frozen=True):
-    """Variants that deviate from one case in one way."""
+    """Variants with the same deviating verdict on a case."""
 
     case: str
     variants: list[str]
@@ -135,7 +135,7 @@ class UnsupportedView(_View, frozen=True):
 class ComparisonView(_View, frozen=True):
     """The comparison across variants and frameworks.
 
-    `absent` has the variants alone of which no verdict on the case says already why they are.
+    In a verdict's `absent`, variants are left out whose own verdict on the case gives the same reason.
     """
 
     ok: bool
@@ -144,7 +144,7 @@ class ComparisonView(_View, frozen=True):
 
 
 class Report(_View, frozen=True):
-    """The whole report. `ok` says that nothing unexpected was found."""
+    """The whole report. `ok` is false where a deviation or a disagreement is unexpected."""
 
     format: int
     ok: bool
@@ -164,7 +164,7 @@ class Report(_View, frozen=True):
 
     @property
     def headline(self) -> str:
-        """What is unexpected, in a line."""
+        """How much is unexpected, in a line."""
         if self.ok:
             return "Nothing unexpected"
         new = self.comparison.counts[CrossStatus.DISAGREE]
@@ -175,8 +175,8 @@ class Report(_View, frozen=True):
 
     @property
     def partial(self) -> str:
-        """Which adapters ran a part of the cases only, or were interrupted, in a line; empty where all
-        ran everything."""
+        """Which adapters ran only some of the cases, or were interrupted, in a line; empty where all
+        ran all cases."""
         cut_off = [f"{a.name} ({a.interrupted})" for a in self.adapters if a.interrupted]
         sentences = [f"Not finished: {', '.join(cut_off)}."] if cut_off else []
         selected = self._selected()
@@ -187,26 +187,28 @@ class Report(_View, frozen=True):
         if not parts:
             return ""
         smoke = all(adapter.selection.startswith(SMOKE) for adapter in parts)
-        what = "A smoke selection" if smoke else "A part"
+        run_kind = "A smoke selection" if smoke else "A part"
         selections: dict[str, list[str]] = {}
         for adapter in parts:
             selections.setdefault(adapter.selection, []).append(adapter.name)
-        said = "; ".join(f"{', '.join(names)} ({which})" for which, names in selections.items())
+        selections_text = "; ".join(
+            f"{', '.join(names)} ({which})" for which, names in selections.items()
+        )
         # Of a smoke run's cases few are right: they are chosen for what goes wrong in them.
-        chosen = (
+        caveat = (
             " Its cases are chosen because they show known deviations or catch faults: how many of them"
             " are right says nothing of a framework."
         )
-        return f"{what}, not the whole suite: {said}.{chosen if smoke else ''}"
+        return f"{run_kind}, not the whole suite: {selections_text}.{caveat if smoke else ''}"
 
     @property
     def unexpected(self) -> tuple[DeviationView, ...]:
-        """Deviations that nobody knew of, and faults of the suite."""
+        """Deviations that are not known, and faults of the suite."""
         return tuple(d for d in self.deviations if d.verdict.mark in UNEXPECTED)
 
 
 def grouped(deviations: Iterable[DeviationView]) -> list[DeviationGroup]:
-    """Deviations of which only the variant differs, put together; the worst first."""
+    """Deviations that differ only in the variant, put together, in the order of the first of each."""
     groups: dict[tuple[str, ...], DeviationGroup] = {}
     for deviation in deviations:
         verdict = deviation.verdict
@@ -231,17 +233,17 @@ def schema() -> dict[str, Any]:
 
 
 def build(results: Sequence[Results], cases: Sequence[Case], comparison: Comparison) -> Report:
-    """The report on these results; cases that ran on no variant are left out."""
+    """The report on results; cases without a result are left out."""
     by_id = {case.id: case for case in cases}
     by_case: dict[str, dict[str, Result]] = {}
     for file in results:
         for result in file.results:
             by_case.setdefault(result.case, {})[result.variant] = result
     order = [*(i for i in by_id if i in by_case), *(i for i in by_case if i not in by_id)]
-    listed = [case_view(id_, by_id.get(id_), by_case[id_]) for id_ in order]
+    case_views = [case_view(id_, by_id.get(id_), by_case[id_]) for id_ in order]
     deviations = [
         DeviationView(case=case.id, variant=variant, verdict=verdict)
-        for case in listed
+        for case in case_views
         for variant, cell in case.cells.items()
         for verdict in cell.verdicts
         if verdict.status.deviates or verdict.status is Status.BROKEN
@@ -252,12 +254,12 @@ def build(results: Sequence[Results], cases: Sequence[Case], comparison: Compari
         format=FORMAT,
         ok=not unexpected and comparison.ok,
         cases_hash=results[0].header.cases if results else "",
-        adapters=[adapter_view(file, listed) for file in results],
-        cases=listed,
+        adapters=[adapter_view(file, case_views) for file in results],
+        cases=case_views,
         deviations=deviations,
-        unsupported=_unsupported(listed),
+        unsupported=_unsupported(case_views),
         growth=charts(cases, by_case),
-        comparison=comparison_view(comparison, listed),
+        comparison=comparison_view(comparison, case_views),
     )
 
 
@@ -347,8 +349,8 @@ def _unsupported(cases: Sequence[CaseView]) -> list[UnsupportedView]:
 
 
 def comparison_view(comparison: Comparison, cases: Sequence[CaseView]) -> ComparisonView:
-    """A comparison with what is counted in it."""
-    said = {
+    """A comparison for the report, without the reasons that a case's own verdicts give already."""
+    verdict_texts = {
         (case.id, variant, f"{verdict.status}: {verdict.message}")
         for case in cases
         for variant, cell in case.cells.items()
@@ -358,7 +360,9 @@ def comparison_view(comparison: Comparison, cases: Sequence[CaseView]) -> Compar
         replace(
             verdict,
             absent={
-                v: why for v, why in verdict.absent.items() if (verdict.case, v, why) not in said
+                v: why
+                for v, why in verdict.absent.items()
+                if (verdict.case, v, why) not in verdict_texts
             },
         )
         for verdict in comparison.verdicts

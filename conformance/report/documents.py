@@ -20,12 +20,12 @@ from conformance.report.outcomes import unoffered
 from conformance.results import Result, Results
 from conformance.words import counted
 
-#: Where the programs of a run lay.
+#: The absolute path of a run's `programs/` folder, in a message.
 _FOLDERS = re.compile(r"(?:/[^/\s\"']+)+/(?=programs/)")
 LONGEST = 160
 
 #: Results by case and variant.
-Ran = Mapping[tuple[str, str], Result]
+ResultsByPair = Mapping[tuple[str, str], Result]
 
 
 def render(documents: Sequence[Document], cases: Sequence[Case], results: Sequence[Results]) -> str:
@@ -39,7 +39,7 @@ def render(documents: Sequence[Document], cases: Sequence[Case], results: Sequen
 def _lines(
     documents: Sequence[Document], cases: Sequence[Case], results: Sequence[Results]
 ) -> Iterator[str]:
-    ran = {(r.case, r.variant): r for run in results for r in run.results}
+    by_pair = {(r.case, r.variant): r for run in results for r in run.results}
     yield "# Documents"
     yield ""
     yield "What the documentation of four frameworks says of recompute, sentence by sentence and in our"
@@ -47,14 +47,14 @@ def _lines(
     yield "`conformance documents` from their results and the list `docs/documents.yaml`, never by hand."
     yield "A *known* deviation was recorded before; *unsupported* says what a variant does not offer."
     yield ""
-    asked = {name.partition("/")[0] for name in _variants(documents)}
-    for run in dict.fromkeys(_versions(r) for r in results if r.header.adapter in asked):
+    adapters = {name.partition("/")[0] for name in _variants(documents)}
+    for run in dict.fromkeys(_versions(r) for r in results if r.header.adapter in adapters):
         yield f"- {run}"
     yield ""
     yield _counts([claim for document in documents for claim in document.claims])
     yield ""
     for document in documents:
-        yield from _section(document, cases, ran)
+        yield from _section(document, cases, by_pair)
 
 
 def _variants(documents: Sequence[Document]) -> Iterator[str]:
@@ -78,7 +78,7 @@ def _counts(claims: Sequence[Claim]) -> str:
     )
 
 
-def _section(document: Document, cases: Sequence[Case], ran: Ran) -> Iterator[str]:
+def _section(document: Document, cases: Sequence[Case], by_pair: ResultsByPair) -> Iterator[str]:
     yield f"## {escape(document.title)}"
     yield ""
     address = f", <{quote(document.url, safe=':/?&=#%')}>" if document.url else ""
@@ -88,40 +88,42 @@ def _section(document: Document, cases: Sequence[Case], ran: Ran) -> Iterator[st
     yield "|---|---|---|---|---|"
     for claim in document.claims:
         first = escape(claim.text)
-        for cells in _rows(claim, cases, ran):
+        for cells in _rows(claim, cases, by_pair):
             yield f"| {first} | {' | '.join(cells)} |"
             first = ""
     yield ""
 
 
-def _rows(claim: Claim, cases: Sequence[Case], ran: Ran) -> Iterator[tuple[str, ...]]:
+def _rows(claim: Claim, cases: Sequence[Case], by_pair: ResultsByPair) -> Iterator[tuple[str, ...]]:
     """A claim's rows: case, variants, check and verdict; last what is not checked."""
     if claim.unchecked:
         yield "", "", "", f"*unchecked*: {escape(claim.unchecked)}"
     for answer in claim.answers:
-        yield from _answered(answer, cases, ran)
+        yield from _answered(answer, cases, by_pair)
     if claim.partly:
         yield "", "", "", f"*in part*: {escape(claim.partly)}"
 
 
-def _answered(answer: Answer, cases: Sequence[Case], ran: Ran) -> Iterator[tuple[str, ...]]:
-    """An answer's rows: variants and checks with the same verdict on a case stand together."""
+def _answered(
+    answer: Answer, cases: Sequence[Case], by_pair: ResultsByPair
+) -> Iterator[tuple[str, ...]]:
+    """An answer's rows: variants and checks with the same verdict on a case share a row."""
     for case in (case for name in answer.cases for case in cases_of(name, cases)):
         rows: dict[tuple[str, tuple[str, ...]], list[str]] = {}
         for check in answer.checks:
-            seen: dict[str, list[str]] = {}
+            by_text: dict[str, list[str]] = {}
             for variant in answer.variants:
-                text = verdict_words(ran.get((case.id, variant.text)), check.text)
-                seen.setdefault(text, []).append(variant.text)
-            for text, variants in seen.items():
+                text = verdict_words(by_pair.get((case.id, variant.text)), check.text)
+                by_text.setdefault(text, []).append(variant.text)
+            for text, variants in by_text.items():
                 rows.setdefault((text, tuple(variants)), []).append(check.text)
-        for (text, named), checks in rows.items():
-            words = (case.id, ", ".join(named), ", ".join(checks))
-            yield (*(escape(word) for word in words), text)
+        for (text, in_variants), checks in rows.items():
+            names = (case.id, ", ".join(in_variants), ", ".join(checks))
+            yield (*(escape(word) for word in names), text)
 
 
 def verdict_words(result: Result | None, check: str) -> str:
-    """How a check ended, in Markdown; where the run ended before it, how that did."""
+    """The verdict of a check, in Markdown; where the program ended in an error, that of `error`."""
     if result is None:
         return "*not run*"
     verdict = _verdict(result, check)
@@ -134,15 +136,15 @@ def verdict_words(result: Result | None, check: str) -> str:
     if reason is not None and reason.how == "not run":
         return f"*not run*: {escape(_cut(reason.why))}"
     note = verdict.known if verdict.status.deviates else None
-    known = f" known: {escape(_cut(note.reason))}" if note else f": {escape(short(verdict))}"
-    ended = "" if verdict.check == check or not verdict.status.deviates else "ended in an error, "
-    return f"{ended}*{verdict.status}*{known}"
+    explanation = f" known: {escape(_cut(note.reason))}" if note else f": {escape(short(verdict))}"
+    prefix = "" if verdict.check == check or not verdict.status.deviates else "ended in an error, "
+    return f"{prefix}*{verdict.status}*{explanation}"
 
 
 def _verdict(result: Result, check: str) -> Verdict | None:
-    """The verdict of a check: of several, the first that deviates."""
-    given = [verdict for verdict in result.verdicts if verdict.check == check]
-    return next((v for v in given if v.status.deviates), given[0] if given else None)
+    """The verdict of a check, `None` if there is none; of several, the first that deviates."""
+    of_check = [verdict for verdict in result.verdicts if verdict.check == check]
+    return next((v for v in of_check if v.status.deviates), of_check[0] if of_check else None)
 
 
 def _cut(text: str) -> str:
@@ -150,7 +152,7 @@ def _cut(text: str) -> str:
 
 
 def short(verdict: Verdict) -> str:
-    """What a verdict says, without the numbers that differ from variant to variant."""
+    """A verdict's message without the numbers that differ from variant to variant."""
     text = _FOLDERS.sub("", _of_state(verdict.facts) or _of_fact(verdict.facts) or verdict.message)
     if len(text) > LONGEST:
         text = text[:LONGEST].rsplit(" ", 1)[0] + " …"
@@ -158,20 +160,20 @@ def short(verdict: Verdict) -> str:
 
 
 def _of_state(facts: Sequence[Fact]) -> str:
-    """How far state has moved, or how often an effect has happened."""
+    """How far state moved, or how often an effect happened; empty where no fact says so."""
     times = {float(f.times) for f in facts if isinstance(f, State) and f.times is not None}
     if times:
-        moved = " and ".join(sorted({f"{number:.2f}" for number in times}))
-        return f"state moves {moved} times as far as without recompute"
+        factors = " and ".join(sorted({f"{number:.2f}" for number in times}))
+        return f"state moves {factors} times as far as without recompute"
     for fact in facts:
         if isinstance(fact, Calls) and fact.name == NOTES:
-            observed = f"it happens {fact.observed} times"
-            return f"{observed}, without recompute {fact.expected} time(s)"
+            calls = f"it happens {fact.observed} times"
+            return f"{calls}, without recompute {fact.expected} time(s)"
     return ""
 
 
 def _of_fact(facts: Sequence[Fact]) -> str:
-    """What is said in the same words of many variants."""
+    """A fact's words without its numbers; empty where no fact has such words."""
     for fact in facts:
         if isinstance(fact, Difference):
             return fact.words(numbers=False)

@@ -19,14 +19,14 @@ from conformance.report.versus import side_of
 from conformance.results import Results
 
 _HEADER = ("adapter", "variant", "case", "outcome", "message")
-#: What a spreadsheet takes for the beginning of a formula.
+#: First characters of a cell that a spreadsheet would run as a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-#: Pixels of a letter of a badge, on average, and of the room around a text.
-_LETTER, _ROOM = 6.6, 12
+#: Pixels of a badge: the average width of a character, and the margins of a text together.
+_LETTER, _MARGIN = 6.6, 12
 
 
 def outcomes(results: Sequence[Results]) -> str:
-    """A line for each case on each variant: its outcome, and what was observed that makes it so."""
+    """CSV with a line for each case on each variant: its outcome, and the message of its verdict."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(_HEADER)
@@ -51,7 +51,7 @@ def _harmless(cell: str) -> str:
 
 
 def badges(frameworks: Sequence[Framework]) -> dict[str, str]:
-    """For each adapter an SVG and an endpoint's JSON, by file name; the first variant counts."""
+    """An SVG and endpoint JSON for each adapter, by file name; of the adapter's first variant."""
     texts: dict[str, str] = {}
     template = environment().get_template("badge.svg.j2")
     for framework in frameworks:
@@ -59,8 +59,8 @@ def badges(frameworks: Sequence[Framework]) -> dict[str, str]:
             continue
         tally = framework.modes[0].tally
         label, message, colour = f"recompute {framework.name}", _message(tally), _colour(tally)
-        left = round(len(label) * _LETTER + _ROOM)
-        width = left + round(len(message) * _LETTER + _ROOM)
+        left = round(len(label) * _LETTER + _MARGIN)
+        width = left + round(len(message) * _LETTER + _MARGIN)
         file = re.sub(r"[^A-Za-z0-9_-]+", "-", framework.name)  # results may be anybody's
         texts[f"{file}.svg"] = template.render(
             label=label, message=message, colour=colour, left=left, width=width
@@ -72,15 +72,15 @@ def badges(frameworks: Sequence[Framework]) -> dict[str, str]:
 
 def _message(tally: Tally) -> str:
     wrong = tally.outcomes[Outcome.WRONG]
-    said = f"{tally.outcomes[Outcome.RIGHT]} of {tally.ran} right"
-    return f"{said}, {wrong} silently wrong" if wrong else said
+    right = f"{tally.outcomes[Outcome.RIGHT]} of {tally.ran} right"
+    return f"{right}, {wrong} silently wrong" if wrong else right
 
 
 def _colour(tally: Tally) -> str:
-    """By the gravest outcome of any case."""
-    seen = {outcome for outcome, number in tally.outcomes.items() if number}
-    if Outcome.BROKEN in seen or not tally.ran:
+    """The colour of the gravest outcome of any case."""
+    occurring = {outcome for outcome, number in tally.outcomes.items() if number}
+    if Outcome.BROKEN in occurring or not tally.ran:
         return "#6e7781"
-    if Outcome.WRONG in seen:
+    if Outcome.WRONG in occurring:
         return "#b3261e"
-    return "#9a6700" if seen & {Outcome.RAISES, Outcome.INERT, Outcome.COSTS} else "#1a7f37"
+    return "#9a6700" if occurring & {Outcome.RAISES, Outcome.INERT, Outcome.COSTS} else "#1a7f37"

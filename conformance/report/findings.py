@@ -1,4 +1,4 @@
-"""What is wrong, in whom, how badly: deviations that share a cause together, the gravest first."""
+"""Findings: deviations grouped by cause, the gravest first; and tallies of outcomes by variant."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from conformance.report.questions import QUESTIONS
 from conformance.results import Result, Results
 
 #: Outcomes that are no finding.
-_FINE = frozenset({Outcome.RIGHT, Outcome.UNSEEN, Outcome.NOT_OFFERED, Outcome.NOT_RUN})
-#: The cases that questions are about, by their place among them.
-_ASKED = {
+_NO_FINDING = frozenset({Outcome.RIGHT, Outcome.UNSEEN, Outcome.NOT_OFFERED, Outcome.NOT_RUN})
+#: The cases of `QUESTIONS`, each with its position among them.
+_QUESTION_CASES = {
     case: number for number, case in enumerate(c for question in QUESTIONS for c in question.cases)
 }
-#: What is wrong, by the check that says so.
-_WRONG = {
+#: What is wrong for a user, by the name of the check that fails.
+_WRONG_BY_CHECK = {
     "gradient": "wrong gradient",
     "value": "wrong values",
     "structure": "outputs of another structure",
@@ -33,16 +33,16 @@ _EFFECTS = {
     Outcome.INERT: "nothing is recomputed",
     Outcome.COSTS: "more memory or work than needed",
 }
-_APART = frozenset({Outcome.NOT_OFFERED, Outcome.NOT_RUN})
+_DID_NOT_RUN = frozenset({Outcome.NOT_OFFERED, Outcome.NOT_RUN})
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A deviation and all that share its cause.
+    """All deviations of one adapter that share a cause.
 
-    `words` is the reason that a person has given, or what was observed where none is known; `pairs`
-    are the cases and variants (full ids) that show it, `example` the first of the gravest, and `checks`
-    are those that fail there. `first` is whether the first variant of the adapter shows it.
+    `words` is the reason of the known deviation, or the verdict's message where it is not known.
+    `pairs` are all cases and variants (full ids) that show it, `example` is the pair that shows it best,
+    and `checks` are those that fail there. `first` is whether the adapter's first variant shows it.
     """
 
     adapter: str
@@ -57,14 +57,16 @@ class Finding:
 
     @property
     def grave(self) -> bool:
-        """Whether something is silently wrong, or cannot be told."""
+        """Whether results are silently wrong, or unknown because the suite failed."""
         return self.outcome in (Outcome.BROKEN, Outcome.WRONG)
 
     @property
     def effect(self) -> str:
-        """What a user sees of it, in words."""
+        """What it means for a user, in words."""
         if self.outcome in (Outcome.WRONG, Outcome.WARNS):
-            words = " and ".join(_WRONG.get(check, f"wrong {check}") for check in self.checks)
+            words = " and ".join(
+                _WRONG_BY_CHECK.get(check, f"wrong {check}") for check in self.checks
+            )
             return f"{words}, and no error"
         return _EFFECTS.get(self.outcome, self.outcome.value)
 
@@ -80,17 +82,17 @@ class Finding:
 
 
 def findings(results: Sequence[Results]) -> tuple[Finding, ...]:
-    """All findings, ranked."""
+    """All findings of all runs, ranked (see `ranked`)."""
     return ranked(finding for run in results for finding in _of_run(run))
 
 
 def ranked(unranked: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Findings, the gravest first; of equal ones those that an adapter's first variant shows, then those
-    that most variants show, then most cases."""
+    """Findings in order: the gravest first; among equals, those that an adapter's first variant shows,
+    then those with the most variants, then those with the most cases."""
 
     def rank(finding: Finding) -> tuple[int, bool, int, int]:
-        shown = -len(finding.variants), -len(finding.cases)
-        return finding.outcome.rank, not finding.first, *shown
+        extent = -len(finding.variants), -len(finding.cases)
+        return finding.outcome.rank, not finding.first, *extent
 
     return tuple(sorted(unranked, key=rank))
 
@@ -101,14 +103,16 @@ def _of_run(run: Results) -> Iterable[Finding]:
     for result in run.results:
         for verdict in result.verdicts:
             outcome = of_verdict(verdict, result)
-            if outcome not in _FINE and verdict.status is not Status.UNSUPPORTED:
+            if outcome not in _NO_FINDING and verdict.status is not Status.UNSUPPORTED:
                 causes.setdefault(_cause(verdict, result), []).append(
                     (outcome, result, verdict.check)
                 )
-    for (words, url, known), shown in causes.items():
-        outcome, worst, _ = min(shown, key=lambda item: _telling(item[0], item[1], order))
-        pairs = dict.fromkeys((result.case, result.variant) for _, result, _ in shown)
-        checks = dict.fromkeys(check for o, r, check in shown if (o, r) == (outcome, worst))
+    for (words, url, known), occurrences in causes.items():
+        outcome, worst, _ = min(
+            occurrences, key=lambda item: _example_rank(item[0], item[1], order)
+        )
+        pairs = dict.fromkeys((result.case, result.variant) for _, result, _ in occurrences)
+        checks = dict.fromkeys(check for o, r, check in occurrences if (o, r) == (outcome, worst))
         example = worst.case, worst.variant
         first = run.header.variants[:1] and any(v == run.header.variants[0] for _, v in pairs)
         yield Finding(
@@ -117,16 +121,18 @@ def _of_run(run: Results) -> Iterable[Finding]:
         )
 
 
-def _telling(outcome: Outcome, result: Result, variants: Mapping[str, int]) -> tuple[int, ...]:
-    """How well a result shows a deviation, the least best: the gravest, in the variant that users meet
-    first, in a case that a question is about."""
+def _example_rank(outcome: Outcome, result: Result, variants: Mapping[str, int]) -> tuple[int, ...]:
+    """A sort key that puts the best example of a deviation first.
+
+    By the outcome's gravity, then the variant's position, then the case's position in `QUESTIONS`.
+    """
     case = result.case.partition("[")[0]
-    asked = _ASKED.get(result.case, _ASKED.get(case, len(_ASKED)))
-    return outcome.rank, variants.get(result.variant, len(variants)), asked
+    question = _QUESTION_CASES.get(result.case, _QUESTION_CASES.get(case, len(_QUESTION_CASES)))
+    return outcome.rank, variants.get(result.variant, len(variants)), question
 
 
 def _cause(verdict: Verdict, result: Result) -> tuple[str, str, bool]:
-    """The reason of a known deviation and its address; of others what was observed."""
+    """What groups deviations: the known reason and its URL, or else the message; whether it is known."""
     if verdict.known is not None and verdict.status.deviates:
         return verdict.known.reason, verdict.known.url, True
     if verdict.status is Status.WARN:
@@ -136,7 +142,7 @@ def _cause(verdict: Verdict, result: Result) -> tuple[str, str, bool]:
 
 @dataclass(frozen=True)
 class Tally:
-    """How the cases of a variant, or of several, come out; `unexpected` deviate and were not known."""
+    """How many cases of some variants have each outcome; `unexpected` have a deviation not known."""
 
     outcomes: Counter[Outcome]
     unexpected: int
@@ -144,7 +150,7 @@ class Tally:
     @property
     def ran(self) -> int:
         """Cases that ran."""
-        return sum(n for outcome, n in self.outcomes.items() if outcome not in _APART)
+        return sum(n for outcome, n in self.outcomes.items() if outcome not in _DID_NOT_RUN)
 
     def __add__(self, other: Tally) -> Tally:
         return Tally(self.outcomes + other.outcomes, self.unexpected + other.unexpected)
@@ -154,9 +160,9 @@ def tallies(run: Results) -> dict[str, Tally]:
     """The tally of each variant (full id) of a run, in its order."""
     by_variant = {variant: Tally(Counter(), 0) for variant in run.header.variants}
     for result in run.results:
-        new = any(map(_is_unexpected, result.verdicts))
-        one = Tally(Counter([of_result(result)]), int(new))
-        by_variant[result.variant] = by_variant.get(result.variant, Tally(Counter(), 0)) + one
+        unexpected = any(map(_is_unexpected, result.verdicts))
+        tally = Tally(Counter([of_result(result)]), int(unexpected))
+        by_variant[result.variant] = by_variant.get(result.variant, Tally(Counter(), 0)) + tally
     return by_variant
 
 

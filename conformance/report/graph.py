@@ -1,7 +1,7 @@
 """A case's program as a graph: operations from top to bottom, regions as boxes around theirs.
 
-A small layered layout: what a node reads from lies above it, nodes of one layer beside each other; a
-region is laid out by itself and takes its place as one node of the list around it.
+A small layered layout: a node lies below those that it reads from, nodes of one layer side by side. A
+region is laid out by itself, and is then one node of the list around it.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ from conformance.model.case import (
 from conformance.oracle.fates import Fate, fates
 from conformance.words import line
 
-#: Nodes of a program that is still drawn; one of more is no picture.
+#: The most nodes of a program that is drawn.
 MOST = 45
-#: Units of the SVG: a letter's width, the height of a node of one line and of two, room around.
+#: Units of the SVG: a character's width, the height of a node of one line and of two, gap, padding,
+#: and the height of a region's title.
 _LETTER, _LINE, _NOTE, _GAP, _PAD, _TITLE = 6.4, 24.0, 38.0, 18.0, 12.0, 20.0
 _LONGEST = 46
-#: Units between edges that run beside each other.
+#: Units between edges that run side by side.
 _LANE = 9.0
 
 
@@ -41,8 +42,10 @@ _LANE = 9.0
 class Box:
     """A rectangle: an operation, a call, an input, or a region with what is in it.
 
-    `style` is a word for the style sheet: `input`, `op`, `again`, `region`, `call`; `kept` is `all`,
-    `some` or empty. `note` stands below the text in small letters.
+    `style` is a class of the style sheet: `input`, `op`, `again` (an operation that runs again),
+    `region` or `call`. `kept` is whether the result is kept for backward, by `all` or by `some`
+    disciplines, or empty. `note` stands below the text in small letters. Position and size are in
+    units of the SVG.
     """
 
     text: str
@@ -56,14 +59,14 @@ class Box:
     height: float = 0.0
 
     def move(self, x: float, y: float) -> None:
-        """Move it, and what is in it."""
+        """Shift the box and all boxes inside it by `x` and `y`."""
         self.x += x
         self.y += y
         for box in self.inside:
             box.move(x, y)
 
     def all(self) -> Iterable[Box]:
-        """Itself, then what is in it."""
+        """The box itself, then all boxes inside it, at any depth."""
         yield self
         for box in self.inside:
             yield from box.all()
@@ -75,7 +78,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Graph:
-    """A drawing: its boxes, an outer one before its inner ones; the paths of its edges; its size."""
+    """A drawing: boxes (an outer one before its inner ones), SVG paths of edges, size, description."""
 
     boxes: tuple[Box, ...]
     edges: tuple[str, ...]
@@ -85,7 +88,7 @@ class Graph:
 
 
 def draw(case: Case) -> Graph | None:
-    """The program of a case; `None` for one that is too large to be seen at a glance."""
+    """The graph of a case's program; `None` for a program of more than `MOST` nodes."""
     if sum(1 for _ in walk(case.program)) > MOST:
         return None
     drawing = _Drawing(fates(case, tuple(DISCIPLINES)))
@@ -98,91 +101,97 @@ class _Drawing:
         self.edges: list[tuple[Box, Box]] = []
 
     def graph(self, case: Case) -> Graph:
-        made: dict[str, Box] = {}
+        producers: dict[str, Box] = {}
         inputs = [_sized(Box(i.name, "input")) for i in case.inputs if isinstance(i, Array)]
-        made |= {box.text: box for box in inputs}
-        boxes = self._nodes(case.program, made, "")
-        height = _place([*inputs, *boxes], self._above(inputs, boxes, case.program))
-        ends = [loss for loss in (case.loss, case.then) if loss is not None]
-        last = []
-        for loss in ends:
-            words = loss.name if loss.reduction == "none" else f"{loss.reduction}({loss.name})"
-            box = _sized(Box(f"loss: {words}", "input"))
-            if loss.name in made:
-                self.edges.append((made[loss.name], box))
-            last.append(box)
+        producers |= {box.text: box for box in inputs}
+        boxes = self._nodes(case.program, producers, "")
+        height = _lay_out([*inputs, *boxes], self._above(inputs, boxes, case.program))
+        losses = [loss for loss in (case.loss, case.then) if loss is not None]
+        loss_boxes = []
+        for loss in losses:
+            text = loss.name if loss.reduction == "none" else f"{loss.reduction}({loss.name})"
+            box = _sized(Box(f"loss: {text}", "input"))
+            if loss.name in producers:
+                self.edges.append((producers[loss.name], box))
+            loss_boxes.append(box)
         low = min((box.x for box in (*inputs, *boxes)), default=0.0)
         high = max((box.x + box.width for box in (*inputs, *boxes)), default=0.0)
-        x = (low + high) / 2 - (sum(b.width + _GAP for b in last) - _GAP) / 2
-        for box in last:
+        x = (low + high) / 2 - (sum(b.width + _GAP for b in loss_boxes) - _GAP) / 2
+        for box in loss_boxes:
             box.move(x, height + _GAP)
             x += box.width + _GAP
-        low = min(low, *(box.x for box in last), low)
-        listed = [*inputs, *boxes, *last]
-        for box in listed:
+        low = min(low, *(box.x for box in loss_boxes), low)
+        top_level = [*inputs, *boxes, *loss_boxes]
+        for box in top_level:
             box.move(_PAD - low, _PAD)
-        drawn = [inner for box in listed for inner in box.all()]
-        edges, right = _routed(self.edges, drawn)
+        boxes_drawn = [inner for box in top_level for inner in box.all()]
+        edges, right = _route(self.edges, boxes_drawn)
         return Graph(
-            boxes=tuple(drawn),
+            boxes=tuple(boxes_drawn),
             edges=edges,
             width=round(right + _PAD),
-            height=round(max((box.y + box.height for box in drawn), default=0.0) + _PAD),
+            height=round(max((box.y + box.height for box in boxes_drawn), default=0.0) + _PAD),
             words=_words(case),
         )
 
-    def _nodes(self, nodes: Sequence[Node], made: dict[str, Box], region: str) -> list[Box]:
-        """The boxes of a list of nodes, each of its size, regions laid out inside; `made` says who made
-        each name, and is brought up to date."""
-        return [self._node(node, made, region) for node in nodes]
+    def _nodes(self, nodes: Sequence[Node], producers: dict[str, Box], region: str) -> list[Box]:
+        """The boxes of a list of nodes, with their sizes; boxes inside regions are laid out.
 
-    def _node(self, node: Node, made: dict[str, Box], region: str) -> Box:
+        `producers` maps each name to the box that computes it, and is updated.
+        """
+        return [self._node(node, producers, region) for node in nodes]
+
+    def _node(self, node: Node, producers: dict[str, Box], region: str) -> Box:
         if isinstance(node, Region):
-            return self._region(node, made)
+            return self._region(node, producers)
         if isinstance(node, Again):
             box = Box(line(f"{node.region}({', '.join(leaves(node.takes))})", _LONGEST), "call")
             box.note = "the same region, called again"
         else:
             fate = self.fates.get((region, node.label), Fate((), ""))
-            box = Box(_spelled(node), "again" if fate.again else "op", _note(fate), fate.kept)
+            box = Box(
+                _statement_text(node), "again" if fate.again else "op", _note(fate), fate.kept
+            )
         _sized(box)
         for name in dict.fromkeys(node_reads(node)):
-            if name in made:
-                self.edges.append((made[name], box))
-        made.update(dict.fromkeys(node_makes(node), box))
+            if name in producers:
+                self.edges.append((producers[name], box))
+        producers.update(dict.fromkeys(node_makes(node), box))
         return box
 
-    def _region(self, region: Region, made: dict[str, Box]) -> Box:
-        inner = dict(made)
+    def _region(self, region: Region, producers: dict[str, Box]) -> Box:
+        inner = dict(producers)
         box = Box(_title(region), "region")
         box.inside = self._nodes(region.body, inner, region.name)
-        height = _place(box.inside, self._above([], box.inside, region.body))
+        height = _lay_out(box.inside, self._above([], box.inside, region.body))
         low = min((b.x for b in box.inside), default=0.0)
         high = max((b.x + b.width for b in box.inside), default=0.0)
         for child in box.inside:
             child.move(_PAD - low, _TITLE + _PAD / 2)
         box.width = max(high - low, len(box.text) * _LETTER) + 2 * _PAD
-        slack = (box.width - 2 * _PAD - (high - low)) / 2
+        margin = (box.width - 2 * _PAD - (high - low)) / 2
         for child in box.inside:
-            child.move(slack, 0)
+            child.move(margin, 0)
         box.height = height + _TITLE + 1.5 * _PAD
         if region.called:
-            given = leaves(region.gives)
-            made.update({name: inner[name] for name in given if name in inner})
-            if region.returned and given and given[-1] in inner:
-                made[region.returned] = inner[given[-1]]
+            outputs = leaves(region.gives)
+            producers.update({name: inner[name] for name in outputs if name in inner})
+            if region.returned and outputs and outputs[-1] in inner:
+                producers[region.returned] = inner[outputs[-1]]
         return box
 
     def _above(
         self, inputs: Sequence[Box], boxes: Sequence[Box], nodes: Sequence[Node]
     ) -> list[list[int]]:
-        """For each of the inputs and boxes, the places of those that it reads from."""
-        home = {id(part): i for i, b in enumerate((*inputs, *boxes)) for part in b.all()}
+        """For each of the inputs and boxes, the indices of those that it reads from."""
+        position = {
+            id(part): i for i, target in enumerate((*inputs, *boxes)) for part in target.all()
+        }
         above: list[list[int]] = [[] for _ in (*inputs, *boxes)]
         for one, other in self.edges:
-            a, b = home.get(id(one)), home.get(id(other))
-            if a is not None and b is not None and a != b:
-                above[b].append(a)
+            source, target = position.get(id(one)), position.get(id(other))
+            if source is not None and target is not None and source != target:
+                above[target].append(source)
         defined = {
             node.name: len(inputs) + i for i, node in enumerate(nodes) if isinstance(node, Region)
         }
@@ -192,8 +201,8 @@ class _Drawing:
         return above
 
 
-def _place(boxes: Sequence[Box], above: Sequence[Sequence[int]]) -> float:
-    """Put boxes into layers, centred on x = 0, and say how high all of it is."""
+def _lay_out(boxes: Sequence[Box], above: Sequence[Sequence[int]]) -> float:
+    """Move boxes into layers, centred on x = 0. Returns the height of all layers together."""
     layers: list[int] = []
     for parents in above:
         layers.append(1 + max((layers[p] for p in parents), default=-1))
@@ -201,10 +210,10 @@ def _place(boxes: Sequence[Box], above: Sequence[Sequence[int]]) -> float:
     for number in range(max(layers, default=-1) + 1):
         row = [i for i, layer in enumerate(layers) if layer == number]
 
-        def wanted(i: int) -> float:
+        def mean_parent_x(i: int) -> float:
             return sum(boxes[p].middle for p in above[i]) / len(above[i]) if above[i] else 0.0
 
-        row.sort(key=wanted)
+        row.sort(key=mean_parent_x)
         width = sum(boxes[i].width for i in row) + _GAP * (len(row) - 1)
         x = -width / 2
         for i in row:
@@ -221,21 +230,20 @@ def _sized(box: Box) -> Box:
     return box
 
 
-def _routed(
-    edges: Iterable[tuple[Box, Box]], boxes: Sequence[Box]
-) -> tuple[tuple[str, ...], float]:
-    """The paths of the edges and the right edge of the drawing. An edge that would cross a node is
-    routed in a lane to the right of all nodes in between.
+def _route(edges: Iterable[tuple[Box, Box]], boxes: Sequence[Box]) -> tuple[tuple[str, ...], float]:
+    """The SVG paths of the edges, and the x coordinate where the drawing ends on the right.
+
+    An edge that would cross a node is routed in a lane to the right of all nodes in between.
     """
     right = max((box.x + box.width for box in boxes), default=0.0)
     nodes = [box for box in boxes if box.style != "region"]
     paths: list[str] = []
     lanes: list[tuple[float, float, float]] = []
-    done: set[tuple[int, int]] = set()
+    drawn: set[tuple[int, int]] = set()
     for one, other in edges:
-        if (id(one), id(other)) in done:
+        if (id(one), id(other)) in drawn:
             continue
-        done.add((id(one), id(other)))
+        drawn.add((id(one), id(other)))
         between = [b for b in nodes if one.y + one.height < b.y + b.height / 2 < other.y]
         if not any(_meets(one, other, box) for box in between):
             paths.append(_curve(one, other))
@@ -254,7 +262,7 @@ def _routed(
 
 
 def _meets(one: Box, other: Box, box: Box) -> bool:
-    """Whether the line from one box down to another one runs through a third."""
+    """Whether the straight line from `one` down to `other` runs through `box`."""
     start, end = one.y + one.height, other.y
     share = (box.y + box.height / 2 - start) / max(1.0, end - start)
     x = one.middle + share * (other.middle - one.middle)
@@ -270,7 +278,7 @@ def _curve(one: Box, other: Box) -> str:
     return f"{curve}l-3,-5m3,5l3,-5"
 
 
-def _spelled(statement: Statement) -> str:
+def _statement_text(statement: Statement) -> str:
     arguments = [_argument(argument) for argument in statement.arguments]
     arguments += [f"{name}={value!r}" for name, value in statement.options.items()]
     return line(
@@ -289,22 +297,22 @@ def _literal(literal: Literal) -> str:
 
 
 def _title(region: Region) -> str:
-    said = f"region {region.name}" + ("" if region.called else ", defined")
+    text = f"region {region.name}" + ("" if region.called else ", defined")
     if region.save:
-        said += f", saves {', '.join(region.save)}"
+        text += f", saves {', '.join(region.save)}"
     if not region.preserve_rng:
-        said += ", random state not preserved"
-    return line(said, 2 * _LONGEST)
+        text += ", random state not preserved"
+    return line(text, 2 * _LONGEST)
 
 
 def _note(fate: Fate) -> str:
-    said = []
+    parts = []
     if fate.kept:
-        said.append("kept" if fate.kept == "all" else "kept by some")
+        parts.append("kept" if fate.kept == "all" else "kept by some")
     if fate.again:
         everywhere = len(fate.again) == len(DISCIPLINES)
-        said.append("runs again" if everywhere else f"runs again: {', '.join(fate.again)}")
-    return ", ".join(said)
+        parts.append("runs again" if everywhere else f"runs again: {', '.join(fate.again)}")
+    return ", ".join(parts)
 
 
 def _words(case: Case) -> str:

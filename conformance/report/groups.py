@@ -1,4 +1,4 @@
-"""What variants do alike in a case, together: outcomes, values, bytes."""
+"""Variants of a case grouped by what they have in common: outcomes, rows of values, bytes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from conformance.results import Result
 
 
 @dataclass(frozen=True)
-class Told:
-    """Variants that come out alike in a case, for one reason: what was observed, and why, if known."""
+class OutcomeGroup:
+    """Variants with the same outcome and message on a case; `reason` and `url` if it is known."""
 
     side: Side
     variants: tuple[str, ...]
@@ -22,24 +22,26 @@ class Told:
 
     @property
     def outcome(self) -> Outcome:
-        """How they come out."""
+        """Their common outcome."""
         return self.side.outcome
 
 
-def told(results: Mapping[str, Result]) -> tuple[Told, ...]:
-    """The variants of a case by what they do, the gravest first."""
+def outcome_groups(results: Mapping[str, Result]) -> tuple[OutcomeGroup, ...]:
+    """The variants of a case grouped by outcome and message, the gravest outcome first."""
     by_outcome: dict[tuple[Side, str, str], list[str]] = {}
     for variant, result in results.items():
         side = side_of(result)
         message = "" if side.outcome in (Outcome.RIGHT, Outcome.NOT_RUN) else side.message
         key = (replace(side, message=message), *_why(result, side))
         by_outcome.setdefault(key, []).append(variant)
-    parts = [Told(side, tuple(names), *why) for (side, *why), names in by_outcome.items()]
-    return tuple(sorted(parts, key=lambda part: (part.outcome.rank, -len(part.variants))))
+    unsorted = [
+        OutcomeGroup(side, tuple(names), *why) for (side, *why), names in by_outcome.items()
+    ]
+    return tuple(sorted(unsorted, key=lambda part: (part.outcome.rank, -len(part.variants))))
 
 
 def _why(result: Result, side: Side) -> tuple[str, str]:
-    """The reason of the known deviation behind what a side says, and its address."""
+    """Reason and URL of the known deviation that gives a side its outcome; both empty if none does."""
     for verdict in result.verdicts:
         note = verdict.known if verdict.status.deviates else None
         if note is not None and of_verdict(verdict, result) is side.outcome:
@@ -48,19 +50,17 @@ def _why(result: Result, side: Side) -> tuple[str, str]:
 
 
 @dataclass(frozen=True)
-class Alike:
-    """Variants with a row of cells in common; `within` are those that are all right."""
+class RowGroup:
+    """Variants that share a row of cells; `all_right` where no cell of theirs is wrong."""
 
     variants: tuple[str, ...]
     cells: tuple[Cell, ...]
-    within: bool = False
+    all_right: bool = False
 
 
-def alike(table: Table) -> tuple[Alike, ...]:
-    """A table turned round, with a row for all variants that are right, and one for each group of
-    variants that are wrong in the same way.
-
-    Of those that are right, each cell is the one furthest from what is expected.
+def row_groups(table: Table) -> tuple[RowGroup, ...]:
+    """A table transposed: a row for each group of variants that are wrong in the same way, and last
+    one for all variants that are right, whose cells show the largest difference among them.
     """
     rows: dict[tuple[tuple[str, bool], ...], list[int]] = {}
     right: list[int] = []
@@ -71,12 +71,12 @@ def alike(table: Table) -> tuple[Alike, ...]:
         else:
             right.append(number)
     groups = [
-        Alike(_names(table, numbers), tuple(row.cells[numbers[0]] for row in table.rows))
+        RowGroup(_names(table, numbers), tuple(row.cells[numbers[0]] for row in table.rows))
         for numbers in rows.values()
     ]
     if right:
         furthest = tuple(_furthest(row.cells[n] for n in right) for row in table.rows)
-        groups.append(Alike(_names(table, right), furthest, within=True))
+        groups.append(RowGroup(_names(table, right), furthest, all_right=True))
     return tuple(groups)
 
 
@@ -95,8 +95,8 @@ def _distance(cell: Cell) -> float:
         return -1.0
 
 
-def memory_alike(rows: Iterable[MemoryRow]) -> tuple[tuple[tuple[str, ...], MemoryRow], ...]:
-    """Rows of memory that have the same numbers, together with the variants that they are of."""
+def memory_groups(rows: Iterable[MemoryRow]) -> tuple[tuple[tuple[str, ...], MemoryRow], ...]:
+    """Rows of memory with equal numbers as one, each with the variants (full ids) that share it."""
     by_numbers: dict[MemoryRow, list[str]] = {}
     for row in rows:
         by_numbers.setdefault(replace(row, variant=""), []).append(row.variant)

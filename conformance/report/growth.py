@@ -106,14 +106,14 @@ def _measured(
     path: Path,
     unit: str,
 ) -> Iterator[Curve]:
-    seen: dict[str, list[tuple[float, float]]] = {}
+    by_variant: dict[str, list[tuple[float, float]]] = {}
     for law, case in points:
         for variant, result in results[case.id].items():
             value = _value(case, result, quantity, path, unit)
             if value is not None:
-                seen.setdefault(variant, []).append((law.at, value))
+                by_variant.setdefault(variant, []).append((law.at, value))
     groups: list[tuple[list[str], list[tuple[float, float]]]] = []
-    for variant, curve in seen.items():
+    for variant, curve in by_variant.items():
         home = next((members for members, other in groups if _alike(curve, other)), None)
         if home is None:
             groups.append(([variant], curve))
@@ -147,8 +147,8 @@ def _value(case: Case, result: Result, quantity: Quantity, path: Path, unit: str
 
 
 def _executions(case: Case, run: Run) -> float | None:
-    wanted = case.counted()
-    counts = [e.count for e in run.executions or () if (e.region, e.statement) in wanted]
+    counted = case.counted()
+    counts = [e.count for e in run.executions or () if (e.region, e.statement) in counted]
     return sum(counts) if counts else None
 
 

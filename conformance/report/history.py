@@ -1,4 +1,4 @@
-"""How cases came out run after run: what appeared, what went, and with which version of a framework.
+"""Outcomes of cases from run to run: what appeared, what went, and with which framework version.
 
 Runs of one version stand together, in the order in which they were started; versions follow each other
 by their first run. What changes within a version was not changed by the framework.
@@ -17,15 +17,18 @@ from conformance.report.versus import side_of
 from conformance.results import Results
 from conformance.words import line
 
-_SILENT = frozenset({Outcome.NOT_RUN, Outcome.UNSEEN})
+_NOT_JUDGED = frozenset({Outcome.NOT_RUN, Outcome.UNSEEN})
 #: Outcomes that are no finding.
-_FINE = frozenset({Outcome.RIGHT, Outcome.NOT_OFFERED, *_SILENT})
+_NO_FINDING = frozenset({Outcome.RIGHT, Outcome.NOT_OFFERED, *_NOT_JUDGED})
 
 
 @dataclass(frozen=True)
-class Shot:
-    """What is remembered of a run of an adapter: outcomes by case and variant (full id), the cause of
-    each that is not right, answers by variant and question."""
+class RunSnapshot:
+    """What the history keeps of one run of an adapter.
+
+    `outcomes` by case and variant (full id), `causes` of those that are findings, `answers` by variant
+    and question; `run` is the name of the run's folder.
+    """
 
     run: str
     adapter: str
@@ -39,7 +42,7 @@ class Shot:
 
 @dataclass(frozen=True)
 class Row:
-    """Something that changed: what, where, and a cell for each run (empty where it was not run)."""
+    """A change: what, in which cases and variants, and a cell for each run (empty if not run)."""
 
     what: str
     where: tuple[str, ...]
@@ -51,11 +54,11 @@ class Row:
 
 @dataclass(frozen=True)
 class History:
-    """An adapter's runs, by version; what changed, and the findings of the last run that every run with
-    their cases shows."""
+    """An adapter's runs, ordered by version; what changed between them, and in `always` the findings of
+    the last run with a pair of case and variant that did not change."""
 
     adapter: str
-    shots: tuple[Shot, ...]
+    shots: tuple[RunSnapshot, ...]
     changes: tuple[Row, ...]
     answers: tuple[Row, ...]
     always: tuple[Finding, ...]
@@ -64,52 +67,52 @@ class History:
     def versions(self) -> tuple[tuple[str, int], ...]:
         """Each version, and how many runs there are of it."""
         runs: dict[str, int] = {}
-        for shot in self.shots:
-            runs[shot.version] = runs.get(shot.version, 0) + 1
+        for run_snapshot in self.shots:
+            runs[run_snapshot.version] = runs.get(run_snapshot.version, 0) + 1
         return tuple(runs.items())
 
 
-def shot(name: str, run: Results) -> Shot:
-    """What is remembered of a run; `name` is that of its folder."""
+def run_snapshot(name: str, run: Results) -> RunSnapshot:
+    """The snapshot of a run's results; `name` is the name of its folder."""
     sides = {(r.case, r.variant): side_of(r) for r in run.results}
     ranked = findings([run])
     causes: dict[tuple[str, str], str] = {}
     for finding in ranked:  # the gravest first
         for pair in finding.pairs:
             causes.setdefault(pair, finding.words)
-    said = {
+    answer_texts = {
         (variant, question.title): answer.text
         for variant, listed in answers([run]).items()
         for question, answer in zip(QUESTIONS, listed, strict=True)
-        if answer.outcome not in _SILENT
+        if answer.outcome not in _NOT_JUDGED
     }
-    return Shot(
+    return RunSnapshot(
         run=name,
         adapter=run.header.adapter,
         version=version_of(run),
         started=run.header.started,
         outcomes={pair: side.outcome for pair, side in sides.items()},
         causes=causes,
-        answers=said,
+        answers=answer_texts,
         findings=ranked,
     )
 
 
-def histories(shots: Iterable[Shot]) -> tuple[History, ...]:
+def histories(shots: Iterable[RunSnapshot]) -> tuple[History, ...]:
     """The history of each adapter."""
-    by_adapter: dict[str, list[Shot]] = {}
+    by_adapter: dict[str, list[RunSnapshot]] = {}
     for one in shots:
         by_adapter.setdefault(one.adapter, []).append(one)
     return tuple(_history(name, _ordered(by_adapter[name])) for name in sorted(by_adapter))
 
 
-def _ordered(shots: Sequence[Shot]) -> tuple[Shot, ...]:
+def _ordered(shots: Sequence[RunSnapshot]) -> tuple[RunSnapshot, ...]:
     by_time = sorted(shots, key=lambda one: (one.started, one.run))
     versions = list(dict.fromkeys(one.version for one in by_time))
     return tuple(sorted(by_time, key=lambda one: versions.index(one.version)))
 
 
-def _history(adapter: str, shots: tuple[Shot, ...]) -> History:
+def _history(adapter: str, shots: tuple[RunSnapshot, ...]) -> History:
     rows = sorted(_changes(shots), key=lambda row: (row.rank, -len(row.where)))
     changed = {pair for row in rows for pair in row.where}
     last = shots[-1]
@@ -121,32 +124,33 @@ def _history(adapter: str, shots: tuple[Shot, ...]) -> History:
     return History(adapter, shots, tuple(rows), tuple(_answers(shots)), always)
 
 
-def _changes(shots: Sequence[Shot]) -> Iterator[Row]:
-    """Cases that came out in more than one way; those of one cause with one history together."""
+def _changes(shots: Sequence[RunSnapshot]) -> Iterator[Row]:
+    """A row for all cases whose outcome changed with the same cause and the same outcomes by run."""
     pairs = dict.fromkeys(pair for one in shots for pair in one.outcomes)
     groups: dict[tuple[str, tuple[Outcome | None, ...]], list[tuple[str, str]]] = {}
     for pair in pairs:
-        seen = tuple(_told(one.outcomes.get(pair)) for one in shots)
-        if len({outcome for outcome in seen if outcome is not None}) > 1:
-            worst = min((o for o in seen if o is not None), key=lambda o: o.rank)
+        by_run = tuple(_judged(one.outcomes.get(pair)) for one in shots)
+        if len({outcome for outcome in by_run if outcome is not None}) > 1:
+            worst = min((o for o in by_run if o is not None), key=lambda o: o.rank)
             cause = next(
-                (s.causes.get(pair, "") for s, o in zip(shots, seen, strict=True) if o is worst), ""
+                (s.causes.get(pair, "") for s, o in zip(shots, by_run, strict=True) if o is worst),
+                "",
             )
-            groups.setdefault((cause, seen), []).append(pair)
-    for (cause, seen), listed in groups.items():
-        texts = [f"{SIGN[o]} {o.value}" if o is not None else "" for o in seen]
+            groups.setdefault((cause, by_run), []).append(pair)
+    for (cause, by_run), listed in groups.items():
+        texts = [f"{SIGN[o]} {o.value}" if o is not None else "" for o in by_run]
         yield Row(
             what=cause or f"{listed[0][0]} on {listed[0][1]}",
             where=tuple(f"{case} on {variant}" for case, variant in listed),
             cells=tuple(texts),
-            outcomes=seen,
-            story=_story(shots, [o.value if o is not None else "" for o in seen]),
-            rank=min(o.rank for o in seen if o is not None),
+            outcomes=by_run,
+            story=_story(shots, [o.value if o is not None else "" for o in by_run]),
+            rank=min(o.rank for o in by_run if o is not None),
         )
 
 
-def _answers(shots: Sequence[Shot]) -> Iterator[Row]:
-    """Questions that a variant answers otherwise than before."""
+def _answers(shots: Sequence[RunSnapshot]) -> Iterator[Row]:
+    """A row for each question whose answer changed on a variant."""
     for variant, question in dict.fromkeys(key for one in shots for key in one.answers):
         texts = tuple(one.answers.get((variant, question), "") for one in shots)
         if len({text for text in texts if text}) > 1:
@@ -154,27 +158,27 @@ def _answers(shots: Sequence[Shot]) -> Iterator[Row]:
             yield Row(question, (variant,), texts, (None,) * len(texts), story, 0)
 
 
-def _told(outcome: Outcome | None) -> Outcome | None:
-    return None if outcome in _SILENT else outcome
+def _judged(outcome: Outcome | None) -> Outcome | None:
+    return None if outcome in _NOT_JUDGED else outcome
 
 
-def _story(shots: Sequence[Shot], texts: Sequence[str]) -> str:
+def _story(shots: Sequence[RunSnapshot], texts: Sequence[str]) -> str:
     """When the outcome changed, in words; runs without a result for it are skipped."""
-    said: list[str] = []
-    before: tuple[Shot, str] | None = None
+    sentences: list[str] = []
+    before: tuple[RunSnapshot, str] | None = None
     for one, text in zip(shots, texts, strict=True):
         if not text:
             continue
         if before is not None and before[1] != text:
             same = before[0].version == one.version
             when = f"in {one.run}, the same version" if same else f"with {one.version} ({one.run})"
-            said.append(f"{text} {when}, before that {before[1]}")
+            sentences.append(f"{text} {when}, before that {before[1]}")
         before = one, text
-    return "; ".join(said)
+    return "; ".join(sentences)
 
 
 def render(histories: Sequence[History]) -> str:
-    """The page."""
+    """The page, as HTML."""
     # Here, since who writes to a terminal needs no templates.
     from markupsafe import Markup
 
@@ -186,7 +190,7 @@ def render(histories: Sequence[History]) -> str:
 
 
 def lines(histories: Sequence[History], *, longest: int = 160) -> Iterator[str]:
-    """How much changed, and what, for a terminal."""
+    """The changes of each adapter, as lines for a terminal."""
     for history in histories:
         versions = ", ".join(f"{version or 'none'}: {n}" for version, n in history.versions)
         yield f"{history.adapter}: {len(history.shots)} runs ({versions})"

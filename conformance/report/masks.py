@@ -1,4 +1,4 @@
-"""What a random operation gave in forward and in the rerun, as two pictures beside each other."""
+"""Pictures of the random samples of an operation, in forward and in the rerun, side by side."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conformance.model.observation import Array, RandomSample
 from conformance.results import Result
 from conformance.words import counted
 
-#: Pictures of a case, and the rows and columns of one: what is larger is cut there.
+#: The most pictures of a case, and the most rows and columns of an array that are drawn.
 _MOST, _ROWS, _COLUMNS = 6, 16, 32
 #: Units of the SVG: the side of an element, between the pictures, and above them.
 _SIDE, _GAP, _TOP = 11, 24, 16
@@ -21,7 +21,7 @@ _GREYS = 5
 
 @dataclass(frozen=True)
 class Square:
-    """An element: its place, its grey (0 is zero), and whether the other run has another one there."""
+    """An element: its position in units of the SVG, its grey (0 is zero), whether the rerun differs."""
 
     x: int
     y: int
@@ -32,11 +32,11 @@ class Square:
 
 @dataclass(frozen=True)
 class Mask:
-    """Both pictures of one random operation, of variants that drew the same."""
+    """Both pictures of a random operation, of all variants with the same samples."""
 
     variants: tuple[str, ...]
     words: str
-    said: str
+    description: str
     titles: tuple[tuple[int, str], ...]
     squares: tuple[Square, ...]
     width: int
@@ -44,7 +44,7 @@ class Mask:
 
 
 def masks(results: Mapping[str, Result]) -> tuple[Mask, ...]:
-    """A picture for each random operation that drew other numbers when it ran again."""
+    """At most `_MOST` masks: of random operations, forward and rerun, equal ones of variants as one."""
     alike: dict[tuple[str, bytes, bytes], tuple[list[str], RandomSample, RandomSample]] = {}
     for variant, result in results.items():
         for forward, rerun in _pairs(result):
@@ -56,40 +56,40 @@ def masks(results: Mapping[str, Result]) -> tuple[Mask, ...]:
 
 
 def _pairs(result: Result) -> Iterator[tuple[RandomSample, RandomSample]]:
-    """The first forward draw and the first of the rerun, of each random operation."""
-    seen = None if result.observation is None else result.observation.recomputed.samples
+    """The first sample of forward and the first of the rerun, for each random operation."""
+    samples = None if result.observation is None else result.observation.recomputed.samples
     forward: dict[tuple[str, str], RandomSample] = {}
-    told: set[tuple[str, str]] = set()
-    for draw in seen or ():
-        place = draw.region, draw.statement
-        if draw.phase == "forward":
-            forward.setdefault(place, draw)
-        elif place in forward and place not in told:
-            told.add(place)
-            if draw.array.shape == forward[place].array.shape and draw.array.size:
-                yield forward[place], draw
+    yielded: set[tuple[str, str]] = set()
+    for sample in samples or ():
+        statement = sample.region, sample.statement
+        if sample.phase == "forward":
+            forward.setdefault(statement, sample)
+        elif statement in forward and statement not in yielded:
+            yielded.add(statement)
+            if sample.array.shape == forward[statement].array.shape and sample.array.size:
+                yield forward[statement], sample
 
 
 def _mask(variants: tuple[str, ...], forward: RandomSample, rerun: RandomSample) -> Mask:
     ours, theirs = _cut(forward.array), _cut(rerun.array)
-    other = ours != theirs
-    whole = forward.array != rerun.array
+    differs = ours != theirs
+    unequal = forward.array != rerun.array
     rows, columns = ours.shape
     step = columns * _SIDE + _GAP
     squares = [
-        Square(number * step + j * _SIDE, _TOP + i * _SIDE, int(grey[i, j]), bool(other[i, j]))
+        Square(number * step + j * _SIDE, _TOP + i * _SIDE, int(grey[i, j]), bool(differs[i, j]))
         for number, grey in enumerate(_greys(ours, theirs))
         for i in range(rows)
         for j in range(columns)
     ]
-    place = f"{forward.statement} in region {forward.region}"
-    differ = f"{int(whole.sum())} of {counted(forward.array.size, 'element')} are not the same"
+    statement = f"{forward.statement} in region {forward.region}"
+    differ = f"{int(unequal.sum())} of {counted(forward.array.size, 'element')} are not the same"
     zeros = [int((draw.array == 0).sum()) for draw in (forward, rerun)]
     dropped = f"; {zeros[0]} zeros in forward, {zeros[1]} when it runs again" if any(zeros) else ""
     return Mask(
         variants,
-        f"{place}: {differ}",
-        f"{place}, in forward and again: {differ}{dropped}",
+        f"{statement}: {differ}",
+        f"{statement}, in forward and again: {differ}{dropped}",
         ((0, "forward"), (step, "again")),
         tuple(squares),
         max(step + columns * _SIDE, step + 60),
@@ -98,7 +98,7 @@ def _mask(variants: tuple[str, ...], forward: RandomSample, rerun: RandomSample)
 
 
 def _cut(array: Array) -> Array:
-    """An array in two dimensions, as far as it is drawn."""
+    """An array as a matrix of at most `_ROWS` by `_COLUMNS`."""
     flat = np.asarray(array)
     columns = flat.shape[-1] if flat.ndim else 1
     return flat.reshape(-1, columns)[:_ROWS, :_COLUMNS]

@@ -1,4 +1,4 @@
-"""A page for each framework, in Markdown: which mode, what it promises, what it costs."""
+"""A page for each framework, in Markdown: its modes, what each promises and what it costs."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _cells(mode: Mode, cases: str) -> Iterator[str]:
         yield "–" if share is None else f"{share:.0%}"
     for times in (mode.cost.reruns, mode.cost.seconds):
         yield "–" if times is None else f"{times:.2f}×"
-    yield escape(mode.said)
+    yield escape(mode.outcome_words)
     yield "none" if mode.worst is None else _finding(mode.worst, cases)
 
 

@@ -1,4 +1,4 @@
-"""What verdicts mean for those who use a framework: by severity, known before or not."""
+"""Outcomes: what verdicts mean for users of a framework, ordered by severity."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from conformance.model.observation import Run
 from conformance.model.verdict import Status, Verdict
 from conformance.results import Result
 
-#: Checks of what recompute is for; all others are of what it must leave as it is.
+#: Checks of what recompute saves and costs; all others check that results are unchanged.
 _COST = frozenset({"executions", "retained memory", "peak memory", "release"})
 
 
@@ -64,14 +64,14 @@ _RANKS = {outcome: rank for rank, outcome in enumerate(Outcome)}
 
 
 def gravest(outcomes: Iterable[Outcome]) -> Outcome:
-    """The gravest of several, of which those that say nothing count last; else `UNSEEN`."""
+    """The gravest of some outcomes; `UNSEEN` where there are none."""
     return min(outcomes, key=lambda outcome: outcome.rank, default=Outcome.UNSEEN)
 
 
 def of_result(result: Result, checks: frozenset[str] = frozenset()) -> Outcome:
-    """How a variant does on a case, as far as `checks` tell (all where none is named).
+    """The outcome of a variant on a case: the gravest of its verdicts of `checks` (of all if empty).
 
-    That the program does not run to its end counts, whichever checks are named.
+    A program that does not run to its end counts, whichever checks are named.
     """
     if result.observation is None and all(v.status is Status.UNSUPPORTED for v in result.verdicts):
         reasons = [why for v in result.verdicts if (why := unoffered(v)) is not None]
@@ -80,9 +80,9 @@ def of_result(result: Result, checks: frozenset[str] = frozenset()) -> Outcome:
     outcomes = []
     for verdict in result.verdicts:
         outcome = of_verdict(verdict, result)
-        told = not checks or verdict.check in checks
+        selected = not checks or verdict.check in checks
         ended = verdict.check == "error" and outcome is not Outcome.RIGHT
-        if told or ended:
+        if selected or ended:
             outcomes.append(outcome)
     return gravest(outcomes)
 
@@ -108,10 +108,10 @@ def of_verdict(verdict: Verdict, result: Result) -> Outcome:
 
 
 def unoffered(verdict: Verdict) -> Unoffered | None:
-    """Why the variant is not put to the case, where that is what the verdict says."""
+    """The fact why the variant is not run on the case; `None` where the verdict has no such fact."""
     return next((fact for fact in verdict.facts if isinstance(fact, Unoffered)), None)
 
 
 def recomputed(result: Result) -> Run | None:
-    """What was seen of the recomputed run, if anything."""
+    """What was observed of the recomputed run; `None` where nothing was."""
     return None if result.observation is None else result.observation.recomputed

@@ -1,4 +1,4 @@
-"""What the first screen says: each framework in a sentence and a bar, the worst findings in words."""
+"""The report's first screen: each framework in a sentence and a bar, and the worst findings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NO_TALLY = Tally(Counter(), 0)
 
 @dataclass(frozen=True)
 class Segment:
-    """A part of a bar; `share` in percent of the cases that ran."""
+    """A segment of a bar; `number` of cases, and `share` in percent of the cases that ran."""
 
     outcome: Outcome
     number: int
@@ -58,13 +58,13 @@ class Mode:
         return self.id.partition("/")[2] or self.id
 
     @property
-    def said(self) -> str:
+    def outcome_words(self) -> str:
         """How its cases come out, in words."""
         return described(self.tally) if self.tally.ran else "nothing ran"
 
     @property
     def bar(self) -> tuple[Segment, ...]:
-        """Its bar."""
+        """The segments of its bar."""
         return bar(self.tally)
 
 
@@ -79,7 +79,7 @@ class Framework:
 
     @property
     def tally(self) -> Tally:
-        """All modes together."""
+        """The sum of the tallies of all modes."""
         return sum((mode.tally for mode in self.modes), _NO_TALLY)
 
     @property
@@ -104,17 +104,17 @@ class Framework:
         best = self.recommended
         if best is None:
             return "No mode that runs most of the cases recomputes in most of them."
-        said = f"{best.name} comes out best: {described(best.tally)}."
-        spent = best.cost
+        sentence = f"{best.name} comes out best: {described(best.tally)}."
+        cost = best.cost
         costs = []
-        if spent.memory is not None:
-            kind = "peak" if spent.retained is None else "retained memory"
-            costs.append(f"the {kind} is {spent.memory:.0%} of that without recompute")
-        if spent.reruns is not None:
-            costs.append(f"an operation of a region runs again {spent.reruns:.2f} times")
-        if spent.seconds is not None:
-            costs.append(f"a step takes {spent.seconds:.2f} times as long")
-        return f"{said} In {PROGRAM_WORDS} {', '.join(costs)}." if costs else said
+        if cost.memory is not None:
+            kind = "peak" if cost.retained is None else "retained memory"
+            costs.append(f"the {kind} is {cost.memory:.0%} of that without recompute")
+        if cost.reruns is not None:
+            costs.append(f"an operation of a region runs again {cost.reruns:.2f} times")
+        if cost.seconds is not None:
+            costs.append(f"a step takes {cost.seconds:.2f} times as long")
+        return f"{sentence} In {PROGRAM_WORDS} {', '.join(costs)}." if costs else sentence
 
     @property
     def sentence(self) -> str:
@@ -124,15 +124,17 @@ class Framework:
         first = self.modes[0]
         if self.is_reference:
             why = f" Why: {first.worst.words}" if first.worst and first.worst.grave else ""
-            said = f"The others are held against it. As an adapter of its own: {described(first.tally)}"
-            return f"{said}.{why}"
-        said = f"{first.name}: {described(first.tally)}."
+            tally = described(first.tally)
+            return f"The others are held against it. As an adapter of its own: {tally}.{why}"
+        sentence = f"{first.name}: {described(first.tally)}."
         worst = max(self.modes, key=lambda mode: mode.tally.outcomes[Outcome.WRONG])
         wrong = worst.tally.outcomes[Outcome.WRONG]
         if worst is not first and wrong > first.tally.outcomes[Outcome.WRONG]:
-            said += f" Worst of {len(self.modes)} modes: {worst.name}, silently wrong in {wrong}"
-            said += f" of {worst.tally.ran}."
-        return said
+            sentence += (
+                f" Worst of {len(self.modes)} modes: {worst.name}, silently wrong in {wrong}"
+            )
+            sentence += f" of {worst.tally.ran}."
+        return sentence
 
 
 def described(tally: Tally) -> str:
@@ -144,7 +146,9 @@ def described(tally: Tally) -> str:
         Outcome.RAISES: "refuses or raises in",
         Outcome.INERT: "recomputes nothing in",
     }
-    parts += [f"{said} {outcomes[outcome]}" for outcome, said in words.items() if outcomes[outcome]]
+    parts += [
+        f"{phrase} {outcomes[outcome]}" for outcome, phrase in words.items() if outcomes[outcome]
+    ]
     return ", ".join(parts)
 
 
@@ -172,16 +176,16 @@ def _framework(
     run: Results, titles: Mapping[str, str], seconds: Mapping[str, tuple[str, float]]
 ) -> Framework:
     ranked = findings([run])
-    said = answers([run])
+    answers_of = answers([run])
     modes = []
     for variant, tally in tallies(run).items():
-        own = tuple(result for result in run.results if result.variant == variant)
-        worst = next(iter(findings([replace(run, results=own)])), None)
+        of_variant = tuple(result for result in run.results if result.variant == variant)
+        worst = next(iter(findings([replace(run, results=of_variant)])), None)
         discipline, title = run.header.disciplines.get(variant, ""), titles.get(variant, "")
         version, ratio = seconds.get(variant, ("", None))
-        same = ratio if version == version_of(run) else None
-        spent = replace(cost(own), seconds=same)
-        modes.append(Mode(variant, tally, said[variant], worst, spent, discipline, title))
+        seconds_ratio = ratio if version == version_of(run) else None
+        mode_cost = replace(cost(of_variant), seconds=seconds_ratio)
+        modes.append(Mode(variant, tally, answers_of[variant], worst, mode_cost, discipline, title))
     return Framework(run.header.adapter, version_of(run), tuple(modes), ranked)
 
 
@@ -192,11 +196,11 @@ def version_of(run: Results) -> str:
 
 
 def worst(frameworks: Sequence[Framework]) -> tuple[Finding, ...]:
-    """The findings of the first screen, the gravest first; of one framework two at most, and of equally
-    grave ones first the gravest of each framework, in the frameworks' order.
+    """The findings of the first screen, the gravest first, at most two of each framework.
 
-    The reference is no framework. A finding of which most shows where another one of them does is left
-    out: it is what that one leads to, such as the gradient of other random numbers.
+    Of equally grave ones, the first of each framework precede the second ones. The reference is left
+    out. So is a finding that shows mostly in the same cases as an earlier one of its framework: it is
+    probably a consequence, as a wrong gradient is of other random samples.
     """
     chosen: list[tuple[int, int, Finding]] = []
     for framework in (f for f in frameworks if not f.is_reference):
@@ -210,7 +214,7 @@ def worst(frameworks: Sequence[Framework]) -> tuple[Finding, ...]:
 
 
 def _overlap(finding: Finding, other: Finding) -> bool:
-    """Whether two findings show in the same cases for the most part."""
+    """Whether at least half of the pairs of the smaller finding are also the other's."""
     ours, theirs = set(finding.pairs), set(other.pairs)
     return 2 * len(ours & theirs) >= min(len(ours), len(theirs))
 
@@ -221,7 +225,7 @@ def all_findings(frameworks: Iterable[Framework]) -> tuple[Finding, ...]:
 
 
 def outcomes_of_cases(results: Sequence[Results]) -> dict[str, Counter[Outcome]]:
-    """By case id, how many variants come out how."""
+    """By case id, how many variants have each outcome."""
     outcomes: dict[str, Counter[Outcome]] = {}
     for run in results:
         for result in run.results:

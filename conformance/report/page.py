@@ -1,7 +1,7 @@
-"""`index.html`: a small page, and what it opens in files beside it, all to be read from disk.
+"""`index.html`: a small page that loads details from files beside it, also when opened from disk.
 
-A browser reads no file beside a page from disk, but for scripts. So what is opened is in scripts, each a
-call with a name and packed HTML, under `details/`.
+For a page opened from disk, a browser loads scripts but no other files. So each detail is a script under
+`details/` that calls a function with a name and compressed HTML.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from conformance.report.data import (
 )
 from conformance.report.frontier import Drawing
 from conformance.report.graph import Graph, draw
-from conformance.report.groups import Alike, Told
+from conformance.report.groups import OutcomeGroup, RowGroup
 from conformance.report.growth import Frame
 from conformance.report.outcomes import MEANING, SIGN, Outcome, of_result
 from conformance.report.questions import QUESTIONS
@@ -66,7 +66,7 @@ DETAILS = "details"
 
 @dataclass(frozen=True)
 class ShownProgram:
-    """An emitted program of a variant: where it lies from the page, and its text."""
+    """An emitted program of a variant: its link, relative to the page, and its text."""
 
     variant: str
     link: str
@@ -88,9 +88,9 @@ class Shown:
     graph: Graph | None
     checks: tuple[str, ...]
     results: Mapping[str, Result]
-    told: tuple[Told, ...]
+    outcome_groups: tuple[OutcomeGroup, ...]
     arrays: tuple[tuple[str, str], ...]
-    values: tuple[Alike, ...]
+    values: tuple[RowGroup, ...]
     executions: tables.Counts
     statements: tables.Counts
     memory: tuple[tuple[tuple[str, ...], tables.MemoryRow], ...]
@@ -125,24 +125,7 @@ def render(
     for verdict in report.comparison.verdicts:
         cross.setdefault(verdict.case, []).append(verdict)
     templates = environment()
-    shared: dict[str, object] = {
-        "report": report,
-        "marks": MARKS,
-        "short": SHORT,
-        "frameworks": frameworks,
-        "questions": QUESTIONS,
-        "meaning": MEANING,
-        "sign": SIGN,
-        "disciplines": DISCIPLINES,
-        "costs_of": costs.PROGRAM_WORDS,
-        "costs_case": costs.PROGRAM,
-        "by_id": by_case,
-    }
-    written = {
-        key: quote(os.path.relpath(programs / path, folder))
-        for key, path in issues.find(programs).items()
-    }
-    shared["issue"] = lambda adapter, reason: written.get((adapter, " ".join(reason.split())), "")
+    shared = _shared(report, frameworks, by_case, folder, programs)
     details: dict[str, str] = {}
 
     def detail(name: str, template: str, **more: object) -> None:
@@ -184,6 +167,34 @@ def render(
     return {"index.html": index, **details}
 
 
+def _shared(
+    report: Report,
+    frameworks: Sequence[overview.Framework],
+    by_case: Mapping[str, Mapping[str, Result]],
+    folder: Path,
+    programs: Path,
+) -> dict[str, object]:
+    """The variables of every template, by name."""
+    issue_files = {
+        key: quote(os.path.relpath(programs / path, folder))
+        for key, path in issues.find(programs).items()
+    }
+    return {
+        "report": report,
+        "marks": MARKS,
+        "short": SHORT,
+        "frameworks": frameworks,
+        "questions": QUESTIONS,
+        "meaning": MEANING,
+        "sign": SIGN,
+        "disciplines": DISCIPLINES,
+        "costs_of": costs.PROGRAM_WORDS,
+        "costs_case": costs.PROGRAM,
+        "by_id": by_case,
+        "issue": lambda adapter, reason: issue_files.get((adapter, " ".join(reason.split())), ""),
+    }
+
+
 def script_call(name: str, text: str) -> str:
     """The script that hands a text to `page.js`."""
     return f"part({json.dumps(name)}, {json.dumps(pack(text))});\n"
@@ -194,14 +205,14 @@ def sides(results: Sequence[Results]) -> dict[str, dict[str, tuple[int, str, str
     by_variant: dict[str, dict[str, tuple[int, str, str, str, str]]] = {}
     for run in results:
         for result in run.results:
-            one = side_of(result)
-            if one.outcome is not Outcome.NOT_RUN:
+            side = side_of(result)
+            if side.outcome is not Outcome.NOT_RUN:
                 by_variant.setdefault(result.variant, {})[result.case] = (
-                    one.outcome.rank,
-                    one.outcome.name.lower(),
-                    SIGN[one.outcome],
-                    one.outcome.value,
-                    line(one.message),
+                    side.outcome.rank,
+                    side.outcome.name.lower(),
+                    SIGN[side.outcome],
+                    side.outcome.value,
+                    line(side.message),
                 )
     return by_variant
 
@@ -238,7 +249,7 @@ def by_reason(deviations: Iterable[DeviationGroup]) -> list[list[DeviationGroup]
 
 
 def environment() -> Environment:
-    """Templates in which every value is escaped and a missing one is an error."""
+    """The Jinja environment of the templates: values are escaped, an undefined one is an error."""
     templates = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -273,12 +284,12 @@ def web_address(url: str) -> str:
 
 
 def format_bytes(number: int) -> str:
-    """Bytes with thousands apart: `1 234 567`."""
+    """A number of bytes with its digits in groups of three: `1 234 567`."""
     return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
 def shorten(text: str, longest: int = _LONGEST) -> str:
-    """A text of bounded length: the beginning and the end of a longer one."""
+    """A text of about `longest` characters: of a longer one, the beginning and the end."""
     if len(text) <= longest + _SLACK:
         return text
     left = longest * 2 // 3
@@ -301,8 +312,8 @@ def _shown(
 ) -> Shown:
     tolerance = case.tolerance if case else TOLERANCES["float32"]
     checks = dict.fromkeys(v.check for cell in view.cells.values() for v in cell.verdicts)
-    silent = (Outcome.NOT_OFFERED, Outcome.NOT_RUN)
-    apart = [variant for variant, result in results.items() if of_result(result) in silent]
+    without_outcome = (Outcome.NOT_OFFERED, Outcome.NOT_RUN)
+    apart = [variant for variant, result in results.items() if of_result(result) in without_outcome]
     shown: dict[str, list[ShownProgram]] = {}
     for variant, cell in view.cells.items():
         if cell.program:
@@ -311,7 +322,7 @@ def _shown(
             item = ShownProgram(variant, link, source)
             shown.setdefault(variant.partition("/")[0], []).append(item)
     values = tables.values(results, tolerance)
-    told = groups.told(results)
+    outcome_groups = groups.outcome_groups(results)
     return Shown(
         view=view,
         ran=tuple(v for v in view.cells if v not in apart),
@@ -325,37 +336,37 @@ def _shown(
         tolerance=f"rtol {tolerance.rtol:g}, atol {tolerance.atol:g}",
         checks=tuple(checks),
         results=results,
-        told=told,
+        outcome_groups=outcome_groups,
         arrays=tuple((row.name, row.expected) for row in values.rows),
-        values=groups.alike(values) if values.rows else (),
+        values=groups.row_groups(values) if values.rows else (),
         executions=tables.counts(tables.executions(results, statements=False)),
         statements=tables.counts(tables.executions(results, statements=True)),
-        memory=groups.memory_alike(tables.memory(results)),
+        memory=groups.memory_groups(tables.memory(results)),
         masks=masks.masks(results),
         cross=tuple(cross),
         programs={adapter: tuple(items) for adapter, items in shown.items()},
-        pair=_pair(told, [item.variant for items in shown.values() for item in items]),
+        pair=_pair(outcome_groups, [item.variant for items in shown.values() for item in items]),
         links={item.variant: item.link for items in shown.values() for item in items},
         commands={variant: _commands(view.id, variant) for variant in view.cells},
     )
 
 
-def _pair(told: Sequence[groups.Told], shown: Sequence[str]) -> tuple[str, str]:
-    """The two variants whose programs are put beside each other first: the one that comes out worst, and
-    one that comes out right, of the same adapter where there is one."""
-    order = [variant for part in told for variant in part.variants if variant in shown]
+def _pair(outcome_groups: Sequence[groups.OutcomeGroup], shown: Sequence[str]) -> tuple[str, str]:
+    """The two variants whose programs are compared at first: the worst one, and the best other one; of
+    the same adapter if that has another program."""
+    order = [variant for part in outcome_groups for variant in part.variants if variant in shown]
     if not order:
         return "", ""
     left = order[0]
-    own = left.partition("/")[0]
-    better = [v for part in reversed(told) for v in part.variants if v in shown]
+    adapter = left.partition("/")[0]
+    better = [v for part in reversed(outcome_groups) for v in part.variants if v in shown]
     rest = [variant for variant in better if variant != left]
-    same = [variant for variant in rest if variant.partition("/")[0] == own]
-    return left, next(iter(same or rest), left)
+    of_adapter = [variant for variant in rest if variant.partition("/")[0] == adapter]
+    return left, next(iter(of_adapter or rest), left)
 
 
 def _commands(case: str, variant: str) -> tuple[str, str]:
-    """What to run in the framework's environment to see a case again, and to write it as an issue."""
+    """The commands that run a case on a variant again, and that write an issue about it."""
     adapter, _, name = variant.partition("/")
     chosen = ["--adapter", adapter, "--variant", name, "-k", case.partition("[")[0]]
     return (

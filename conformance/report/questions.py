@@ -1,7 +1,7 @@
-"""What users ask of recompute, and how each variant answers: by verdicts and measurements alone.
+"""Questions of users about recompute, and each variant's answers, from verdicts and measurements.
 
-A question names the cases and the checks that answer it. The answer of a variant is the gravest of those
-cases, which it names: a question is not answered by where it goes well.
+A question names the cases and the checks that answer it. The answer of a variant is its gravest outcome
+among those cases, and names the case.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Measure = Callable[[Result], float | None]
 
 @dataclass(frozen=True)
 class Question:
-    """A question. `asks` says it in full, `cases` (ids, or ids without axes) and `checks` answer it.
+    """A question: `title` is short, `asks` is the whole sentence.
 
-    `words` replace those of outcomes. With a `measure`, the answer is the worst number among the cases,
-    which is the greatest, or the least where `least`; `shown` formats it. `brief` are those of a short
-    table.
+    `cases` (ids, with or without axes) and `checks` answer it. `words` replace the usual words of
+    outcomes. With a `measure`, the answer is the worst number among the cases (the least if `least`,
+    else the greatest), formatted with `shown`. `brief` questions are in README's table.
     """
 
     title: str
@@ -78,13 +78,13 @@ WORDS: Mapping[Outcome, str] = {
 
 
 def _executions(run: Run, phase: Phase) -> int:
-    """Executions of the operations in regions; of regions, where operations are not told apart."""
-    seen = [e for e in run.executions or () if e.region and e.phase == phase]
-    return sum(e.count for e in [e for e in seen if e.statement] or seen)
+    """Executions of operations in regions; of whole regions, where operations were not observed."""
+    in_regions = [e for e in run.executions or () if e.region and e.phase == phase]
+    return sum(e.count for e in [e for e in in_regions if e.statement] or in_regions)
 
 
 def reruns_per_operation(result: Result) -> float | None:
-    """How often an operation of a region runs again, on average over those that ran in forward."""
+    """Executions of regions' operations in backward per execution in forward; `None` if unknown."""
     run = None if result.observation is None else result.observation.recomputed
     if run is None or run.executions is None or run.error is not None:
         return None
@@ -93,33 +93,33 @@ def reruns_per_operation(result: Result) -> float | None:
 
 
 def freed(result: Result) -> float | None:
-    """The bytes that recompute frees between forward and backward, in percent of what the law says."""
+    """The drop in retained bytes, in percent (0 to 100) of the expected one; `None` if unknown."""
     if result.observation is None or result.expected is None or result.expected.memory is None:
         return None
-    plain, seen = result.observation.plain.retained, result.observation.recomputed.retained
+    plain, recomputed = result.observation.plain.retained, result.observation.recomputed.retained
     drop = result.expected.memory.drop
-    if plain is None or seen is None or not drop:
+    if plain is None or recomputed is None or not drop:
         return None
-    return min(100.0, max(0.0, 100 * (plain - seen) / drop))
+    return min(100.0, max(0.0, 100 * (plain - recomputed) / drop))
 
 
 def peak(result: Result) -> float | None:
     """The peak of memory, as a share of that of the plain run."""
     if result.observation is None:
         return None
-    plain, seen = result.observation.plain.peak, result.observation.recomputed.peak
-    return seen / plain if plain and seen is not None else None
+    plain, recomputed = result.observation.plain.peak, result.observation.recomputed.peak
+    return recomputed / plain if plain and recomputed is not None else None
 
 
 def updates(result: Result) -> float | None:
-    """How far running statistics move, in multiples of the plain run."""
+    """The largest change of the running mean, divided by that of the plain run; `None` if unknown."""
     if result.observation is None or result.observation.recomputed.error is not None:
         return None
-    plain, seen = result.observation.plain.state, result.observation.recomputed.state
-    if "running_mean" not in plain or "running_mean" not in seen:
+    plain, recomputed = result.observation.plain.state, result.observation.recomputed.state
+    if "running_mean" not in plain or "running_mean" not in recomputed:
         return None
     moved = float(np.abs(plain["running_mean"]).max())
-    return float(np.abs(seen["running_mean"]).max()) / moved if moved else None
+    return float(np.abs(recomputed["running_mean"]).max()) / moved if moved else None
 
 
 QUESTIONS: tuple[Question, ...] = (
@@ -341,17 +341,19 @@ def answers(results: Sequence[Results]) -> dict[str, tuple[Answer, ...]]:
 
 def answer(question: Question, results: Iterable[Result]) -> Answer:
     """The answer of a variant, from its results."""
-    every = [r for r in results if _is_asked(r.case, question.cases)]
-    if not every:
+    of_question = [r for r in results if _is_asked(r.case, question.cases)]
+    if not of_question:
         return Answer(Outcome.NOT_RUN, WORDS[Outcome.NOT_RUN])
     # That regions inside regions are refused is the answer to one question, and not to each of them.
-    asked = [r for r in every if not _refuses_nesting(r)] or every
-    outcomes = {r.case: of_result(r, question.checks) for r in asked}
+    candidates = [r for r in of_question if not _refuses_nesting(r)] or of_question
+    outcomes = {r.case: of_result(r, question.checks) for r in candidates}
     outcome = gravest(outcomes.values())
     others = tuple(
-        r.case for r in every if outcomes.get(r.case, Outcome.NOT_OFFERED) is Outcome.NOT_OFFERED
+        r.case
+        for r in of_question
+        if outcomes.get(r.case, Outcome.NOT_OFFERED) is Outcome.NOT_OFFERED
     )
-    worst = [r for r in asked if outcomes[r.case] is outcome]
+    worst = [r for r in candidates if outcomes[r.case] is outcome]
     number, measured = _measured(question, worst)
     chosen = measured or worst[0]
     word = question.words.get(outcome, WORDS[outcome])
@@ -374,11 +376,11 @@ def _measured(question: Question, results: Sequence[Result]) -> tuple[float | No
 
 
 def _message(result: Result, outcome: Outcome, question: Question) -> str:
-    """What the check said that makes the answer what it is."""
-    asked = [v for v in result.verdicts if v.check in question.checks]
-    asked += [v for v in result.verdicts if v.check == "error" and v not in asked]
-    said: list[Verdict] = [v for v in asked if of_verdict(v, result) is outcome]
-    first = next(iter(said or asked or result.verdicts), None)
+    """The message of the first verdict with the outcome of the answer."""
+    verdicts = [v for v in result.verdicts if v.check in question.checks]
+    verdicts += [v for v in result.verdicts if v.check == "error" and v not in verdicts]
+    telling: list[Verdict] = [v for v in verdicts if of_verdict(v, result) is outcome]
+    first = next(iter(telling or verdicts or result.verdicts), None)
     return "" if first is None else first.message
 
 

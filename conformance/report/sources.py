@@ -42,10 +42,10 @@ class Source:
 
 
 def python(text: str) -> Markup:
-    """A Python program, highlighted.
+    """A Python program as highlighted HTML.
 
-    Programs of one adapter are made of the same lines over and over. What stands on one line is told by
-    that line alone, but for strings in three quotes.
+    Lines are highlighted one by one and cached, since programs of an adapter repeat most of them. Only
+    triple-quoted strings need more than their line.
     """
     html: list[str] = []
     done = 0
@@ -63,7 +63,7 @@ def _python(text: str) -> str:
 
 
 def yaml(text: str) -> Markup:
-    """A piece of YAML, highlighted."""
+    """A text of YAML as highlighted HTML."""
     return Markup(_html(_YAML.get_tokens(text)).strip("\n"))
 
 
@@ -131,6 +131,6 @@ def _html(tokens: Iterable[tuple[Any, str]]) -> str:
 
 
 def _tagged(tag: str, html: str) -> str:
-    """A text in a tag that no end of a line stands in, so that lines can be taken apart."""
+    """HTML with each of its lines in a tag of its own, so that the HTML can be split into lines."""
     lines = (f"<{tag}>{line}</{tag}>" if line else "" for line in html.split("\n"))
     return "\n".join(lines)

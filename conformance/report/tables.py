@@ -26,7 +26,7 @@ from conformance.results.parts import Furthest, Part
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell: its text, more words for who points at it, whether it departs from expectation."""
+    """A cell: its text, the text of its tooltip, and whether it deviates from the expectation."""
 
     text: str
     more: str = ""
@@ -35,7 +35,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """A row: what it is about, what is expected (where that is one thing), a cell per variant."""
+    """A row: its name, what is expected (words, if variants differ), and a cell per variant."""
 
     name: str
     expected: str
@@ -72,8 +72,8 @@ class Counts:
 class MemoryRow:
     """Retained memory on one variant: bytes, and activations (`unit` bytes each).
 
-    `range` are the least and the most bytes that may be left of the variant's own plain ones, `most` the
-    most bytes of any plain run in the table.
+    `units` is the drop in activations, `range` the least and the most bytes that may be retained with
+    recompute; `most` is the largest number of bytes of a plain run in the table.
     """
 
     variant: str
@@ -87,7 +87,7 @@ class MemoryRow:
     most: int = 1
 
     def at(self, number: int) -> str:
-        """Where a number of bytes lies on a bar of 140 units, at its end what is beyond any plain."""
+        """The x coordinate of a number of bytes on a bar, where `most` is 140; at most 160."""
         return f"{min(160.0, max(0.0, 140 * number / self.most)):.1f}"
 
     @property
@@ -100,48 +100,53 @@ _MISSING = Missing()
 
 
 def values(results: Mapping[str, Result], tolerance: Tolerance) -> Table:
-    """The arrays of the recomputed runs: how far each is from the expectation (else from plain)."""
-    seen = {v: r for v, r in results.items() if _ran(r)}
-    recomputed = {v: _values(r.observation.recomputed) for v, r in seen.items() if r.observation}
-    plain = {v: _values(r.observation.plain) for v, r in seen.items() if r.observation}
-    expected = {v: _values(r.expected) if r.expected else {} for v, r in seen.items()}
+    """Largest differences of arrays of recomputed runs from what is expected, or else from plain."""
+    ran = {v: r for v, r in results.items() if _ran(r)}
+    recomputed = {v: _values(r.observation.recomputed) for v, r in ran.items() if r.observation}
+    plain = {v: _values(r.observation.plain) for v, r in ran.items() if r.observation}
+    expected = {v: _values(r.expected) if r.expected else {} for v, r in ran.items()}
     subjects = dict.fromkeys(
         s for arrays in (*expected.values(), *recomputed.values()) for s in arrays
     )
     rows = []
     for subject in subjects:
-        wanted = {v: arrays[subject] for v, arrays in expected.items() if subject in arrays}
-        words = dict.fromkeys(summary(value) for value in _different(wanted.values()))
+        expected_values = {
+            v: arrays[subject] for v, arrays in expected.items() if subject in arrays
+        }
+        words = dict.fromkeys(summary(value) for value in _different(expected_values.values()))
         # Variants that have the same arrays share them.
-        made: dict[tuple[int, ...], Cell] = {}
+        cell_of: dict[tuple[int, ...], Cell] = {}
         cells = []
-        for v in seen:
-            three = (recomputed[v].get(subject, _MISSING), plain[v].get(subject, _MISSING))
-            against = wanted.get(v, _MISSING)
-            key = (id(three[0]), id(three[1]), id(against))
-            if key not in made:
-                own = len(words) > 1
+        for v in ran:
+            pair = (
+                recomputed[v].get(subject, _MISSING),
+                plain[v].get(subject, _MISSING),
+            )
+            against = expected_values.get(v, _MISSING)
+            key = (id(pair[0]), id(pair[1]), id(against))
+            if key not in cell_of:
+                of_its_own = len(words) > 1
                 kind, _ = subject
-                made[key] = _value_cell(kind, *three, against, tolerance, of_its_own=own)
-            cells.append(made[key])
+                cell_of[key] = _value_cell(kind, *pair, against, tolerance, of_its_own=of_its_own)
+            cells.append(cell_of[key])
         various = "differs with the numbers drawn" if words else "what the plain run gives"
         name = next(iter(words)) if len(words) == 1 else various
         rows.append(Row(subject[1], name, tuple(cells)))
-    return Table(tuple(seen), tuple(rows))
+    return Table(tuple(ran), tuple(rows))
 
 
 def executions(results: Mapping[str, Result], *, statements: bool) -> Table:
-    """How often each region (or each statement) ran, in forward and again."""
-    seen = {v: r for v, r in results.items() if _ran(r)}
-    keys = dict.fromkeys(key for r in seen.values() for key in _execution_keys(r, statements))
+    """How often each region (or each statement) ran, with a row for forward and one for the rerun."""
+    ran = {v: r for v, r in results.items() if _ran(r)}
+    keys = dict.fromkeys(key for r in ran.values() for key in _execution_keys(r, statements))
     rows = []
     for region, statement, phase in keys:
         cells = []
-        right: dict[str, None] = {}
-        for result in seen.values():
+        expected_words: dict[str, None] = {}
+        for result in ran.values():
             allowed = _allowed(result, region, statement, phase)
             if allowed:
-                right.setdefault(str(allowed))
+                expected_words.setdefault(str(allowed))
             count = _count(result, region, statement, phase)
             if count is None:
                 cells.append(NOT_SEEN)
@@ -152,14 +157,19 @@ def executions(results: Mapping[str, Result], *, statements: bool) -> Table:
                 Cell(str(count), words + reason, allowed is not None and count not in allowed)
             )
         name = f"{region or 'outside'} · {statement}" if statement else region
-        expected = next(iter(right)) if len(right) == 1 else "by discipline" if right else ""
+        expected = (
+            next(iter(expected_words))
+            if len(expected_words) == 1
+            else "by discipline"
+            if expected_words
+            else ""
+        )
         rows.append(Row(f"{name}, {phase}", expected, tuple(cells)))
-    return Table(tuple(seen), tuple(rows))
+    return Table(tuple(ran), tuple(rows))
 
 
 def counts(table: Table) -> Counts:
-    """A table of executions with forward and rerun beside each other, and variants that did the same
-    together."""
+    """A table of executions with forward and rerun in one row, and equal variants in one column."""
     columns: dict[tuple[tuple[str, bool], ...], list[int]] = {}
     for number in range(len(table.variants)):
         column = tuple((row.cells[number].text, row.cells[number].wrong) for row in table.rows)
@@ -171,12 +181,12 @@ def counts(table: Table) -> Counts:
     rows = []
     for name, phases in by_name.items():
         pair = phases.get("forward"), phases.get("rerun")
-        said = tuple("" if row is None else row.expected for row in pair)
+        expected = tuple("" if row is None else row.expected for row in pair)
         cells = [
             tuple(NOT_SEEN if row is None else row.cells[numbers[0]] for row in pair)
             for numbers in columns.values()
         ]
-        rows.append(CountRow(name, (said[0], said[1]), tuple((a, b) for a, b in cells)))
+        rows.append(CountRow(name, (expected[0], expected[1]), tuple((a, b) for a, b in cells)))
     groups = tuple(tuple(table.variants[n] for n in numbers) for numbers in columns.values())
     return Counts(groups, tuple(rows))
 
@@ -207,7 +217,7 @@ def _memory_row(variant: str, result: Result) -> MemoryRow | None:
 
 
 def _different(values: Iterable[Value]) -> Iterable[Value]:
-    """Values without repetitions of the same object."""
+    """Values, each object once."""
     return {id(value): value for value in values}.values()
 
 
@@ -267,8 +277,8 @@ def _execution_keys(result: Result, statements: bool) -> Iterator[tuple[str, str
     if result.expected is not None:
         keys += result.expected.executions
     if result.observation is not None:
-        seen = result.observation.recomputed.executions or ()
-        keys += [(e.region, e.statement, e.phase) for e in seen]
+        observed = result.observation.recomputed.executions or ()
+        keys += [(e.region, e.statement, e.phase) for e in observed]
     for region, statement, phase in keys:
         if bool(statement) == statements and (region or statement):
             yield region, statement, phase
@@ -280,6 +290,6 @@ def _count(result: Result, region: str, statement: str, phase: Phase) -> int | N
     run = result.observation.recomputed
     if not statement:
         return region_count(run, region, phase)
-    wanted = (region, statement, phase)
+    key = (region, statement, phase)
     counts = run.executions or ()
-    return sum(e.count for e in counts if (e.region, e.statement, e.phase) == wanted)
+    return sum(e.count for e in counts if (e.region, e.statement, e.phase) == key)

@@ -17,7 +17,7 @@ from conformance.words import line
 
 @dataclass(frozen=True)
 class Side:
-    """How one of the two does on a case: the outcome, and what was observed that makes it so."""
+    """A variant's outcome on a case, and the message of the verdict that gives it."""
 
     outcome: Outcome
     message: str
@@ -32,7 +32,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Difference:
-    """Cases that come out in one way on the left and in one other way on the right."""
+    """Cases with the same outcome and message on the left, and the same other ones on the right."""
 
     title: str
     left: Side
@@ -42,7 +42,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Number:
-    """A question that both answer, and not alike."""
+    """A question with a measured answer that differs between the two variants."""
 
     title: str
     asks: str
@@ -52,7 +52,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Versus:
-    """Two variants (full ids) against each other; `same` cases come out alike."""
+    """Two variants (full ids) compared; `same` counts cases with equal outcomes, `only` those of one."""
 
     left: str
     right: str
@@ -101,7 +101,7 @@ def _of(variant: str, results: Sequence[Results]) -> dict[str, Result]:
 
 
 def side_of(result: Result | None) -> Side:
-    """How a variant does on a case, and what was observed; `None` did not run."""
+    """The outcome and the message of a result; a missing result (`None`) is `NOT_RUN`."""
     if result is None:
         return Side(Outcome.NOT_RUN, "")
     outcome = of_result(result)
@@ -150,9 +150,9 @@ def lines(compared: Versus, *, longest: int = 200) -> Iterator[str]:
 def summary(compared: Versus) -> str:
     """How many cases differ, in a sentence."""
     differ = sum(len(difference.cases) for difference in compared.differences)
-    said = f"{differ} cases come out differently, {compared.same} alike"
+    counts_text = f"{differ} cases come out differently, {compared.same} alike"
     alone = [f"{n} run on {variant} alone" for variant, n in compared.only.items() if n]
-    return f"{', '.join([said, *alone])}."
+    return f"{', '.join([counts_text, *alone])}."
 
 
 def markdown(compared: Versus, programs: Mapping[str, tuple[str, str]]) -> Iterator[str]:
