@@ -31,9 +31,10 @@ from conformance.emit.emitter import Emitter
 from conformance.exits import MEANINGS
 from conformance.judge.checks import CHECKS
 from conformance.judge.known import EntryModel
+from conformance.language.build import TOLERANCES
 from conformance.language.capabilities import CAPABILITIES
 from conformance.language.laws import LAWS
-from conformance.language.load import TOLERANCES, load_folder
+from conformance.language.load import load_folder
 from conformance.language.operations import OPERATIONS, Operation
 from conformance.language.spec import (
     ArrayModel,

@@ -19,7 +19,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from conformance.compare import compare
-from conformance.language.load import TOLERANCES, load_text
+from conformance.language.build import TOLERANCES
+from conformance.language.load import load_text
 from conformance.model.observation import Allowed, ErrorSeen, RandomSample, Run
 from conformance.model.verdict import Level, Status, Verdict
 from conformance.report import build, schema, sources, tables, write_report

@@ -229,9 +229,7 @@ class Emitter(references.References, procedures.Procedures):
         self.write_references(leaves(node.gives))
 
     def vectorized(self, function: str, arguments: Sequence[str]) -> str:
-        formals, _, call = function.removeprefix("lambda ").partition(": ")
-        callee = call.removesuffix(f"({formals})")  # the same function, where it takes no more
-        return super().vectorized(function if callee == call else callee, arguments)
+        return super().vectorized(self.passed_to(function), arguments)
 
     def recompute(self, region: Region) -> str:
         if self.made_once(region):

@@ -76,10 +76,8 @@ class Procedures(Base, ABC):
                 self._write_eager()
         code("\n")
 
-    def write_after(self) -> None:
-        if self.case.procedure.after == "inference":
-            self.wrote("after")
-            self._write_inferring(None)
+    def write_inference_before(self) -> None:
+        self._write_inferring(None)
 
     def _write_inferring(self, site: Site | None) -> None:
         """The forward pass, with no gradient asked for; without a site what it gives is dropped."""

@@ -8,7 +8,6 @@ constructs it inside `keras.RematScope`: what the scope says is read when a laye
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,7 +16,7 @@ from conformance.drivers.adapter import Variant
 from conformance.emit import usual
 from conformance.emit.emitter import Call, Writer
 from conformance.emit.emitter import Emitter as Base
-from conformance.emit.expressions import function, listed
+from conformance.emit.expressions import elements, function, listed
 from conformance.language.operations import OF_CALLABLES
 from conformance.model.case import (
     Again,
@@ -265,9 +264,9 @@ class Emitter(Base):
 
     def tensor(self, array: Array, source: str) -> str:
         if array in self.case.inputs:
-            return f'ops.convert_to_tensor({models.elements(array, source)}, "{array.dtype}")'
+            return f'ops.convert_to_tensor({elements(array, source)}, "{array.dtype}")'
         trainable = "" if array.gradient else ", trainable=False"
-        made = models.elements(array, source)
+        made = elements(array, source)
         return f'keras.Variable({made}, dtype="{array.dtype}"{trainable})'
 
     def framework_generator(self, seed: int) -> str:
@@ -434,9 +433,7 @@ class Emitter(Base):
 
     def vectorized(self, function: str, arguments: Sequence[str]) -> str:
         if len(arguments) == 1:
-            # `lambda x: block(x)` is `block`.
-            alone = re.sub(r"^lambda (\w+): ([\w.]+)\(\1\)$", r"\2", function)
-            return f"ops.vectorized_map({alone}, {arguments[0]})"
+            return f"ops.vectorized_map({self.passed_to(function)}, {arguments[0]})"
         # The map hands several arguments over as one tuple.
         given = ", ".join(arguments)
         return f"ops.vectorized_map({self.tupled(function)}, ({given}))"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from conformance.emit.code import FORWARD
 from conformance.emit.emitter import Emitter as Base
+from conformance.emit.expressions import elements, short_exponents
 from conformance.errors import AdapterError
 from conformance.model.case import Again, Array, Node, Ref, Region, Statement, node_makes, walk
 from conformance.model.program import Site
@@ -232,8 +233,12 @@ class Models(Base):
             return [*found, "use_bias=False", 'data_format="channels_first"']
         if statement.op == "batch_norm":
             kept = 1 - float(options["momentum"])  # type: ignore[arg-type]
-            return ["axis=1", f"momentum={kept:g}", f"epsilon={_short(options['eps'])}"]
-        return [f"epsilon={_short(options['eps'])}"]
+            return [
+                "axis=1",
+                f"momentum={kept:g}",
+                f"epsilon={short_exponents(repr(options['eps']))}",
+            ]
+        return [f"epsilon={short_exponents(repr(options['eps']))}"]
 
     # -- run -----------------------------------------------------------------------------------
 
@@ -275,18 +280,3 @@ class Models(Base):
         """A dict of what `source` has of the weights that start from arrays of these names."""
         places = {weight.array: weight for layer in self._weights.values() for weight in layer}
         return "{" + ", ".join(f'"{name}": {places[name].taken(source)}' for name in names) + "}"
-
-
-def elements(array: Array, source: str) -> str:
-    """The elements of an array as a user would write them, where `source` is a general expression."""
-    if array.fill.kind == "values":
-        return source.removeprefix("np.array(").removesuffix(")")
-    if array.fill.kind == "full" and array.fill.numbers[0] in (0, 1):
-        shape = array.shape[0] if len(array.shape) == 1 else array.shape
-        return f"np.{'ones' if array.fill.numbers[0] else 'zeros'}({shape})"
-    return source
-
-
-def _short(number: object) -> str:
-    """A small number as people write it: `1e-5`, not `1e-05`."""
-    return repr(number).replace("e-0", "e-")

@@ -112,11 +112,9 @@ class Procedures(Base, ABC):
                 self._write_gradients()
         code("\n")
 
-    def write_after(self) -> None:
-        if self.case.procedure.after == "inference":
-            self.wrote("after")
-            self._write_inferring(None)
-            self.code("network.set_train(True)")
+    def write_inference_before(self) -> None:
+        self._write_inferring(None)
+        self.code("network.set_train(True)")
 
     def _write_inferring(self, site: Site | None) -> None:
         """The forward pass, with no gradient asked for; without a site what it gives is dropped."""

@@ -14,7 +14,7 @@ from conformance.emit import usual
 from conformance.emit.accumulating import Accumulating
 from conformance.emit.code import BACKWARD, FORWARD
 from conformance.emit.emitter import Call, Lists, Writer
-from conformance.emit.expressions import function, listed, numpy_fill
+from conformance.emit.expressions import elements, function, listed, numpy_fill
 from conformance.model.case import Again, Array, Case, Region
 
 from . import layers, sequential, static
@@ -259,7 +259,7 @@ class Emitter(Accumulating):
                 return f"paddle.{'ones' if number else 'zeros'}({list(array.shape)})"
             return f"paddle.full({list(array.shape)}, {number})"
         if array.fill.kind == "values":
-            source = source.removeprefix("np.array(").removesuffix(")")
+            source = elements(array, source)
         return f'paddle.to_tensor({source}, dtype="{array.dtype}")'
 
     def write_region(self, region: Region) -> None:

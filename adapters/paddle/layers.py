@@ -6,14 +6,13 @@ class. What Paddle has no layer for is called as a function. `model-fit` has `pa
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from conformance.emit.code import BACKWARD, FORWARD
+from conformance.emit.code import BACKWARD, FORWARD, MARK
 from conformance.emit.emitter import Emitter as Base
-from conformance.emit.expressions import function
+from conformance.emit.expressions import function, short_exponents
 from conformance.emit.layers import attributes, taken
 from conformance.errors import AdapterError
 from conformance.model.case import Again, Array, Case, Node, Ref, Region, Statement, leaves, walk
@@ -73,14 +72,6 @@ KEEPING = """
             }
             return super().minimize(loss, **options)
     """
-
-
-#: What refers a line to its site.
-_MARK = re.compile(r"  # pylint: s(\d+)$")
-
-
-def _unmarked(line: str) -> str:
-    return _MARK.sub("", line)
 
 
 class Networks(Base):
@@ -227,10 +218,10 @@ class Networks(Base):
     def _is_made_alike(self, lines: Sequence[str], base: str) -> bool:
         """Whether a class of `recomputed` can inherit the `__init__` of the one of `plain`."""
         before = self._inits.get(base)
-        if before is None or list(map(_unmarked, lines)) != list(map(_unmarked, before)):
+        if before is None or _unmarked(lines) != _unmarked(before):
             return False
         for line in before:
-            if mark := _MARK.search(line):
+            if mark := MARK.search(line):
                 number = int(mark[1])
                 self.code.sites[number] = self.code.sites[number]._replace(path="both")
         return True
@@ -473,8 +464,12 @@ class Fits(Networks):
 
 def written(keyword: str, value: object, default: object) -> list[str]:
     """A keyword argument, where it is not Paddle's default."""
-    number = repr(value).replace("e-0", "e-")  # 1e-6, not 1e-06
-    return [] if value == default else [f"{keyword}={number}"]
+    return [] if value == default else [f"{keyword}={short_exponents(repr(value))}"]
+
+
+def _unmarked(lines: Sequence[str]) -> list[str]:
+    """Lines without what refers them to their sites."""
+    return [MARK.sub("", line) for line in lines]
 
 
 def _value(name: str) -> str:

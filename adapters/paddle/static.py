@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from conformance.emit.code import BACKWARD, FORWARD
 from conformance.emit.emitter import FEW, Writer
 from conformance.emit.emitter import Emitter as Base
-from conformance.emit.expressions import listed
+from conformance.emit.expressions import elements, listed
 from conformance.model.case import Array
 
 IMPORTS = (
@@ -99,10 +99,8 @@ def write_helpers(emitter: Base) -> None:
 
 def tensor(array: Array, source: str) -> str:
     """What is fed is a NumPy array."""
-    if array.fill.kind == "full" and array.fill.numbers[0] in (0, 1):
-        shape = array.shape[0] if len(array.shape) == 1 else array.shape
-        made = "ones" if array.fill.numbers[0] else "zeros"
-        return f'np.{made}({shape}, dtype="{array.dtype}")'
+    if array.fill.kind == "full":
+        source = elements(array, source)
     if array.fill.kind in ("full", "values"):
         return f'{source.removesuffix(")")}, dtype="{array.dtype}")'
     return f'np.array({source}, dtype="{array.dtype}")'

@@ -163,10 +163,8 @@ class Emitter(Base):
         self._write_inferring(FORWARD)
         self.code(f'return {{"outputs": outputs{self.state_entry()}}}')
 
-    def write_after(self) -> None:
-        if self.case.procedure.after == "inference":
-            self.wrote("after")
-            self._write_inferring(None)
+    def write_inference_before(self) -> None:
+        self._write_inferring(None)
 
     def _write_inferring(self, site: Site | None) -> None:
         """The forward pass, with no gradient asked for; without a site what it gives is dropped."""

@@ -21,8 +21,8 @@ from conformance.compare.model import (
 from conformance.compare.numeric import RANDOM_NOTES, Randomness, compare_numbers
 from conformance.errors import ComparisonError
 from conformance.judge.tolerance import against_others
+from conformance.language.build import TOLERANCES
 from conformance.language.capabilities import required_by
-from conformance.language.load import TOLERANCES
 from conformance.language.operations import RANDOM
 from conformance.model.case import Case
 from conformance.results import Result, Results, cases_hash

@@ -47,11 +47,7 @@ class Accumulating(Base, ABC):
         """Take the gradients of the first backward pass, of two."""
         self.code(f"gradients = {self.taken_gradients()}")
 
-    def write_after(self) -> None:
-        if self.case.procedure.after != "backward":
-            super().write_after()
-            return
-        self.wrote("after")
+    def write_backward_before(self) -> None:
         self.write_forward_pass()
         self.code("loss.backward()", BACKWARD)
 

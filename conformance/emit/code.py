@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from conformance.model.program import Site
 
+#: The comment at the end of a line that refers to the line's site; `finish` takes it off. It does not
+#: count towards the width of a line when ruff formats.
+MARK = re.compile(r" *# pylint: s(\d+)$")
 #: The lines of `run` at which the forward and the backward pass start.
 FORWARD = Site("phase", "run", "", "forward")
 BACKWARD = Site("phase", "run", "", "backward")

@@ -33,7 +33,7 @@ from conformance.drivers.adapter import Implementation, Variant
 from conformance.emit import lists, rolling
 from conformance.emit.asked import REQUIRED, missing
 from conformance.emit.code import BACKWARD, FORWARD, Code
-from conformance.emit.expressions import function, in_docstring, listed, numpy_fill
+from conformance.emit.expressions import function, in_docstring, listed, numpy_fill, short_exponents
 from conformance.emit.helpers import CALLS, HELPERS, LISTS
 from conformance.emit.lists import Item
 from conformance.errors import AdapterError, NotEmittedError, NotOfferedError
@@ -58,8 +58,6 @@ from conformance.model.case import (
 )
 from conformance.model.program import Site
 
-#: How Python shows a small number, `1e-05`, which people write `1e-5`.
-_EXPONENT = re.compile(r"(?<=\d)e-0(\d)\b")
 #: Up to so many entries of a list or dict are written out, more as a comprehension over names.
 FEW = 3
 
@@ -409,7 +407,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         if callable(writer):
             return writer(call)
         self.refuse_half(call, writer)
-        return _EXPONENT.sub(r"e-\1", writer.format(**call.arguments, **call.options))
+        return short_exponents(writer.format(**call.arguments, **call.options))
 
     def refuse_half(self, call: Call, writer: str) -> None:
         """Raise `NotEmittedError` if a format string passes over an option that the case sets.
@@ -565,10 +563,16 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
     def tupled(function: str) -> str:
         """A lambda that takes one tuple and passes its items on, made from `function`, a lambda that
         passes on its arguments unchanged."""
+        callee = Emitter.passed_to(function)
+        assert callee != function, f"not a call of the arguments as they are: {function}"
+        return f"lambda given: {callee}(*given)"
+
+    @staticmethod
+    def passed_to(function: str) -> str:
+        """What a lambda calls that passes on its arguments unchanged; the lambda, if it does more."""
         formals, _, call = function.removeprefix("lambda ").partition(": ")
         callee = call.removesuffix(f"({formals})")
-        assert callee != call, f"not a call of the arguments as they are: {function}"
-        return f"lambda given: {callee}(*given)"
+        return function if callee == call else callee
 
     def vectorized(self, function: str, arguments: Sequence[str]) -> str:
         """A function (an expression) mapped over the first axis of its arguments, and called."""
@@ -807,18 +811,27 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         self.code(self.offered("seeding").format(seed=seed))
 
     def write_after(self) -> None:
-        """Write what the procedure does first (`after`); an emitter calls it before its forward pass.
-
-        Raises `NotOfferedError` for `after: backward`: an emitter writes that itself, where gradients
-        are added to those that are there.
-        """
+        """Write what the procedure does first (`after`); an emitter calls it before its forward pass."""
         if self.case.procedure.after == "backward":
-            raise NotOfferedError(self.variant.id, "gradients that are added to (`write_after`)")
+            self.write_backward_before()
+        elif self.case.procedure.after == "inference":
+            self.write_inference_before()
         self.wrote("after")
-        if self.case.procedure.after == "inference":
-            head = self.without_gradients
-            with self.code.indent(head) if head else nullcontext():
-                self.code(self.inferring)
+
+    def write_inference_before(self) -> None:
+        """A forward pass with gradients off, whose result is dropped."""
+        head = self.without_gradients
+        with self.code.indent(head) if head else nullcontext():
+            self.code(self.inferring)
+
+    def write_backward_before(self) -> None:
+        """A forward and a backward pass, to whose gradients those that follow are added.
+
+        Raises `NotOfferedError` unless an emitter writes it, where tensors accumulate gradients.
+        """
+        raise NotOfferedError(
+            self.variant.id, "gradients that are added to (`write_backward_before`)"
+        )
 
     def write_between(self) -> None:
         """Write what happens between forward and backward; every emitter calls it before backward."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from conformance.model.case import Array
+
+#: How Python shows a small number, `1e-05`, which people write `1e-5`.
+_EXPONENT = re.compile(r"(?<=\d)e-0(\d)\b")
 
 
 def in_docstring(text: str) -> str:
@@ -49,3 +53,18 @@ def _lists(values: object) -> str:
     if isinstance(values, tuple):
         return f"[{', '.join(_lists(v) for v in values)}]"
     return repr(values)
+
+
+def elements(array: Array, source: str) -> str:
+    """The elements of an array as a user would write them, where `source` is a general expression."""
+    if array.fill.kind == "values":
+        return source.removeprefix("np.array(").removesuffix(")")
+    if array.fill.kind == "full" and array.fill.numbers[0] in (0, 1):
+        shape = array.shape[0] if len(array.shape) == 1 else array.shape
+        return f"np.{'ones' if array.fill.numbers[0] else 'zeros'}({shape})"
+    return source
+
+
+def short_exponents(text: str) -> str:
+    """A text with its small numbers as people write them: `1e-5`, not `1e-05`."""
+    return _EXPONENT.sub(r"e-\1", text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,10 +12,9 @@ from pathlib import Path
 from ruff.__main__ import find_ruff_bin
 
 from conformance.drivers import contract
+from conformance.emit.code import MARK
 from conformance.model.program import Site
 
-#: A comment of this form does not count towards the width of a line when ruff formats.
-_MARK = re.compile(r"# pylint: s(\d+)$")
 #: The greatest width of a program's lines.
 LINE_LENGTH = 88
 #: Time limit of ruff for a batch of programs, in seconds; it usually takes less than one.
@@ -83,7 +81,7 @@ def _unmarked(text: str, sites: Sequence[Site]) -> Text:
     marks: dict[int, Site] = {}
     plain = text.splitlines()
     for row, line in enumerate(plain, 1):
-        mark = _MARK.search(line) if row not in docstrings else None
+        mark = MARK.search(line) if row not in docstrings else None
         if mark:
             marks[row] = sites[int(mark[1])]
             plain[row - 1] = line[: mark.start()].rstrip()

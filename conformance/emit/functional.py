@@ -88,6 +88,26 @@ class Functional(Base, ABC):
         if set(self.wanted()) != set(self.case.wrt):
             self.code(f"{made} = {self.entries(self.case.wrt, made)}")
 
+    @abstractmethod
+    def write_losses(self) -> None:
+        """What is differentiated: the loss as a function of a dict, and for higher orders the sum of
+        all gradients as another one."""
+
+    @abstractmethod
+    def write_step(self) -> None:
+        """A forward and a backward pass of training, with what happens in between."""
+
+    def write_training(self) -> None:
+        code = self.code
+        self.write_wanted()
+        self.write_losses()
+        code("losses = []")
+        with code.indent(f"for _ in range({self.case.procedure.steps}):"):
+            self.write_step()
+            self.write_update()
+            code("losses.append(loss)")
+        self.write_returned()
+
     def write_update(self) -> None:
         """One step of SGD."""
         rate = self.case.procedure.learning_rate

@@ -41,7 +41,7 @@ class Lazy(Functional, ABC):
         code, higher = self.code, HIGHER.get(self.case.procedure.kind, "")
         self.write_after()
         self.write_wanted()
-        self._write_losses()
+        self.write_losses()
         if higher:
             taken = "(_, loss, outputs, gradients), again"
             code(f"{taken} = {self.value_and_grad}({higher})({self.of})", FORWARD)
@@ -52,18 +52,10 @@ class Lazy(Functional, ABC):
         self.write_backward(self.evaluate, "gradients", *(["again"] if higher else []))
         self.write_returned(again=bool(higher))
 
-    def write_training(self) -> None:
-        code = self.code
-        self.write_wanted()
-        self._write_losses()
-        code("losses = []")
-        with code.indent(f"for _ in range({self.case.procedure.steps}):"):
-            self._write_differentiated()
-            self.write_between()
-            code(f"{self.evaluate}(gradients)", BACKWARD)
-            self.write_update()
-            code("losses.append(loss)")
-        self.write_returned()
+    def write_step(self) -> None:
+        self._write_differentiated()
+        self.write_between()
+        self.code(f"{self.evaluate}(gradients)", BACKWARD)
 
     def _write_differentiated(self) -> None:
         """The graphs of the loss and of its gradients; what is evaluated is the loss alone."""
@@ -72,7 +64,7 @@ class Lazy(Functional, ABC):
         self.code(f"{found}, gradients = {self.value_and_grad}(loss_of)({self.of})", FORWARD)
         self.code(f"{self.evaluate}(loss{', outputs' if both else ''})")
 
-    def _write_losses(self) -> None:
+    def write_losses(self) -> None:
         """What is differentiated: the loss as a function of a dict, and for higher orders the sum of
         all gradients as another one."""
         code, kind, of = self.code, self.case.procedure.kind, self.of

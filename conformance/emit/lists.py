@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from conformance.emit.code import MARK
 from conformance.model.case import Case, leaves, node_makes, walk
 
 #: The fewest parameters that make a list.
@@ -19,7 +20,6 @@ FEWEST = 3
 #: Procedures whose `run` takes parameters out of lists.
 PROCEDURES = ("backward", "train")
 _NUMBERED = re.compile(r"([A-Za-z_]+)([1-9]\d*)")
-_MARK = re.compile(r"  # pylint: s\d+$")
 _HELD = re.compile(r"( *)self\.(\w+) = (\w+)")
 
 
@@ -84,7 +84,7 @@ def replaced(lines: Sequence[str], held: Mapping[str, Item], container: str) -> 
         return list(lines)
     made: list[str] = []
     for line in lines:
-        mark = _MARK.search(line)
+        mark = MARK.search(line)
         text = line[: mark.start()] if mark else line
         attribute = _HELD.fullmatch(text)
         if attribute and attribute[2] == attribute[3] in held:

@@ -28,7 +28,7 @@ class Pullback(Functional, ABC):
         code, kind = self.code, self.case.procedure.kind
         self.write_after()
         self.write_wanted()
-        self._write_losses()
+        self.write_losses()
         again = kind in ("per_output", "second_backward", *HIGHER)
         if kind == "functional":
             code(f"loss, gradients = {self.value_and_grad}(loss_of)({self.of})")
@@ -55,20 +55,12 @@ class Pullback(Functional, ABC):
             code(f"again = vjp({self._one('loss')})")
         self.write_returned(again=again)
 
-    def write_training(self) -> None:
-        code = self.code
-        self.write_wanted()
-        self._write_losses()
-        code("losses = []")
-        with code.indent(f"for _ in range({self.case.procedure.steps}):"):
-            self._pulled("loss", "loss_of", FORWARD)
-            if self.result != "loss":
-                code("outputs = seen.pop()")
-            self.write_between()
-            code(f"gradients = vjp({self._one('loss')})", BACKWARD)
-            self.write_update()
-            code("losses.append(loss)")
-        self.write_returned()
+    def write_step(self) -> None:
+        self._pulled("loss", "loss_of", FORWARD)
+        if self.result != "loss":
+            self.code("outputs = seen.pop()")
+        self.write_between()
+        self.code(f"gradients = vjp({self._one('loss')})", BACKWARD)
 
     def _pulled(self, value: str, function: str, site: Site | None = None) -> None:
         """The value of a function of the dict, and its pullback."""
@@ -77,7 +69,7 @@ class Pullback(Functional, ABC):
     def _one(self, value: str) -> str:
         return self.ones.format(x=value)
 
-    def _write_losses(self) -> None:
+    def write_losses(self) -> None:
         """What is differentiated: the loss as a function of a dict, and for higher orders the sum of
         all gradients as another one. What they find out beside is left in lists."""
         code, kind, of = self.code, self.case.procedure.kind, self.of

@@ -17,6 +17,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from conformance.emit.code import MARK
 from conformance.emit.lists import list_name
 
 #: The fewest repetitions for which a loop is easier to read.
@@ -26,7 +27,6 @@ LONGEST = 12
 _NAME = re.compile(r"(?<![\w.\"'])(?:self\.)?[A-Za-z_]\w*")
 #: Function definitions. A closure reads a loop variable when it is called, not when it is defined.
 _LATER = re.compile(r"\blambda\b|\bdef\b")
-_MARK = re.compile(r"  # pylint: s\d+$")
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def group(lines: Sequence[str], tensors: Collection[str]) -> Group:
         names.append(name[0])
         return "\0"
 
-    shape = tuple(_NAME.sub(hide, _MARK.sub("", line)) for line in lines)
+    shape = tuple(_NAME.sub(hide, MARK.sub("", line)) for line in lines)
     return Group(tuple(lines), shape, tuple(names))
 
 
@@ -99,7 +99,7 @@ def loop(every: Sequence[Sequence[Group]], taken: Collection[str]) -> list[str] 
             parts = shape.split("\0")
             words = [variables.get(p, p[0]) for p in given]
             text = parts[0] + "".join(w + part for w, part in zip(words, parts[1:], strict=True))
-            mark = _MARK.search(line)
+            mark = MARK.search(line)
             body.append("    " + text + (mark[0] if mark else ""))
     indent = every[0][0].lines[0][: -len(every[0][0].lines[0].lstrip())]
     return [f"{indent}{_head(variables, len(every))}", *body]

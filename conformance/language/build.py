@@ -60,11 +60,12 @@ _EXCEPTIONS = tuple(
 class CaseBuilder(Source):
     """Builds one case. All methods raise `CaseError`."""
 
+    _program: ProgramBuilder
+    _undifferentiable: frozenset[str]
+
     def __init__(self, marked: Marked, path: KeyPath) -> None:
         super().__init__(marked, path)
         self._tensors = TensorBuilder(self)
-        self._program = ProgramBuilder(self, set(), may_raise=False)
-        self._undifferentiable: frozenset[str] = frozenset()
 
     def case(self, identity: str, raw: object) -> Case:
         """The case with this id, of its YAML, whose axes are expanded."""

@@ -129,18 +129,16 @@ def _names(case: Case) -> _Names:
     )
 
 
+def _autocast(case: Case) -> set[str]:
+    """The dtypes that a case casts to by autocast."""
+    dtypes = {case.autocast, *(region.autocast for region in case.regions())} - {""}
+    return dtypes | ({"bfloat16"} if case.procedure.between == "autocast" else set())
+
+
 #: Capabilities with the condition on a case under which it needs them.
 _BY_CASE: Mapping[str, Callable[[Case], bool]] = {
-    "autocast": lambda case: bool(
-        case.autocast
-        or case.procedure.between == "autocast"
-        or any(region.autocast for region in case.regions())
-    ),
-    "autocast-bfloat16": lambda case: bool(
-        case.autocast == "bfloat16"
-        or case.procedure.between == "autocast"
-        or any(region.autocast == "bfloat16" for region in case.regions())
-    ),
+    "autocast": lambda case: bool(_autocast(case)),
+    "autocast-bfloat16": lambda case: "bfloat16" in _autocast(case),
     "unseeded": lambda case: not case.seeded,
     "hooks": lambda case: bool(case.hooks),
     "accumulated-gradients": lambda case: case.procedure.after == "backward",

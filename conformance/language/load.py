@@ -8,14 +8,12 @@ from typing import Any
 
 from conformance.errors import CaseError, nearest
 from conformance.language.axes import expanded
-from conformance.language.build import TOLERANCES, CaseBuilder
+from conformance.language.build import CaseBuilder
 from conformance.language.spec import CaseFileModel
 from conformance.language.spec_errors import described
 from conformance.language.tables import read_table, with_tensors
 from conformance.language.yaml_marks import load, read_text
 from conformance.model.case import Case
-
-__all__ = ["TOLERANCES", "load_file", "load_folder", "load_text", "schema"]
 
 _TOP = ("family", "tensors", "cases")
 

@@ -22,8 +22,8 @@ from markupsafe import Markup
 
 from conformance.compare import CrossVerdict
 from conformance.drivers.adapter import DISCIPLINES
+from conformance.language.build import TOLERANCES
 from conformance.language.capabilities import required_by
-from conformance.language.load import TOLERANCES
 from conformance.model.case import Case
 from conformance.report import costs, groups, issues, masks, overview, sources, tables
 from conformance.report.data import (
