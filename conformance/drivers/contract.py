@@ -101,7 +101,7 @@ class MayWrite(Protocol):
     imports: Sequence[str]
     #: Which repeated lines become a loop: `all`; only `calls` of regions, for an observer that tells the
     #: operations within one call apart by their lines; `nothing`, for one that goes by lines alone.
-    rolls: Literal["all", "calls", "nothing"]
+    loops: Literal["all", "calls", "nothing"]
     #: Kinds of procedure other than `backward`, which every adapter writes; `train` is one of them
     #: where `write_training` is there.
     procedures_written: Collection[str]
