@@ -97,7 +97,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
     imports: Sequence[str] = ()
     #: For each operation a format string over its arguments and options, or a function of a `Call`.
     operations: Mapping[str, Writer] = {}
-    #: Which repeated lines become a loop: only calls of regions (`calls`) if the observer tells
+    #: Which repetitions become a loop: those of calls of regions alone (`calls`) if the observer tells
     #: operations apart by their lines, since a loop hides how often a line ran within one call.
     loops: OneOf["all", "calls", "nothing"] = "all"
     #: Whether a region's function without captured names is written once, before `plain`, for both
