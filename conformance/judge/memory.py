@@ -1,6 +1,6 @@
 """Whether the bytes kept between forward and backward are as few as they should be.
 
-The check of retained memory, the comparison and the report all ask here.
+Used by the check of retained memory, the comparison and the report.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from conformance.model.observation import ExpectedMemory
 def retained(
     memory: ExpectedMemory, plain: int, recomputed: int, resolution: int, law: bool = False
 ) -> Bytes:
-    """What the two runs kept, and what the reference says of it.
+    """The bytes that the plain and the recomputed run kept, with the bounds of the reference.
 
-    Where it lets little be freed (`SMALL`), a few numbers that an operation keeps for itself weigh as
-    much as an activation: what the plain run keeps beyond the reference, the recomputed run may keep,
-    too, and where it keeps less, there is less to free. `resolution` is 0, or the bytes below which the
-    observer cannot tell what is retained. A point of a `law` is judged to the byte, unless the observer
-    cannot tell: what a region keeps for itself, however little, grows with the law.
+    Where the reference expects little to be freed (less than `SMALL`), the few numbers that an operation
+    keeps for itself are as large as an activation. The bounds then follow the plain run: what it keeps
+    beyond the reference, the recomputed run may keep, too, and what it keeps less need not be freed.
+    `resolution` is 0, or the bytes below which the observer cannot tell what is retained. With `law`,
+    the case is a point of a law. It is judged to the byte, unless the observer cannot tell single bytes,
+    since even the few bytes that each region may keep for itself grow with the law.
     """
     small = memory.drop < SMALL
     most = memory.recomputed[1] + (max(0, plain - memory.plain[1]) if small else 0)
@@ -33,8 +34,8 @@ def can_tell(memory: ExpectedMemory, seen: Bytes) -> bool:
     """Whether the observer's resolution is fine enough for the expected drop or for an observed
     increase.
     """
-    rose = seen.recomputed - seen.plain
-    return not seen.resolution or max(memory.drop, rose) >= seen.resolution
+    increase = seen.recomputed - seen.plain
+    return not seen.resolution or max(memory.drop, increase) >= seen.resolution
 
 
 def slack(seen: Bytes) -> int:
