@@ -30,29 +30,30 @@ def retained(
     return Bytes(plain, recomputed, most, least, memory.unit, resolution, exact)
 
 
-def can_tell(memory: ExpectedMemory, seen: Bytes) -> bool:
+def can_tell(memory: ExpectedMemory, measured: Bytes) -> bool:
     """Whether the observer's resolution is fine enough for the expected drop or for an observed
     increase.
     """
-    increase = seen.recomputed - seen.plain
-    return not seen.resolution or max(memory.drop, increase) >= seen.resolution
+    increase = measured.recomputed - measured.plain
+    return not measured.resolution or max(memory.drop, increase) >= measured.resolution
 
 
-def slack(seen: Bytes) -> int:
+def slack(measured: Bytes) -> int:
     """The tolerance, in bytes, on retained and on freed memory."""
-    return 0 if seen.exact else int(seen.unit * SLACK)
+    return 0 if measured.exact else int(measured.unit * SLACK)
 
 
-def too_much(seen: Bytes) -> bool:
+def too_much(measured: Bytes) -> bool:
     """Whether more is kept than may be."""
-    return seen.recomputed > seen.most + slack(seen)
+    return measured.recomputed > measured.most + slack(measured)
 
 
-def too_little(seen: Bytes) -> bool:
+def too_little(measured: Bytes) -> bool:
     """Whether less is freed than must be."""
-    return seen.drop is not None and seen.plain - seen.recomputed < seen.drop - slack(seen)
+    freed = measured.plain - measured.recomputed
+    return measured.drop is not None and freed < measured.drop - slack(measured)
 
 
-def right(seen: Bytes) -> bool:
+def right(measured: Bytes) -> bool:
     """Whether no more is kept and no less freed than should be."""
-    return not too_much(seen) and not too_little(seen)
+    return not too_much(measured) and not too_little(measured)

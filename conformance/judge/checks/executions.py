@@ -39,29 +39,31 @@ def _name(key: Key) -> str:
 def _judge(evidence: Evidence) -> Verdict:
     if evidence.recomputed.executions is None:
         return CHECK.verdict(Status.UNSUPPORTED, "the adapter observed no executions")
-    seen, control = counts(evidence.recomputed), counts(evidence.plain)
+    observed, control = counts(evidence.recomputed), counts(evidence.plain)
     plain_reruns = [key for key, count in control.items() if key[2] == "rerun" and count]
     if plain_reruns and not evidence.variant.model.says("cheap"):
         message = f"{_name(plain_reruns[0])} ran again in the plain run"
         return CHECK.verdict(Status.BROKEN, message)
     wrong = tuple(
-        Count(*key, seen.get(key, 0), allowed.counts, allowed.reason)
-        for key, allowed in _distinguishable(evidence, [*seen, *control]).items()
-        if seen.get(key, 0) not in allowed
+        Count(*key, observed.get(key, 0), allowed.counts, allowed.reason)
+        for key, allowed in _distinguishable(evidence, [*observed, *control]).items()
+        if observed.get(key, 0) not in allowed
     )
     if wrong:
-        inert = _inert(evidence, seen, control)
+        inert = _inert(evidence, observed, control)
         return _inert_verdict(inert) if inert else _wrong_counts(wrong)
-    table = ", ".join(f"{_name(k)} {k[2]} {n}" for k, n in seen.items() if n and k[0] and not k[1])
+    table = ", ".join(
+        f"{_name(k)} {k[2]} {n}" for k, n in observed.items() if n and k[0] and not k[1]
+    )
     plain = ", ".join(_name(k) for k in plain_reruns if k[1])
     note = f"; again in the plain run, as the compiler chose: {plain}" if plain else ""
     message = f"as under {evidence.variant.model.discipline}: {table}{note}"
     return CHECK.verdict(Status.PASS, message)
 
 
-def _inert(evidence: Evidence, seen: dict[Key, int], control: dict[Key, int]) -> Inert | None:
+def _inert(evidence: Evidence, observed: dict[Key, int], control: dict[Key, int]) -> Inert | None:
     """The first part of a region that should have run again, if nothing ran again; else `None`."""
-    if any(n > control.get(k, 0) for k, n in seen.items() if k[2] == "rerun"):
+    if any(n > control.get(k, 0) for k, n in observed.items() if k[2] == "rerun"):
         return None
     for (region, statement, phase), allowed in evidence.expected.executions.items():
         if region and phase == "rerun" and 0 not in allowed:

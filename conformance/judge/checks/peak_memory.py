@@ -36,12 +36,12 @@ def _judge(evidence: Evidence) -> Verdict:
     words = f"plain {plain} B, recomputed {recomputed} B"
     unit, drop = expected.unit, expected.peaks[0] - expected.peaks[1]
     most = expected.peaks[1] + PEAK_SLACK * unit
-    seen = Bytes(plain, recomputed, int(most), math.ceil(drop * PEAK_SHARE), unit)
+    measured = Bytes(plain, recomputed, int(most), math.ceil(drop * PEAK_SHARE), unit)
     if drop < PEAK_LEAST * unit or drop < SMALL:
         message = f"{words}: too near to be judged"
-        return CHECK.verdict(Status.REPORT, message, observed=words, facts=(seen,))
+        return CHECK.verdict(Status.REPORT, message, observed=words, facts=(measured,))
     bound = f"recomputed at most {most:.0f} B, at least {int(drop * PEAK_SHARE)} B below plain"
-    judged = partial(CHECK.verdict, expected=bound, observed=words, facts=(seen,))
+    judged = partial(CHECK.verdict, expected=bound, observed=words, facts=(measured,))
     if recomputed > most:
         high = f"{recomputed / unit:.2f} activations at the peak"
         return judged(Status.FAIL, f"{high}, but at most {most / unit:.2f} should be")

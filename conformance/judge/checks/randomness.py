@@ -181,11 +181,11 @@ def _moved(evidence: Evidence) -> tuple[str, ...]:
 def _disturbed(evidence: Evidence) -> tuple[Place, ...]:
     """The statements whose later forward draws are not those of the plain run.
 
-    If the first draw of all is, a rerun has left the generator elsewhere, and the program went on
-    drawing from there. If it is not, the answer is empty: under one seed, a graph with reruns may draw
-    other numbers from the start. A dropout's draw is observed as its result, so draws are compared
-    within the case's tolerance: after a step, parameters that compiled code has updated differ from
-    the plain run's in their last bit.
+    If the first draw of all equals the plain run's, a rerun has left the generator elsewhere, and the
+    program went on drawing from there. If it does not, the answer is empty: under one seed, a graph with
+    reruns may draw other numbers from the start. A dropout's draw is observed as its result, so draws
+    are compared within the case's tolerance: after a step, parameters that compiled code has updated
+    differ from the plain run's in their last bit.
     """
     recomputed, plain = forward_samples(evidence.recomputed), forward_samples(evidence.plain)
     if recomputed is None or plain is None:

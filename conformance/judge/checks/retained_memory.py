@@ -39,32 +39,32 @@ def _judge(evidence: Evidence) -> Verdict | tuple[Verdict, ...]:
         return CHECK.verdict(Status.UNSUPPORTED, "the adapter observed no bytes")
     state = evidence.recomputed.random_state or _NONE
     resolution = evidence.observation.resolution
-    seen = retained(expected, plain, recomputed, resolution, evidence.case.law is not None)
+    measured = retained(expected, plain, recomputed, resolution, evidence.case.law is not None)
     states = States(state.copies, state.nbytes, expected.states)
-    judged = can_tell(expected, seen)
-    sides = _expected_and_observed(expected, seen, states)
-    facts: tuple[Fact, ...] = (seen, states) if states.copies else (seen,)
-    wrong = [*(_wrong_bytes(seen) if judged else ()), *_too_many_states(states)]
+    judged = can_tell(expected, measured)
+    words = _expected_and_observed(expected, measured, states)
+    facts: tuple[Fact, ...] = (measured, states) if states.copies else (measured,)
+    wrong = [*(_wrong_bytes(measured) if judged else ()), *_too_many_states(states)]
     if wrong:
-        return tuple(CHECK.verdict(Status.FAIL, fault, *sides, facts=facts) for fault in wrong)
+        return tuple(CHECK.verdict(Status.FAIL, fault, *words, facts=facts) for fault in wrong)
     if not judged:
         message = (
-            f"{sides[1]}: bytes are told from {resolution} B on, and {expected.drop} B should fall"
+            f"{words[1]}: bytes are told from {resolution} B on, and {expected.drop} B should fall"
         )
-        return CHECK.verdict(Status.REPORT, message, observed=sides[1], facts=facts)
-    unit = seen.unit
+        return CHECK.verdict(Status.REPORT, message, observed=words[1], facts=facts)
+    unit = measured.unit
     message = f"{plain / unit:.2f} activations plain, {recomputed / unit:.2f} recomputed"
-    return CHECK.verdict(Status.PASS, f"{message}{_more(states)}", *sides, facts=facts)
+    return CHECK.verdict(Status.PASS, f"{message}{_more(states)}", *words, facts=facts)
 
 
 def _expected_and_observed(
-    expected: ExpectedMemory, seen: Bytes, states: States
+    expected: ExpectedMemory, measured: Bytes, states: States
 ) -> tuple[str, str]:
-    """What is expected and what was seen, in words."""
+    """What is expected and what was measured, in words."""
     bound = f"recomputed at most {expected.recomputed[1]} B, at least {expected.drop} B below plain"
     if states.allowed or states.copies:
         bound += f", and at most {_copies(states.allowed)} of the random state"
-    return bound, f"plain {seen.plain} B, recomputed {seen.recomputed} B{_more(states)}"
+    return bound, f"plain {measured.plain} B, recomputed {measured.recomputed} B{_more(states)}"
 
 
 def _too_many_states(states: States) -> Iterator[str]:
@@ -76,14 +76,14 @@ def _too_many_states(states: States) -> Iterator[str]:
         )
 
 
-def _wrong_bytes(seen: Bytes) -> Iterator[str]:
+def _wrong_bytes(measured: Bytes) -> Iterator[str]:
     """The fault in the bytes, if there is one: too much is kept, or else too little is freed."""
-    unit, freed = seen.unit, seen.plain - seen.recomputed
-    if too_much(seen):
-        kept, most = _amount(seen.recomputed, seen.most, unit)
+    unit, freed = measured.unit, measured.plain - measured.recomputed
+    if too_much(measured):
+        kept, most = _amount(measured.recomputed, measured.most, unit)
         yield f"{kept} are kept, but at most {most} should be"
-    elif seen.drop is not None and too_little(seen):
-        less, least = _amount(freed, seen.drop, unit)
+    elif measured.drop is not None and too_little(measured):
+        less, least = _amount(freed, measured.drop, unit)
         yield f"recompute frees {less}, but should free {least}"
 
 

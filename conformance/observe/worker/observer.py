@@ -84,10 +84,11 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
     #: that read it and set it to what was read. A setting that cannot be set raises.
     settings: Mapping[str, Setting] = {}
 
-    #: The framework's own functions that hand out its random state, as regions look them up.
+    #: The framework's functions that return its random state, by the names under which regions look them
+    #: up.
     state_readers: tuple[Reader, ...] = ()
 
-    #: Whether `held` counts such states, too: those that are tensors out of the framework's pool.
+    #: Whether `held` counts these states, too, since they are tensors in the framework's memory.
     holds_states = False
 
     def __init__(self, variant: str) -> None:
