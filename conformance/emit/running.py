@@ -177,8 +177,8 @@ class Running(Values):
         raise NotImplementedError
 
     def write_training(self) -> None:
-        """Steps of SGD, and what `run` returns."""
-        raise NotImplementedError
+        """Steps of SGD, and what `run` returns. Raises `NotOfferedError` unless an emitter writes it."""
+        raise NotOfferedError(self.variant.id, "procedure train")
 
     def state_entry(self) -> str:
         """The entries of state and generators in what `run` returns; empty where there are none."""
