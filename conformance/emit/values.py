@@ -46,17 +46,17 @@ class Values(Base):
 
     def _out_of_lists(self, names: Sequence[str], source: str, part: str) -> list[str]:
         """The entries of such a dict, with one comprehension for all tensors of a list."""
-        found: list[str] = []
+        entries: list[str] = []
         for name in names:
             item = self.in_lists.get(name)
             if item is None or not self._is_whole(item, names):
-                found.append(f'"{name}": {self.value(name, source)}{part}')
+                entries.append(f'"{name}": {self.value(name, source)}{part}')
             elif item.position == 0:
                 stem = name.removesuffix("1")
                 one = stem if stem != item.name else "value"
                 listed = f'enumerate({source}["{item.name}"], 1)'
-                found.append(f'**{{f"{stem}{{i}}": {one}{part} for i, {one} in {listed}}}')
-        return found
+                entries.append(f'**{{f"{stem}{{i}}": {one}{part} for i, {one} in {listed}}}')
+        return entries
 
     def _is_whole(self, item: Item, names: Collection[str]) -> bool:
         """Whether all of a list is among these names."""
