@@ -465,7 +465,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
     def write_function(self, region: Region) -> None:
         """The function of a region."""
         site = Site("region", self.path, region.name, region.name)
-        with self.code.indent(f"def {function(region.name)}({self.parameters(region)}):", site):
+        with self.code.indent(self.heading(region), site):
             self.write_unpacking(region)
             with self.casting(region):
                 self.write_nodes(region.body, region.name)
@@ -474,6 +474,10 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
             else:
                 self.code(f"return {self.handed(region.gives)}")
         self.code()
+
+    def heading(self, region: Region) -> str:
+        """The `def` line of a region's function."""
+        return f"def {function(region.name)}({self.parameters(region)}):"
 
     def casting(self, region: Region) -> AbstractContextManager[None]:
         """A context in which the lines of a region's body are written: indented below the framework's

@@ -29,6 +29,8 @@ class Functional(Base, ABC):
     def __init__(self, case: Case, variant: Variant) -> None:
         if case.procedure.kind == "train" and not self.tree_map:
             self.lists = "nothing"  # what is trained is put back by its name
+        if len(case.parameters) == 1:
+            self.halving = f'values["{case.parameters[0].name}"] *= 0.5'
         super().__init__(case, variant)
 
     # -- regions ---------------------------------------------------------------------------------
@@ -81,7 +83,9 @@ class Functional(Base, ABC):
 
     def arguments_of_forward(self) -> str:
         """The arguments of `forward` where the function calls it."""
-        return "**values | wanted" if self.of == "wanted" else "**values"
+        if self.of == "values" or self.wanted() == self.value_names():
+            return f"**{self.of}"
+        return "**values | wanted"
 
     def write_chosen(self, made: str) -> None:
         """Of the gradients in the dict of that name those that the case asks for, often all of them."""
