@@ -84,7 +84,3 @@ class Emitter(Pullback):
             entries = ", ".join(f"{k!r}: {self.handed(t)}" for k, t in tree.items())
             return f"dict({{{entries}}})"
         return f"tuple([{', '.join(self.handed(part) for part in tree)}])"
-
-    def arguments_of_forward(self) -> str:
-        """A dict that is differentiated is autograd's own, which Python's `|` does not know."""
-        return super().arguments_of_forward().replace("values | wanted", "{**values, **wanted}")

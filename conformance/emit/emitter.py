@@ -670,6 +670,11 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
     def recompute(self, region: Region) -> str:
         """The expression of the recomputed callable at a region's first call."""
 
+    def block(self, region: Region) -> str:
+        """What is handed over to be recomputed: the region's function, or what is none where the case
+        wants that refused."""
+        return "None" if region.block == "invalid" else function(region.name)
+
     def again(self, node: Again) -> str:
         """The expression of the recomputed callable at a further call."""
         return self.recompute(self.region_named(node.region))

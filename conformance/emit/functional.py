@@ -24,6 +24,8 @@ class Functional(Base, ABC):
 
     #: The function that maps a function over trees of tensors; empty where there is none.
     tree_map = ""
+    #: The two dicts in one, as keyword arguments.
+    merged = "**values | wanted"
     halving = "for name in {names}:\n    values[name] *= 0.5"
 
     def __init__(self, case: Case, variant: Variant) -> None:
@@ -38,10 +40,6 @@ class Functional(Base, ABC):
     @abstractmethod
     def checkpoint(self, region: Region) -> str:
         """The expression that makes the recomputed callable; `block` has what it is made of."""
-
-    def block(self, region: Region) -> str:
-        """What is handed over to be recomputed."""
-        return "None" if region.block == "invalid" else function(region.name)
 
     def write_region(self, region: Region) -> None:
         super().write_region(region)
@@ -85,7 +83,7 @@ class Functional(Base, ABC):
         """The arguments of `forward` where the function calls it."""
         if self.of == "values" or self.wanted() == self.value_names():
             return f"**{self.of}"
-        return "**values | wanted"
+        return self.merged
 
     def write_chosen(self, made: str) -> None:
         """Of the gradients in the dict of that name those that the case asks for, often all of them."""

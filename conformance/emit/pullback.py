@@ -24,6 +24,9 @@ class Pullback(Functional, ABC):
     #: Cotangents of ones and zeros in the form of `{x}`.
     ones, zeros = "", ""
 
+    # A dict that is differentiated may be the framework's own, which Python's `|` does not know.
+    merged = "**{**values, **wanted}"
+
     def write_gradients(self) -> None:
         code, kind = self.code, self.case.procedure.kind
         self.write_after()
