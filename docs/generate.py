@@ -26,6 +26,7 @@ from conformance.drivers.adapter import (
     VariantModel,
     all_adapters,
 )
+from conformance.drivers.contract import MayWrite
 from conformance.emit.asked import PARTS as ASKED
 from conformance.emit.emitter import Emitter
 from conformance.exits import MEANINGS
@@ -136,8 +137,8 @@ def error_keys() -> str:
 
 
 def procedures() -> str:
-    """The paragraph of `Procedure` as a list."""
-    text = " ".join(inspect.cleandoc(Procedure.__doc__ or "").split("\n\n", 1)[1].split())
+    """The kinds of `Procedure`, its second paragraph, as a list."""
+    text = " ".join(inspect.cleandoc(Procedure.__doc__ or "").split("\n\n")[1].split())
     parts = re.findall(r"`(\w+)`: (.*?)(?= `\w+`: |$)", text)
     return "".join(f"- `{name}`: {meaning}\n" for name, meaning in parts)
 
@@ -211,18 +212,22 @@ def _methods(base: type, file: str) -> str:
                     if isinstance(inner, ast.FunctionDef):
                         writers.setdefault(inner.name, {})[path.parent.name] = None
     must: frozenset[str] = getattr(base, "__abstractmethods__", frozenset())
-    must |= {
+    by_classes = {
         name
         for name in writers
         if inspect.isfunction(vars(base).get(name))
         and "raise NotImplementedError" in inspect.getsource(vars(base)[name])
     }
     rows = []
-    for name, method in sorted(vars(base).items(), key=lambda pair: pair[0] not in must):
+    first = must | by_classes
+    for name, method in sorted(vars(base).items(), key=lambda pair: pair[0] not in first):
         if not inspect.isfunction(method) or name.startswith("_") or name not in writers:
             continue
         names = ", ".join(n for n in inspect.signature(method).parameters if n != "self")
         by = "required" if name in must else ", ".join(writers[name])
+        if name in by_classes:
+            needed = "optional" if name in vars(MayWrite) else "required"
+            by = f"{needed}, and there in [classes for procedures](#procedures)"
         rows.append((f"`{name}({names})`", by, _paragraphs(method.__doc__ or "")))
     return table(("method", "written by", "what it does"), rows)
 
