@@ -150,6 +150,15 @@ def executions_under(
     return next(failed, verdicts[0] if verdicts else None)
 
 
+def is_final(result: Result, verdict: Verdict) -> bool:
+    """Whether a verdict says that the run did not finish, so that no other check was judged."""
+    return (
+        verdict.check == ERROR
+        and verdict.status is not Status.PASS
+        and all(other.check == ERROR for other in result.verdicts)
+    )
+
+
 def complete(case: Case, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
     """The verdicts, with a `broken` one added for each applicable check that gave none, and one if
     checks that do not apply gave verdicts.
