@@ -23,10 +23,10 @@ from conformance.run import smoke, smoke_cover
 from conformance.run.shards import Pair
 from conformance.run.smoke_cover import (
     Thing,
-    alone,
     choose,
     cover,
     promised_by,
+    shown_alone,
     shown_by,
     wanted,
     with_unsupported,
@@ -74,7 +74,7 @@ def test_selection_shows_every_reason_fault_and_variant(name: str) -> None:
 
 @adapters
 def test_nothing_can_be_left_out_of_a_selection(name: str) -> None:
-    idle = [pair for pair, things in alone(promised(name)).items() if not things]
+    idle = [pair for pair, things in shown_alone(promised(name)).items() if not things]
     assert not idle, f"run: {smoke.update_command(ADAPTERS[name])}"
 
 
@@ -124,7 +124,7 @@ def test_cover_leaves_out_what_later_choices_show_too() -> None:
     shown = {"cheap": {1, 2}, "left": {1, 3}, "right": {2, 4}}
     found = cover(shown, {"cheap": 1.0, "left": 3.0, "right": 3.0})
     assert found == ("left", "right")
-    assert all(alone({key: shown[key] for key in found}).values())
+    assert all(shown_alone({key: shown[key] for key in found}).values())
 
 
 def test_cover_of_nothing() -> None:

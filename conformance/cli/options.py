@@ -257,16 +257,16 @@ def adapters_named(names: list[str], folder: Path) -> tuple[Adapter, ...]:
     return all_adapters(folder)
 
 
-def in_place(runs: Iterable[Results], folder: Path) -> list[Results]:
+def in_report_order(runs: Iterable[Results], folder: Path) -> list[Results]:
     """Results in the order of reports: by the `place` of their adapters, with the reference last.
-    An adapter that is not in the folder is placed like one that names no place.
+    An adapter that is not in the folder stands where one that names no place does.
     """
-    paths = {adapter.name: adapter.model.place for adapter in all_adapters(folder)}
+    places = {adapter.name: adapter.model.place for adapter in all_adapters(folder)}
     default = AdapterModel.model_fields["place"].default
 
     def rank(run: Results) -> tuple[bool, int, str]:
         name = run.header.adapter
-        return name == REFERENCE, paths.get(name, default), name
+        return name == REFERENCE, places.get(name, default), name
 
     return sorted(runs, key=rank)
 

@@ -63,10 +63,10 @@ class Part(np.ndarray[Any, Any]):
         if not self.complete:
             return self
         fewer: Array = self.view(np.ndarray)[positions(self.size)]
-        return made(fewer, self.whole, self.peak, self.from_plain, self.from_expected)
+        return make_part(fewer, self.whole, self.peak, self.from_plain, self.from_expected)
 
 
-def made(
+def make_part(
     elements: Array,
     whole: tuple[int, ...],
     peak: float,
@@ -94,7 +94,7 @@ def kept(
     if isinstance(array, Part) or array.size <= LARGE:
         return array
     flat = np.ascontiguousarray(array).reshape(-1)
-    return made(
+    return make_part(
         flat if all_of_it else flat[positions(flat.size)],
         array.shape,
         magnitude(array),

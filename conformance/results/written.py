@@ -127,8 +127,8 @@ class WrittenResults:
                     for key, span in entry.shared.items():
                         if span is not None:
                             shared.setdefault(key, (stem, span))
-                    for place in entry.arrays:
-                        stored.setdefault(place.name, (stem, place))
+                    for array in entry.arrays:
+                        stored.setdefault(array.name, (stem, array))
         for _, entry in entries.values():
             missing = next((key for key in entry.shared if key not in shared), None)
             if missing is not None:

@@ -251,9 +251,9 @@ class Runner:
 
     def emit(self, pairs: Sequence[tuple[Case, Variant]]) -> None:
         """Write the programs of these cases and variants, those that a variant can express."""
-        wanted = [(c, v) for c, v in pairs if lacking(c, v) is None]
+        expressible = [(c, v) for c, v in pairs if lacking(c, v) is None]
         with self.watch.stage("emitting"):
-            written = write_programs(self.adapter, wanted, self.paths.reports, self._files)
+            written = write_programs(self.adapter, expressible, self.paths.reports, self._files)
         self._programs.update(written)
 
     def unwritten(self, case: Case, variant: Variant) -> bool:

@@ -143,10 +143,10 @@ def seconds_of(adapter: Adapter, run: Results | None = None) -> dict[Pair, float
         recorded.from_results(run.results, adapter.model.time_limit) if run else recorded.Recorded()
     )
     return {
-        (case, f"{adapter.name}/{variant}"): taken
-        for seconds in (new, recorded.read(adapter.folder))
-        for variant, cases in seconds.variants.items()
-        for case, taken in cases.items()
+        (case, f"{adapter.name}/{variant}"): seconds
+        for source in (new, recorded.read(adapter.folder))
+        for variant, cases in source.variants.items()
+        for case, seconds in cases.items()
     }
 
 
@@ -176,14 +176,14 @@ def choose(
     died). Raises `SmokeError` where `run` is not of these cases and variants, or does not show
     everything.
     """
-    again = f"conformance run --adapter {adapter.folder}"
+    command = f"conformance run --adapter {adapter.folder}"
     variants = tuple(variant.id for variant in adapter.variants)
     header = run.header
     if header.selection or header.interrupted or header.variants != variants:
-        said = header.selection or header.interrupted or ", ".join(header.variants)
-        raise SmokeError(f"not a whole run: only {said}", where=run.path, hint=again)
+        part = header.selection or header.interrupted or ", ".join(header.variants)
+        raise SmokeError(f"not a whole run: only {part}", where=run.path, hint=command)
     if run.header.cases != cases_hash(cases):
-        raise SmokeError("a run of other cases than there are now", where=run.path, hint=again)
+        raise SmokeError("a run of other cases than there are now", where=run.path, hint=command)
     by_pair = {(r.case, r.variant): r for r in run.results}
     by_case = {case.id: case for case in cases}
     by_variant = {variant.id: variant for variant in adapter.variants}
@@ -197,7 +197,7 @@ def choose(
     missing = wanted(adapter, entries, caught) - frozenset().union(*shown.values())
     if missing:
         names = "; ".join(sorted(map(str, missing)))
-        raise SmokeError(f"no result shows {names}", where=run.path, hint=again)
+        raise SmokeError(f"no result shows {names}", where=run.path, hint=command)
     order = {
         (case.id, variant): (v, c)
         for v, variant in enumerate(variants)
@@ -223,12 +223,12 @@ def cover(shown: Mapping[P, AbstractSet[T]], costs: Mapping[P, float]) -> tuple[
         chosen.append(best)
         left -= shown[best]
     for key in sorted(chosen, key=lambda key: -costs[key]):
-        if not alone({other: shown[other] for other in chosen})[key]:
+        if not shown_alone({other: shown[other] for other in chosen})[key]:
             chosen.remove(key)
     return tuple(chosen)
 
 
-def alone(shown: Mapping[P, AbstractSet[T]]) -> dict[P, frozenset[T]]:
+def shown_alone(shown: Mapping[P, AbstractSet[T]]) -> dict[P, frozenset[T]]:
     """For each key, what only it shows; a key that shows nothing unique can be left out."""
     return {
         key: frozenset(things).difference(*(shown[other] for other in shown if other != key))
