@@ -95,10 +95,10 @@ def _print(adapter: Adapter, cases: tuple[Case, ...]) -> None:
     }
     shown = smoke_cover.with_unsupported(promised, caught)
     unique = smoke_cover.shown_alone(shown)
-    for (case, variant), things in shown.items():
-        reasons = sorted(int(lines[t.name]) for t in things if t.kind == "reason")
+    for (case, variant), requirements in shown.items():
+        reasons = sorted(int(lines[r.name]) for r in requirements if r.kind == "reason")
         faults = sorted(t.name for t in unique[case, variant] if t.kind == "fault")
-        more = sum(t.kind == "fault" for t in things) - len(faults)
+        more = sum(r.kind == "fault" for r in requirements) - len(faults)
         faults += [f"+{more}"] if more else []
         recorded = seconds.get((case, variant))
         table.add_row(

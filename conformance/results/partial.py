@@ -1,4 +1,4 @@
-"""Partial results: what the processes of one run have finished, until it goes into the results files."""
+"""Partial results: what the processes of one run have finished, until it goes into results files."""
 
 from __future__ import annotations
 

@@ -40,8 +40,7 @@ class Furthest:
 
 
 class Part(np.ndarray[Any, Any]):
-    """Elements of a large array, in one dimension: those at `positions` of the array in C order, or
-    all.
+    """Elements of a large array, in one dimension: those at its `positions` in C order, or all of them.
 
     `whole` is the shape of the array. `peak` is the greatest magnitude among all its finite elements.
     `from_plain` and `from_expected` are taken over all elements, against the plain run's array and
@@ -80,7 +79,7 @@ def make_part(
     return part
 
 
-def kept(
+def part_of(
     array: Array,
     plain: Array | None = None,
     expected: Array | None = None,
@@ -107,7 +106,7 @@ def aligned(*arrays: Array) -> list[Array]:
     """Arrays of one shape, restricted to the elements that all of them have."""
     if not any(isinstance(array, Part) for array in arrays):
         return list(arrays)
-    large = [kept(array, all_of_it=True) for array in arrays]
+    large = [part_of(array, all_of_it=True) for array in arrays]
     parts = [array for array in large if isinstance(array, Part)]
     if all(part.complete for part in parts):
         return large

@@ -22,7 +22,7 @@ from conformance.model.observation import (
     Tree,
 )
 from conformance.results.model import Result
-from conformance.results.parts import LARGE, kept
+from conformance.results.parts import LARGE, part_of
 
 Computed = TypeVar("Computed", Run, Expected)
 _FIELDS = ("outputs", "gradients", "again", "parameters", "state")
@@ -93,7 +93,7 @@ def _parts(
         if large:
             sides = [_arrays(side, field) for side in (plain, expected)]
             parts = {
-                name: kept(array, *(side.get(name) for side in sides), all_of_it=whole)
+                name: part_of(array, *(side.get(name) for side in sides), all_of_it=whole)
                 for name, array in large.items()
             }
             in_tree = field == "outputs"
