@@ -54,12 +54,12 @@ class Unexpected:
     kind: str = ""
 
     @classmethod
-    def of(cls, item: Triaged) -> Unexpected:
-        """A triaged verdict."""
-        verdict = item.verdict
-        again = "gone" if item.entry is not None else ""
-        kind = f"{verdict.check} {cause(verdict)} {again}"
-        return cls(verdict.check, verdict.status, verdict.message, item.reason, kind)
+    def of(cls, triaged: Triaged) -> Unexpected:
+        """Of a triaged verdict; a known deviation that is gone is of another kind than a new one."""
+        verdict = triaged.verdict
+        gone = "gone" if triaged.entry is not None else ""
+        kind = f"{verdict.check} {cause(verdict)} {gone}"
+        return cls(verdict.check, verdict.status, verdict.message, triaged.reason, kind)
 
 
 @dataclass(frozen=True)
@@ -85,14 +85,14 @@ class Tally:
         cls, result: Result, entries: Sequence[Entry], fits: tuple[Discipline, ...] = ()
     ) -> Tally:
         """The tally of a result, triaged with the known deviations of its adapter."""
-        items = triaged(entries, result)
+        verdicts = triaged(entries, result)
         return cls(
             result.case,
             result.variant,
             result.program,
             dict(Counter(verdict.status for verdict in result.verdicts)),
-            dict(Counter(_column(item) for item in items)),
-            tuple(Unexpected.of(item) for item in items if item.triage is Triage.UNEXPECTED),
+            dict(Counter(_column(verdict) for verdict in verdicts)),
+            tuple(Unexpected.of(v) for v in verdicts if v.triage is Triage.UNEXPECTED),
             covered(entries, result),
             fits,
         )
@@ -126,20 +126,20 @@ class AdapterRun:
     fits: Counter[Discipline] = field(default_factory=Counter)
 
     def add(self, tally: Tally) -> None:
-        """Take in a result."""
+        """Add a result."""
         self.results += 1
         self.cases.add(tally.case)
         self.statuses.update(tally.statuses)
         self.counts.setdefault(tally.variant, Counter()).update(tally.counted)
         self.covered.update(tally.covered)
-        wrong = ((one.check, one.status) for one in tally.unexpected)
-        self.misfits += ("executions", Status.FAIL) in wrong
+        unexpected = ((verdict.check, verdict.status) for verdict in tally.unexpected)
+        self.misfits += ("executions", Status.FAIL) in unexpected
         self.fits.update(tally.fits)
-        for one in tally.unexpected:
-            self.kinds[one.kind] += 1
-            most = LISTED_BROKEN if one.status is Status.BROKEN else LISTED_OF_A_KIND
-            if self.kinds[one.kind] <= most:
-                self.unexpected.append((tally, one))
+        for verdict in tally.unexpected:
+            self.kinds[verdict.kind] += 1
+            most = LISTED_BROKEN if verdict.status is Status.BROKEN else LISTED_OF_A_KIND
+            if self.kinds[verdict.kind] <= most:
+                self.unexpected.append((tally, verdict))
 
     @property
     def hint(self) -> str:
@@ -183,7 +183,7 @@ def summary(runs: Sequence[AdapterRun]) -> list[Table | Text]:
     """The whole summary, part by part."""
     parts: list[Table | Text] = []
     if any(run.results for run in runs):
-        parts.append(table(runs))
+        parts.append(status_table(runs))
     number = sum(run.kinds.total() for run in runs)
     if number:
         parts.append(Text(f"unexpected verdicts: {number}", style="bold red"))
@@ -192,22 +192,22 @@ def summary(runs: Sequence[AdapterRun]) -> list[Table | Text]:
     for run in runs:
         # What the framework did first, then what the adapter lacks, and of each those of a rare kind
         # first: they would be lost behind fifty of one cause.
-        listed = sorted(run.unexpected, key=lambda each: _order(run, each[1]))
+        by_kind = sorted(run.unexpected, key=lambda verdict: _order(run, verdict[1]))
         left_out: list[str] = []
-        for kind, several in groupby(listed, key=lambda each: each[1].kind):
-            lines = [_line(run, *each) for each in several][: min(most, LISTED - shown)]
+        for kind, verdicts in groupby(by_kind, key=lambda verdict: verdict[1].kind):
+            lines = [_line(run, *verdict) for verdict in verdicts][: min(most, LISTED - shown)]
             shown += len(lines)
             parts += lines
             if not lines:
                 left_out.append(kind)
             elif run.kinds[kind] > len(lines):
-                like = f"... and {run.kinds[kind] - len(lines)} more like it: {run.file}"
-                parts.append(Text(like, style="dim"))
+                more = f"... and {run.kinds[kind] - len(lines)} more like it: {run.file}"
+                parts.append(Text(more, style="dim"))
         if left_out:
             others = sum(run.kinds[kind] for kind in left_out)
             kinds = counted(len(left_out), "other kind")
-            like = f"... and {others} more, of {kinds}: {run.file}"
-            parts.append(Text(like, style="dim"))
+            more = f"... and {others} more, of {kinds}: {run.file}"
+            parts.append(Text(more, style="dim"))
     for run in runs:
         if run.hint:
             parts.append(Text(run.hint, style="yellow"))
@@ -239,7 +239,7 @@ def _most_of_a_kind(runs: Sequence[AdapterRun]) -> int:
     return next(fitting, 1)
 
 
-def table(runs: Sequence[AdapterRun]) -> Table:
+def status_table(runs: Sequence[AdapterRun]) -> Table:
     """Variants by statuses. A known deviation is counted as known, whatever its status."""
     counts: dict[str, Counter[str]] = {}
     for run in runs:
@@ -248,20 +248,21 @@ def table(runs: Sequence[AdapterRun]) -> Table:
     columns = [Status.PASS.value, _KNOWN]
     columns += [s.value for s in Status if s is not Status.PASS]
     columns = [name for name in columns if any(by_name[name] for by_name in counts.values())]
-    made = Table(box=box.ASCII2 if len(columns) > 12 else box.SIMPLE, pad_edge=False)
-    made.add_column("variant", no_wrap=True)
+    table = Table(box=box.ASCII2 if len(columns) > 12 else box.SIMPLE, pad_edge=False)
+    table.add_column("variant", no_wrap=True)
     for name in columns:
-        made.add_column(name, justify="right")
+        table.add_column(name, justify="right")
     for variant, by_name in counts.items():
         cells = [
             Text(str(by_name[name]) if by_name[name] else "", style=_style(name))
             for name in columns
         ]
-        made.add_row(variant, *cells)
-    return made
+        table.add_row(variant, *cells)
+    return table
 
 
 def _order(run: AdapterRun, unexpected: Unexpected) -> tuple[bool, int, str]:
+    """What verdicts are sorted by: `broken` ones last, then by how many of their kind there are."""
     return unexpected.status is Status.BROKEN, run.kinds[unexpected.kind], unexpected.kind
 
 
@@ -269,8 +270,9 @@ def _style(name: str) -> str:
     return "cyan" if name == _KNOWN else _STYLES.get(Status(name), "")
 
 
-def _column(item: Triaged) -> str:
-    return _KNOWN if item.triage is Triage.KNOWN else item.verdict.status.value
+def _column(triaged: Triaged) -> str:
+    """The column that a verdict is counted in."""
+    return _KNOWN if triaged.triage is Triage.KNOWN else triaged.verdict.status.value
 
 
 def _line(run: AdapterRun, tally: Tally, unexpected: Unexpected) -> Text:
