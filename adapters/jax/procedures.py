@@ -57,10 +57,7 @@ class Procedures(Base, ABC):
             used = {statement.op for _, statement in self.case.statements()}
             for op in (op for op in LISTS if op in used):
                 code(f"{LISTS[op]}.clear()")
-            if self._random and self.case.procedure.kind == "train":
-                code(f"key = jax.random.key({self.case.seed})")
-                code(f"values = {self.inputs_call()}")
-            elif self._random:
+            if self._random and self.case.procedure.kind != "train":
                 key = f'{{"{self._key}": jax.random.key({self.case.seed})}}'
                 code(f"values = {self.inputs_call()} | {key}")
             else:
@@ -215,6 +212,8 @@ class Procedures(Base, ABC):
         if self.case.procedure.kind != "train":
             yield
             return
+        if self._random:
+            self.code(f"key = jax.random.key({self.case.seed})")
         self.code("losses = []")
         name = "number" if self._random else "_"
         with self.code.indent(f"for {name} in range({self.case.procedure.steps}):"):
@@ -329,11 +328,10 @@ class Procedures(Base, ABC):
             results.append('"again": again')
         if kind == "train":
             parameters = [p.name for p in self.case.parameters]
-            if parameters == self._wanted():
-                results.append('"parameters": wanted')
-            else:
-                chosen = self.entries(parameters, "(values | wanted)")
-                results.append(f'"parameters": {chosen}')
+            inside = set(self.given(parameters)) <= set(self._wanted())
+            source = "wanted" if inside else "(values | wanted)"
+            chosen = source if parameters == self._wanted() else self.entries(parameters, source)
+            results.append(f'"parameters": {chosen}')
         self.code(f"return {{{', '.join(results)}{self.state_entry()}}}")
 
     def state_entry(self) -> str:
