@@ -7,11 +7,12 @@ from the seed and folded for each of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import Call, Lists, Writer
 from conformance.emit.expressions import function, numpy_fill
-from conformance.language.operations import NOTED, OF_CALLABLES, OPERATIONS
+from conformance.language.operations import NOTED, OPERATIONS
 from conformance.model.case import (
     Again,
     Array,
@@ -147,29 +148,17 @@ class Emitter(references.References, procedures.Procedures):
         return f"{held}[...] += {added}"
 
     def expression(self, statement: Statement) -> str:
-        if statement.op in OF_CALLABLES:
-            return self.of_callable(statement, "remat_")
         written: str = super().expression(statement)
         named = self._region and policies.is_named(self.region_named(self._region), statement)
         return f'checkpoint_name({written}, "{statement.label}")' if named else written
 
     def call_of(self, statement: Statement) -> Call:
         call: Call = super().call_of(statement)
-        if statement.op == "uniform_from" and self._of_numpy(statement):
-            numbers = "{generator}.uniform({low}, {high}, {shape})"
-            arguments = {**call.arguments, **{k: str(v) for k, v in call.options.items()}}
-            return Call(call.op, {"numbers": numbers.format(**arguments)}, call.options, statement)
         if not _is_keyed(statement):
             return call
         seed = statement.options.get("seed")
         key = self._next_key() if seed is None else f"jax.random.key({seed})"
-        return Call(call.op, {**call.arguments, "key": key}, call.options, statement)
-
-    def _of_numpy(self, statement: Statement) -> bool:
-        """Whether a statement draws from a generator of NumPy's."""
-        own = {i.name for i in self.case.inputs if isinstance(i, Generator)}
-        own -= {i.name for i in self._generators() if i.library == "framework"}
-        return not own.isdisjoint(statement.names())
+        return replace(call, arguments={**call.arguments, "key": key})
 
     def _next_key(self) -> str:
         self._folds[-1] += 1
@@ -182,11 +171,6 @@ class Emitter(references.References, procedures.Procedures):
         # program would find there what Python has drawn or noted in the first.
         once = any(s.op in BY_PYTHON for s in self._inside(region.body))
         return super()._serves_both(region) and not once
-
-    def write_region(self, region: Region) -> None:
-        super().write_region(region)
-        if self.path == "recomputed" and self.made_once(region):
-            self.code(f"remat_{function(region.name)} = {self._checkpoint(region)}")
 
     def write_function(self, region: Region) -> None:
         site = Site("region", self.path, region.name, region.name)
@@ -231,13 +215,8 @@ class Emitter(references.References, procedures.Procedures):
     def vectorized(self, function: str, arguments: Sequence[str]) -> str:
         return super().vectorized(self.passed_to(function), arguments)
 
-    def recompute(self, region: Region) -> str:
-        if self.made_once(region):
-            return f"remat_{function(region.name)}"
-        return self._checkpoint(region)
-
-    def _checkpoint(self, region: Region) -> str:
-        block = "None" if region.block == "invalid" else function(region.name)
+    def checkpoint(self, region: Region) -> str:
+        block = self.block(region)
         if self.own is not None:
             return str(self.own_transform(block, region))
         static = self._static(region)
