@@ -12,24 +12,25 @@ from dataclasses import replace
 from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import Call, Lists, Writer
 from conformance.emit.expressions import function, numpy_fill
+from conformance.errors import AdapterError
 from conformance.language.operations import NOTED, OPERATIONS
 from conformance.model.case import (
     Again,
     Array,
     Case,
-    Generator,
     Node,
     Ref,
     Region,
     Statement,
     Tree,
     Value,
+    chains,
     leaves,
     walk,
 )
 from conformance.model.program import Site
 
-from . import operations, policies, procedures, references, scans
+from . import operations, policies, procedures, references
 
 WIDE = ("float64", "int64", "uint64", "complex128")
 #: Variants with `prevent_cse=False`: no optimisation barrier keeps a rerun from being merged with the
@@ -181,9 +182,13 @@ class Emitter(references.References, procedures.Procedures):
         with head, self.function_of(region.body, taken):
             self.write_unpacking(region)
             self.write_nodes(region.body, region.name)
-            self.write_return(self.received(region.gives, region))
+            self.write_returned_by(region)
         self._folds.pop()
         self.code()
+
+    def write_returned_by(self, region: Region) -> None:
+        """The `return` of a region's function."""
+        self.write_return(self.received(region.gives, region))
 
     def parameters(self, region: Region) -> str:
         extra = self._extra(region)
@@ -273,8 +278,45 @@ class Emitter(references.References, procedures.Procedures):
         return found
 
 
-class Scan(scans.Scans, Emitter):
-    """Writes one case for `scan`."""
+class Scan(Emitter):
+    """Writes one case for `scan`: calls that follow each other, each on what the last gave, are one
+    `lax.scan`, with the region's function as its body."""
+
+    def write_nodes(self, nodes: Iterable[Node], region: str) -> None:
+        for chain in chains(tuple(nodes)):
+            first = chain[0]
+            if isinstance(first, Region):
+                self.write_region(first)
+                if not first.called:
+                    continue
+            alone = len(chain) == 1 and not (isinstance(first, Region) and first.round)
+            if isinstance(first, Statement) or alone:
+                super().write_nodes(chain, region)
+                continue
+            called = first if isinstance(first, Region) else self.region_named(first.region)
+            body = function(called.name) if self.path == "plain" else self.recompute(called)
+            rounds = f"length={len(chain)}"
+            if self._draws(called.body):
+                rounds = f"jax.random.split({self._next_key()}, {len(chain)})"
+            scan = f"lax.scan({body}, {self.tree(first.takes[0])}, {rounds})"
+            self.code(f"{self.tree(first.gives)}, _ = {scan}")
+
+    def made_once(self, region: Region) -> bool:
+        return False  # a body is handed over to the loop where it is made
+
+    def write_function(self, region: Region) -> None:
+        """The function of a region, from one carry to the next; a loop over the keys that it draws
+        with, and over nothing else."""
+        if self._threaded(region.body):
+            raise AdapterError(f"not written for {self.variant.id}: state in a loop")
+        super().write_function(region)
+
+    def parameters(self, region: Region) -> str:
+        item = self._key if self._draws(region.body) else "_"
+        return f"{self.formals(region)[0]}, {item}"
+
+    def write_returned_by(self, region: Region) -> None:
+        self.code(f"return {self.tree(region.gives)}, None")
 
 
 def _is_keyed(statement: Statement) -> bool:
