@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import Call, Lists, Writer
-from conformance.emit.expressions import function, numpy_fill
+from conformance.emit.expressions import function
 from conformance.errors import AdapterError
 from conformance.language.operations import NOTED, OPERATIONS
 from conformance.model.case import (
@@ -73,7 +73,7 @@ class Emitter(references.References, procedures.Procedures):
         self._folds = [0]  # random numbers asked for so far, in each function around this place
         wide = {array.dtype for array in case.arrays}
         wide |= {str(s.options.get("dtype")) for _, s in case.statements()}
-        self._wide = bool(wide & {"float64"})
+        self._wide = "float64" in wide
         rules = {
             str(s.options.get("rule", "reverse"))
             for _, s in case.statements()
@@ -96,17 +96,12 @@ class Emitter(references.References, procedures.Procedures):
         fill, dtype = array.fill, array.dtype
         if dtype in WIDE and not self._wide:
             dtype = dtype.replace("64", "32")  # what JAX has where 64 bits are not switched on
+        made = f"jnp.asarray({source}, jnp.{dtype})"
         if fill.kind == "full":
             shape = f"({array.shape[0]},)" if len(array.shape) == 1 else str(array.shape)
             number: object = fill.numbers[0] if "float" in dtype else int(fill.numbers[0])
-            return f"jnp.full({shape}, {number}, jnp.{dtype})"
-        return f"jnp.asarray({source}, jnp.{dtype})"
-
-    def write_array(self, array: Array) -> None:
-        made = self.tensor(array, numpy_fill(array))
-        if array.name in self._references:
-            made = f"jax.new_ref({made})"
-        self.code(f"{array.name} = {made}")
+            made = f"jnp.full({shape}, {number}, jnp.{dtype})"
+        return f"jax.new_ref({made})" if array.name in self._references else made
 
     def framework_generator(self, seed: int) -> str:
         return f"jax.random.key({seed})"
@@ -128,7 +123,6 @@ class Emitter(references.References, procedures.Procedures):
         self.code("\n")
 
     def write_statement(self, statement: Statement, region: str) -> None:
-        self._region = region
         site = Site("statement", self.path, region, statement.label, statement.op)
         if statement.op == references.WRITES:
             self.code(self._written_over_by(statement), site)
@@ -143,15 +137,18 @@ class Emitter(references.References, procedures.Procedures):
         """The line of an operation in place."""
         added = self.call_of(statement).arguments["b"]
         held = self.write_over(statement)
-        named = self._region and policies.is_named(self.region_named(self._region), statement)
-        if named:
-            return f'{held}[...] = checkpoint_name({held}[...] + {added}, "{statement.label}")'
-        return f"{held}[...] += {added}"
+        named = self._named(f"{held}[...] + {added}", statement)
+        whole = named.startswith("checkpoint_name")
+        return f"{held}[...] = {named}" if whole else f"{held}[...] += {added}"
 
     def expression(self, statement: Statement) -> str:
-        written: str = super().expression(statement)
-        named = self._region and policies.is_named(self.region_named(self._region), statement)
-        return f'checkpoint_name({written}, "{statement.label}")' if named else written
+        return self._named(super().expression(statement), statement)
+
+    def _named(self, expression: str, statement: Statement) -> str:
+        """A result with a name, if the policy of the region around its statement keeps it by name."""
+        if not self.within or not policies.is_named(self.region_named(self.within), statement):
+            return expression
+        return f'checkpoint_name({expression}, "{statement.label}")'
 
     def call_of(self, statement: Statement) -> Call:
         call: Call = super().call_of(statement)

@@ -28,6 +28,8 @@ _BRANCHES = re.compile(r"(?:branch_computations=\{|true_computation=)(?P<names>[
 _BODY = re.compile(r"body=%?(?P<name>[\w.\-]+)")
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(?P<trips>\d+)"\}')
 _ROW = re.compile(r"^(?P<id>\d+) (?P<rest>.*)$")
+#: A region, a statement in it, and a primitive.
+Key = tuple[str, str, str]
 #: Opcodes that compute nothing themselves.
 _NO_WORK = frozenset(
     {"fusion", "call", "while", "conditional", "parameter", "get-tuple-element", "tuple"}
@@ -137,18 +139,32 @@ def _until_closed(text: str) -> tuple[str, str]:
     return text, ""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Computed:
-    """Counts by statement and primitive of a module.
+    """Counts of a module by region, statement and primitive.
 
     `instructions` are all instructions, duplicates in fusions included. `values` are the distinct values
     that they compute; a value computed from a barrier's results is another one. `behind` are those
     values that belong to a rerun and are computed from a barrier's results.
     """
 
-    instructions: Counter[tuple[Site, str]]
-    values: Counter[tuple[Site, str]]
-    behind: Counter[tuple[Site, str]]
+    instructions: Counter[Key] = field(default_factory=Counter)
+    values: Counter[Key] = field(default_factory=Counter)
+    behind: Counter[Key] = field(default_factory=Counter)
+
+    def add(self, other: Computed) -> None:
+        """Add the counts of another module."""
+        self.instructions.update(other.instructions)
+        self.values.update(other.values)
+        self.behind.update(other.behind)
+
+    def beyond(self, other: Computed, key: Key) -> int:
+        """How many more there are than elsewhere, by the count that tells most."""
+        return max(
+            self.instructions[key] - other.instructions[key],
+            self.values[key] - other.values[key],
+            self.behind[key] - other.behind[key],
+        )
 
 
 class _Values:
@@ -174,10 +190,10 @@ class _Values:
     def counts(self) -> Computed:
         """By statement and primitive: the values made but for those that the same line and primitive
         reads itself."""
-        found = Computed(Counter(), Counter(), Counter())
+        found = Computed()
         for (site, line, primitive), made in self._made.items():
             ends = [value for value in made if value[0] not in self._read[site, line, primitive]]
-            key, distinct = (site, primitive), set(ends)
+            key, distinct = (site.region, site.label, primitive), set(ends)
             found.instructions[key] += sum(times for _, times in ends)
             found.values[key] += sum(times for _, times in distinct)
             found.behind[key] += sum(times for n, times in distinct if n in self._again)
