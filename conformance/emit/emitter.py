@@ -272,8 +272,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         if not self.shares:
             return
         self.path = "both"
-        regions = [node for node in self.case.program if isinstance(node, Region)]
-        for region in filter(self._serves_both, regions):
+        for region in filter(self._serves_both, self.case.regions()):
             begin = len(self.code.lines)
             self.write_function(region)
             if _globals(self.code.lines[begin:]) & (
