@@ -53,7 +53,7 @@ class Emitter(references.References, procedures.Procedures):
         *("second_order", "third_order", "inference", "train"),
     )
     shares = True
-    rolls = "calls"  # operations are told apart by the lines that led to them
+    loops = "calls"  # operations are told apart by the lines that led to them
     lists: Lists = "all"
     imports = (
         "import random",
@@ -280,16 +280,14 @@ class Scan(Emitter):
     `lax.scan`, with the region's function as its body."""
 
     def write_nodes(self, nodes: Iterable[Node], region: str) -> None:
-        for chain in chains(tuple(nodes)):
+        for chain in chains(nodes):
             first = chain[0]
-            if isinstance(first, Region):
-                self.write_region(first)
-                if not first.called:
-                    continue
-            alone = len(chain) == 1 and not (isinstance(first, Region) and first.round)
-            if isinstance(first, Statement) or alone:
+            loop = len(chain) > 1 or (isinstance(first, Region) and first.round)
+            if isinstance(first, Statement) or not loop:
                 super().write_nodes(chain, region)
                 continue
+            if isinstance(first, Region):
+                self.write_region(first)
             called = first if isinstance(first, Region) else self.region_named(first.region)
             body = function(called.name) if self.path == "plain" else self.recompute(called)
             rounds = f"length={len(chain)}"

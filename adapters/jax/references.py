@@ -16,6 +16,7 @@ from conformance.model.case import (
     Region,
     Statement,
     Tree,
+    flat,
     leaves,
     node_makes,
     walk,
@@ -91,7 +92,7 @@ class References(Emitter, ABC):
     def _over(self, nodes: Iterable[Node]) -> set[str]:
         """The names that some nodes write over, as these nodes know them."""
         found: set[str] = set()
-        for node in nodes:
+        for node in flat(nodes):
             if isinstance(node, Statement):
                 found |= {node.names()[0]} if node.op == WRITES else set()
             elif isinstance(node, Region):
