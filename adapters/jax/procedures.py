@@ -232,8 +232,7 @@ class Procedures(Functional, ABC):
         code()
         if kind == "third_order":
             with code.indent(f"def second_total_of({given}):"):
-                grad = "jax.value_and_grad(total_of, has_aux=True)"
-                code(f"(_, taken), second = {grad}({given})")
+                code(f"second, taken = jax.grad(total_of, has_aux=True)({given})")
                 code("return sum(gradient.sum() for gradient in second.values()), taken")
             code()
 
@@ -261,8 +260,8 @@ class Procedures(Functional, ABC):
         """What value and gradients are assigned to, and the function that gives them."""
         kind = self.case.procedure.kind
         if kind in HIGHER:
-            taken = f"(_, (loss, {self._aux}, gradients)), again"
-            return taken, f"jax.value_and_grad({HIGHER[kind]}, has_aux=True)"
+            taken = f"again, (loss, {self._aux}, gradients)"
+            return taken, f"jax.grad({HIGHER[kind]}, has_aux=True)"
         loss = f"(loss, {self._aux})" if self._aux else "loss"
         return f"{loss}, gradients", f"jax.value_and_grad(loss_of{self._has_aux})"
 
