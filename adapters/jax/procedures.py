@@ -140,39 +140,40 @@ class Procedures(Functional, ABC):
 
     def write_gradients(self) -> None:
         self.write_after()
-        self.write_wanted()
-        if self._fixed():
-            self._write_fixed()
-        self.code()
+        self._write_dicts()
         self.write_losses()
         self.write_step()
         self._write_end()
 
     def write_training(self) -> None:
-        self.write_wanted()
-        self.code()
+        self._write_dicts()
         self.write_losses()
+        changing = "fixed" if self._fixed() else "values"
         if self._random:
             self.code(f"key = jax.random.key({self.case.seed})")
         self.code("losses = []")
         number = "number" if self._random else "_"
         with self.code.indent(f"for {number} in range({self.case.procedure.steps}):"):
             if self._random:
-                self.code(f'values["{self._key}"] = jax.random.fold_in(key, number)')
-            if self._fixed():
-                self._write_fixed()
+                self.code(f'{changing}["{self._key}"] = jax.random.fold_in(key, number)')
             self.write_step()
             self.write_update()
             if self._state:
-                self.code("values |= state")
+                self.code(f"{changing} |= state")
             self.code("losses.append(loss)")
         self._write_end()
 
+    def _write_dicts(self) -> None:
+        """The dicts that are handed to the functions below; in training, each step makes its key."""
+        self.write_wanted()
+        fixed = self._fixed()
+        if fixed:
+            there = [name for name in fixed if not (self.trains and name == self._key)]
+            self.code(f"fixed = {self.entries(there)}")
+        self.code()
+
     def _write_end(self) -> None:
         self.write_returned(again=self.case.procedure.kind in (*HIGHER, *TWICE))
-
-    def _write_fixed(self) -> None:
-        self.code(f"fixed = {self.entries(self._fixed())}")
 
     def write_losses(self) -> None:
         """What is differentiated, and the jitted functions around it.
