@@ -32,7 +32,6 @@ from conformance.model.program import Site
 
 from . import operations, policies, procedures, references
 
-WIDE = ("float64", "int64", "uint64", "complex128")
 #: Variants with `prevent_cse=False`: no optimisation barrier keeps a rerun from being merged with the
 #: forward by common-subexpression elimination.
 UNGUARDED = ("jit-prevent-cse-false", "scan")
@@ -94,13 +93,17 @@ class Emitter(references.References, procedures.Procedures):
 
     def tensor(self, array: Array, source: str) -> str:
         fill, dtype = array.fill, array.dtype
-        if dtype in WIDE and not self._wide:
-            dtype = dtype.replace("64", "32")  # what JAX has where 64 bits are not switched on
+        if not self._wide:
+            dtype = dtype.replace(
+                "int64", "int32"
+            )  # what JAX has where 64 bits are not switched on
         made = f"jnp.asarray({source}, jnp.{dtype})"
         if fill.kind == "full":
-            shape = f"({array.shape[0]},)" if len(array.shape) == 1 else str(array.shape)
+            shape = array.shape[0] if len(array.shape) == 1 else array.shape
             number: object = fill.numbers[0] if "float" in dtype else int(fill.numbers[0])
             made = f"jnp.full({shape}, {number}, jnp.{dtype})"
+            if number in (0, 1):
+                made = f"jnp.{'ones' if number else 'zeros'}({shape}, jnp.{dtype})"
         return f"jax.new_ref({made})" if array.name in self._references else made
 
     def framework_generator(self, seed: int) -> str:
