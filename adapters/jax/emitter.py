@@ -112,7 +112,7 @@ class Emitter(references.References, procedures.Procedures):
     # -- forward -------------------------------------------------------------------------------
 
     def write_forward(self, path: str) -> None:
-        self.path, self._folds = path, [0]
+        self.path, self._temporary, self._folds = path, 0, [0]
         names = [*self.case.names(), *([self._key] if self._random else [])]
         body = self.function_of(self.case.program, ())
         with self.code.indent(f"def {path}({', '.join(names)}):"), body:
