@@ -220,6 +220,9 @@ class Emitter(references.References, procedures.Procedures):
     def vectorized(self, function: str, arguments: Sequence[str]) -> str:
         return super().vectorized(self.passed_to(function), arguments)
 
+    def made_once(self, region: Region) -> bool:
+        return bool(region.save) or super().made_once(region)  # a policy makes a line of its own
+
     def checkpoint(self, region: Region) -> str:
         block = self.block(region)
         if self.own is not None:
