@@ -94,9 +94,8 @@ class Emitter(references.References, procedures.Procedures):
     def tensor(self, array: Array, source: str) -> str:
         fill, dtype = array.fill, array.dtype
         if not self._wide:
-            dtype = dtype.replace(
-                "int64", "int32"
-            )  # what JAX has where 64 bits are not switched on
+            # What JAX has where 64 bits are not switched on.
+            dtype = dtype.replace("int64", "int32")
         made = f"jnp.asarray({source}, jnp.{dtype})"
         if fill.kind == "full":
             shape = array.shape[0] if len(array.shape) == 1 else array.shape

@@ -20,7 +20,7 @@ from jax._src import compiler
 
 from conformance.model.program import Program
 
-from . import hlo
+from . import hlo, jaxprs
 
 
 @contextmanager
@@ -171,6 +171,6 @@ def _copies(closed: Any, arguments: Any, result: Any) -> dict[int, int]:
 
 def buffer(array: Any) -> int:
     """The address of an array's elements; of a key, of its data's."""
-    if jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
+    if jaxprs.is_key(array):
         array = jax.random.key_data(array)
     return int(array.unsafe_buffer_pointer())

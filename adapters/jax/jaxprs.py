@@ -110,26 +110,23 @@ class Value:
 @dataclass(frozen=True)
 class Event:
     """An equation that the walk has met. `rerun` is the number of the recomputed function that it is
-    part of, 0 outside any; `transposed` says whether it is part of a backward pass of the procedure;
-    `times` is the product of the trip counts of the loops around it."""
+    part of, 0 outside any; `transposed` says whether it is part of a backward pass of the procedure."""
 
     place: Place
     primitive: str
     results: tuple[Value, ...]
     rerun: int
     transposed: bool
-    times: int
 
 
 @dataclass(frozen=True)
 class Around:
     """What a jaxpr stands in: the statement whose line calls it, if one does; its name stack; the number
-    of the recomputed function, 0 outside any; and the product of the trip counts of the loops."""
+    of the recomputed function, 0 outside any."""
 
     place: Place | None = None
     names: str = ""
     block: int = 0
-    times: int = 1
 
 
 @dataclass(frozen=True)
@@ -229,16 +226,14 @@ class Walk:
         if self._knows(name, operands):
             return self._refer(name, operands, here.place)
         if name == "convert_element_type" and self._is_number(operands[0]):
-            number = np.asarray(
-                self._made[operands[0].number].params
-            )  # done while tracing, at times
+            # An array is made of a constant while tracing, at times.
+            number = np.asarray(self._made[operands[0].number].params)
             return [self._constant(number.astype(equation.params["new_dtype"]))]
         results = self._apply(equation, operands, here.place)
         if here.place is not None:
             rerun = here.block if RERUN in here.names else 0
             back = in_backward(here.names, self.program)
-            event = Event(here.place, name, tuple(results), rerun, back, here.times)
-            self.events.append(event)
+            self.events.append(Event(here.place, name, tuple(results), rerun, back))
         self._escape(*(operand for operand in operands if operand.place != here.place))
         return results
 
@@ -263,19 +258,16 @@ class Walk:
         return results
 
     def _loop(self, params: Mapping[str, Any], operands: list[Value], here: Around) -> list[Value]:
-        """The results of a `scan`. Its body is walked once, and its equations count once per iteration,
-        or once in all where the whole loop is one statement of the program. A body that draws random
-        numbers is walked for each iteration, as each draws its own."""
+        """The results of a `scan`. Its body is walked for each iteration; once, with values that are
+        unknown, where the whole loop is one statement of the program, which then counts once."""
         body, length = params["jaxpr"], params["length"]
         consts, carries = params["num_consts"], params["num_carry"]
         fixed, carried = operands[:consts], operands[consts : consts + carries]
         self._escape(*operands)
-        if here.place is not None or not _draws(body.jaxpr):
-            rounds = here.times * (length if here.place is None else 1)
-            given = [*fixed, *(self._unknown() for _ in body.in_avals[consts:])]
-            made = self._evaluate(body, given, replace(here, times=rounds))
-            self._escape(*made)
-            return [self._unknown() for _ in made]
+        if here.place is not None:
+            unknown = [self._unknown() for _ in body.in_avals[consts:]]
+            self._escape(*self._evaluate(body, [*fixed, *unknown], here))
+            return [self._unknown() for _ in body.out_avals]
         scanned = operands[consts + carries :]
         stacked: dict[int, list[Value]] = {}
         for index in reversed(range(length)) if params["reverse"] else range(length):
@@ -372,7 +364,7 @@ class Walk:
     def _is_number(self, value: Value) -> bool:
         """Whether a value is a constant without axes, and no key."""
         made = self._made[value.number]
-        return made.by is None and np.shape(made.params) == () and not _is_key(made.params)
+        return made.by is None and np.shape(made.params) == () and not is_key(made.params)
 
     def _escape(self, *values: Value) -> None:
         for value in values:
@@ -383,7 +375,7 @@ class Walk:
         return self._value(self._constant_key(constant), Made(None, constant))
 
     def _constant_key(self, constant: Any) -> object:
-        array = np.asarray(jax.random.key_data(constant) if _is_key(constant) else constant)
+        array = np.asarray(jax.random.key_data(constant) if is_key(constant) else constant)
         return "constant", str(array.dtype), array.shape, array.tobytes()
 
     def _value(
@@ -435,18 +427,8 @@ def _as_words(parameter: Any) -> object:
     return _ADDRESS.sub("", str(parameter))
 
 
-def _draws(jaxpr: Any) -> bool:
-    """Whether a jaxpr, or one inside it, draws random numbers."""
-    for equation in jaxpr.eqns:
-        inner = (getattr(found, "jaxpr", found) for found in equation.params.values())
-        if equation.primitive.name == "random_bits":
-            return True
-        if any(hasattr(found, "eqns") and _draws(found) for found in inner):
-            return True
-    return False
-
-
-def _is_key(value: Any) -> bool:
+def is_key(value: Any) -> bool:
+    """Whether a value is an array of keys."""
     return isinstance(value, jax.Array) and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)
 
 
@@ -518,9 +500,9 @@ def count(
                 if key in seen:
                     continue
                 seen.add(key)
-            (again if event.rerun else forward)[site, value.form] += event.times
+            (again if event.rerun else forward)[site, value.form] += 1
             if not event.rerun:
-                lines[site, event.place.lines[-1], value.form] += event.times
+                lines[site, event.place.lines[-1], value.form] += 1
             if site.op in RANDOM and value.form in signature.results:
                 drawn.append((site, bool(event.rerun), value.number))
     entered: Counter[str] = Counter()

@@ -127,7 +127,7 @@ class Observer(Base):
             return Leaf(np.array(value), str(value.dtype))
         if not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
             return None
-        if _is_key(value):
+        if jaxprs.is_key(value):
             return Leaf(np.array(jax.random.key_data(value)), str(value.dtype))
         dtype = str(value.dtype)
         array = np.array(value.astype(jnp.float32) if dtype == "bfloat16" else value)
@@ -160,7 +160,7 @@ class Observer(Base):
     def nbytes(self, value: object) -> int:
         if not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
             return 0
-        return int(jax.random.key_data(value).nbytes if _is_key(value) else value.nbytes)
+        return int(jax.random.key_data(value).nbytes if jaxprs.is_key(value) else value.nbytes)
 
     def identity(self, value: object) -> int:
         if not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
@@ -320,10 +320,6 @@ class _Keys(RandomStates):
         live = {executables.buffer(array): array for array in jax.live_arrays()}.values()
         keys = [a for a in live if a.dtype == np.uint32 and a.ndim and a.shape[-1] == 2]
         return RandomState(sum(a.nbytes for a in keys), sum(a.size // 2 for a in keys))
-
-
-def _is_key(value: Any) -> bool:
-    return bool(jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key))
 
 
 def _arrays(result: Any) -> list[Any]:
