@@ -51,7 +51,7 @@ class Emitter(references.References, procedures.Procedures):
         *("backward", "part", "functional", "per_output", "second_backward"),
         *("second_order", "third_order", "inference", "train"),
     )
-    shares = True
+    shares = shares_nested = True
     loops = "calls"  # operations are told apart by the lines that led to them
     lists: Lists = "all"
     imports = (

@@ -103,6 +103,8 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
     #: Whether a region's function without captured names is written once, before `plain`, for both
     #: paths. The observer must then not rely on lines to tell `plain` and `recomputed` apart.
     shares: bool = False
+    #: Whether that goes for a region inside another one, too.
+    shares_nested: bool = False
     #: Which numbered parameters (`w1`, `w2`, …) are one list: those that no region captures
     #: (`uncaptured`), `all`, or none (`nothing`).
     lists: Lists = "nothing"
@@ -274,7 +276,9 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         if not self.shares:
             return
         self.path = "both"
-        for region in filter(self._serves_both, self.case.regions()):
+        outermost = [node for node in self.case.program if isinstance(node, Region)]
+        regions = self.case.regions() if self.shares_nested else outermost
+        for region in filter(self._serves_both, regions):
             begin = len(self.code.lines)
             self.write_function(region)
             if _globals(self.code.lines[begin:]) & (
