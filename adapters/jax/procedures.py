@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from conformance.drivers.adapter import Variant
 from conformance.emit.code import BACKWARD, FORWARD
 from conformance.emit.functional import HIGHER, Functional
-from conformance.model.case import Case, Generator, Value
+from conformance.model.case import Case, Generator
 from conformance.model.program import Site
 
 #: Of variants that are not jitted as a whole: how they are.
@@ -67,11 +67,10 @@ class Procedures(Functional, ABC):
     def _arrays(self) -> list[str]:
         """What a jitted function is given, and must not take for a constant: tensors and keys."""
         names = self.given(array.name for array in self.case.arrays)
-        names += [v.name for v in self._generators() if v.library == "framework"]
-        return [*names, *([self._key] if self._random else [])]
-
-    def _generators(self) -> list[Generator]:
-        return [value for value in self.case.inputs if isinstance(value, Generator)]
+        keys = [
+            v for v in self.case.inputs if isinstance(v, Generator) and v.library == "framework"
+        ]
+        return [*names, *(v.name for v in keys), *([self._key] if self._random else [])]
 
     def _fixed(self) -> list[str]:
         """What a jitted function is given beside the dict that gradients are taken of."""
@@ -82,9 +81,9 @@ class Procedures(Functional, ABC):
     def arguments_of_forward(self) -> str:
         if self.stages == "eager" or self.of == "values":
             return super().arguments_of_forward()
-        constant = any(isinstance(value, Value) for value in self.case.inputs)
-        constant |= any(value.library == "numpy" for value in self._generators())
-        parts = [*(["values"] if constant else []), *(["fixed"] if self._fixed() else []), "wanted"]
+        parts = ["fixed", "wanted"] if self._fixed() else ["wanted"]
+        if not {*self.value_names()} <= {*self._arrays()}:
+            parts = ["values", *parts]  # for what is no array
         return f"**{' | '.join(parts)}"
 
     @property
@@ -194,8 +193,7 @@ class Procedures(Functional, ABC):
             with self._jitted(f"step({self._given}, cotangent, other)"):
                 self._write_differentiated(self.of)
                 self._write_pulled(self._vjp)
-                results = f"{self._results}, " if self._aux else ""
-                code(f"return loss, {results}gradients, again")
+                code(f"return {self._of_both}")
         else:
             self._write_differentiated(self._given)
             code(f"step = jax.jit({self._value_and_grad[1]})")
@@ -266,6 +264,11 @@ class Procedures(Functional, ABC):
         loss = f"(loss, {self._aux})" if self._aux else "loss"
         return f"{loss}, gradients", f"jax.value_and_grad(loss_of{self._has_aux})"
 
+    @property
+    def _of_both(self) -> str:
+        """What two backward passes in one jitted function give."""
+        return f"loss, {self._results}, gradients, again" if self._aux else "loss, gradients, again"
+
     def write_step(self) -> None:
         code, kind = self.code, self.case.procedure.kind
         into, value_and_grad = self._value_and_grad
@@ -275,13 +278,10 @@ class Procedures(Functional, ABC):
         elif self.stages == "two":
             self._write_pulled(f"start({self._given})")
         elif self.stages == "one" and kind in TWICE:
-            one, ones = ("one, none", "jnp.ones(()), jnp.zeros(())")
-            if kind == "second_backward":
-                one, ones = "one", "jnp.ones(())"
-            code(f"{one} = {ones}")
-            results = f"{self._results}, " if self._aux else ""
-            cotangents = one if kind == "per_output" else "one, one"
-            code(f"loss, {results}gradients, again = step({self._given}, {cotangents})")
+            per_output = kind == "per_output"
+            code("one, none = jnp.ones(()), jnp.zeros(())" if per_output else "one = jnp.ones(())")
+            cotangents = "one, none" if per_output else "one, one"
+            code(f"{self._of_both} = step({self._given}, {cotangents})")
         elif self.stages == "one":
             code(f"{into} = step({self._given})", BACKWARD)
         elif kind in HIGHER or self._at_once:
@@ -317,14 +317,11 @@ class Procedures(Functional, ABC):
         """
         kind = self.case.procedure.kind
         if self.stages == "eager" and kind in ("backward", "part", "train") and not self._in_lines:
-            results = f"(loss, {self._aux})" if self._aux else "loss"
             with self.code.indent("def value_and_grad(loss_of, wanted):"):
-                step_by_step = f"jax.value_and_grad(loss_of{self._has_aux})(wanted), step by step."
-                self.code(f"# {step_by_step}")
-                loss = f"loss, vjp, {self._aux}" if self._aux else "loss, vjp"
-                self.code(f"{loss} = jax.vjp(loss_of, wanted{self._has_aux})", FORWARD)
-                self.code("(gradients,) = vjp(jnp.ones_like(loss))", BACKWARD)
-                self.code(f"return {results}, gradients")
+                into, value_and_grad = self._value_and_grad
+                self.code(f"# {value_and_grad}(wanted), step by step.")
+                self._write_pulled(f"jax.vjp(loss_of, wanted{self._has_aux})")
+                self.code(f"return {into}")
             self.code("\n")
         super().write_main()
 
