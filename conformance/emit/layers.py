@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from conformance.emit.code import Code
+from conformance.emit.expressions import function
 from conformance.model.case import (
     Again,
     Node,
@@ -43,3 +46,22 @@ def attributes(statements: Iterable[Statement]) -> dict[int, str]:
         often = seen[statement.label]
         named[id(statement)] = statement.label + ("" if often == 1 else f"_{often}")
     return named
+
+
+def class_name(region: str) -> str:
+    """The name of the class of a region's modules: `MyBlock` for `my-block`."""
+    return "".join(word[:1].upper() + word[1:] for word in function(region).split("_"))
+
+
+@contextmanager
+def module_class(code: Code, name: str, base: str, attributes: Sequence[str]) -> Iterator[None]:
+    """Write a class of modules, made of tensors that become attributes of the same names. Its other
+    methods are written inside the `with`."""
+    with code.indent(f"class {name}({base}):"):
+        if attributes:
+            with code.indent(f"def __init__({', '.join(['self', *attributes])}):"):
+                code("super().__init__()")
+                for attribute in attributes:
+                    code(f"self.{attribute} = {attribute}")
+            code()
+        yield

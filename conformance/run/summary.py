@@ -21,6 +21,7 @@ from conformance.judge.triage import Triage, Triaged
 from conformance.model.verdict import Status
 from conformance.results import Footer, Result
 from conformance.results.triage import cause, covered, triaged
+from conformance.words import counted
 
 #: How many unexpected verdicts are printed, and how many of one kind; all are in the results file. Of
 #: what is `broken` for one reason, one is enough.
@@ -187,17 +188,26 @@ def summary(runs: Sequence[AdapterRun]) -> list[Table | Text]:
     if number:
         parts.append(Text(f"unexpected verdicts: {number}", style="bold red"))
     shown = 0
+    most = _most_of_a_kind(runs)
     for run in runs:
         # What the framework did first, then what the adapter lacks, and of each those of a rare kind
         # first: they would be lost behind fifty of one cause.
         listed = sorted(run.unexpected, key=lambda each: _order(run, each[1]))
+        left_out: list[str] = []
         for kind, several in groupby(listed, key=lambda each: each[1].kind):
-            lines = [_line(run, *each) for each in several][: LISTED - shown]
+            lines = [_line(run, *each) for each in several][: min(most, LISTED - shown)]
             shown += len(lines)
             parts += lines
-            if lines and run.kinds[kind] > len(lines):
+            if not lines:
+                left_out.append(kind)
+            elif run.kinds[kind] > len(lines):
                 like = f"... and {run.kinds[kind] - len(lines)} more like it: {run.file}"
                 parts.append(Text(like, style="dim"))
+        if left_out:
+            others = sum(run.kinds[kind] for kind in left_out)
+            kinds = counted(len(left_out), "other kind")
+            like = f"... and {others} more, of {kinds}: {run.file}"
+            parts.append(Text(like, style="dim"))
     for run in runs:
         if run.hint:
             parts.append(Text(run.hint, style="yellow"))
@@ -214,6 +224,21 @@ def summary(runs: Sequence[AdapterRun]) -> list[Table | Text]:
     return parts
 
 
+def _most_of_a_kind(runs: Sequence[AdapterRun]) -> int:
+    """How many of one kind are listed, so that as many kinds as possible have a place."""
+    numbers = [
+        number
+        for run in runs
+        for number in Counter(unexpected.kind for _, unexpected in run.unexpected).values()
+    ]
+    fitting = (
+        most
+        for most in range(LISTED_OF_A_KIND, 1, -1)
+        if sum(min(most, number) for number in numbers) <= LISTED
+    )
+    return next(fitting, 1)
+
+
 def table(runs: Sequence[AdapterRun]) -> Table:
     """Variants by statuses. A known deviation is counted as known, whatever its status."""
     counts: dict[str, Counter[str]] = {}
@@ -222,14 +247,14 @@ def table(runs: Sequence[AdapterRun]) -> Table:
             counts[variant] = run.counts.get(variant, Counter())
     columns = [Status.PASS.value, _KNOWN]
     columns += [s.value for s in Status if s is not Status.PASS]
-    columns = [name for name in columns if any(counted[name] for counted in counts.values())]
+    columns = [name for name in columns if any(by_name[name] for by_name in counts.values())]
     made = Table(box=box.ASCII2 if len(columns) > 12 else box.SIMPLE, pad_edge=False)
     made.add_column("variant", no_wrap=True)
     for name in columns:
         made.add_column(name, justify="right")
-    for variant, counted in counts.items():
+    for variant, by_name in counts.items():
         cells = [
-            Text(str(counted[name]) if counted[name] else "", style=_style(name))
+            Text(str(by_name[name]) if by_name[name] else "", style=_style(name))
             for name in columns
         ]
         made.add_row(variant, *cells)
