@@ -283,6 +283,15 @@ def test_a_reference_is_followed_to_the_value_that_it_holds(tmp_path: Path) -> N
     assert reruns(seen.recomputed) == {"block.": 1} | {f"block.{name}": 1 for name in "hpgqky"}
 
 
+def test_a_nested_region_that_captures_nothing_is_written_once(tmp_path: Path) -> None:
+    program = emitted(published("nested/inference"), "eager", tmp_path)
+    assert program.text.count("def outer(") == 2  # it calls another function in each path
+    assert program.text.count("\ndef inner(") == 1
+    assert "jax.checkpoint(inner)(s1)" in program.text
+    for path in ("plain", "recomputed"):
+        assert program.inner_regions(path) == {"inner": [], "outer": ["inner"]}
+
+
 def test_an_inert_checkpoint_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     case = published("memory/chain-whole")
     good = observed(case, "eager", tmp_path).recomputed

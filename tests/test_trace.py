@@ -401,3 +401,23 @@ def test_current_is_the_statement_that_runs_now(tmp_path: Path) -> None:
     module.run(module.recomputed)
     assert [s and s.label for s in seen] == ["y", None]
     assert trace.current() is None
+
+
+def test_a_region_that_both_functions_share_lies_inside_those_that_call_it(tmp_path: Path) -> None:
+    found = program(
+        tmp_path,
+        """
+        def inner(x):  #r inner
+            return x
+
+
+        def plain(x):
+            def outer(x):  #r outer
+                return inner(x)
+
+            return inner(outer(x))
+        """,
+    )
+    shared = {1: found.lines[1]._replace(path="both")}
+    inside = replace(found, lines={**found.lines, **shared}).inner_regions("plain")
+    assert inside == {"inner": [], "outer": ["inner"]}

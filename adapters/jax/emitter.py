@@ -7,30 +7,31 @@ from the seed and folded for each of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import Call, Lists, Writer
-from conformance.emit.expressions import function, numpy_fill
-from conformance.language.operations import NOTED, OF_CALLABLES, OPERATIONS
+from conformance.emit.expressions import function
+from conformance.errors import AdapterError
+from conformance.language.operations import NOTED, OPERATIONS
 from conformance.model.case import (
     Again,
     Array,
     Case,
-    Generator,
     Node,
     Ref,
     Region,
     Statement,
     Tree,
     Value,
+    chains,
     leaves,
     walk,
 )
 from conformance.model.program import Site
 
-from . import operations, policies, procedures, references, scans
+from . import operations, policies, procedures, references
 
-WIDE = ("float64", "int64", "uint64", "complex128")
 #: Variants with `prevent_cse=False`: no optimisation barrier keeps a rerun from being merged with the
 #: forward by common-subexpression elimination.
 UNGUARDED = ("jit-prevent-cse-false", "scan")
@@ -50,7 +51,7 @@ class Emitter(references.References, procedures.Procedures):
         *("backward", "part", "functional", "per_output", "second_backward"),
         *("second_order", "third_order", "inference", "train"),
     )
-    shares = True
+    shares = shares_nested = True
     loops = "calls"  # operations are told apart by the lines that led to them
     lists: Lists = "all"
     imports = (
@@ -71,7 +72,7 @@ class Emitter(references.References, procedures.Procedures):
         self._folds = [0]  # random numbers asked for so far, in each function around this place
         wide = {array.dtype for array in case.arrays}
         wide |= {str(s.options.get("dtype")) for _, s in case.statements()}
-        self._wide = bool(wide & {"float64"})
+        self._wide = "float64" in wide
         rules = {
             str(s.options.get("rule", "reverse"))
             for _, s in case.statements()
@@ -92,19 +93,17 @@ class Emitter(references.References, procedures.Procedures):
 
     def tensor(self, array: Array, source: str) -> str:
         fill, dtype = array.fill, array.dtype
-        if dtype in WIDE and not self._wide:
-            dtype = dtype.replace("64", "32")  # what JAX has where 64 bits are not switched on
+        if not self._wide:
+            # What JAX has where 64 bits are not switched on.
+            dtype = dtype.replace("int64", "int32")
+        made = f"jnp.asarray({source}, jnp.{dtype})"
         if fill.kind == "full":
-            shape = f"({array.shape[0]},)" if len(array.shape) == 1 else str(array.shape)
+            shape = array.shape[0] if len(array.shape) == 1 else array.shape
             number: object = fill.numbers[0] if "float" in dtype else int(fill.numbers[0])
-            return f"jnp.full({shape}, {number}, jnp.{dtype})"
-        return f"jnp.asarray({source}, jnp.{dtype})"
-
-    def write_array(self, array: Array) -> None:
-        made = self.tensor(array, numpy_fill(array))
-        if array.name in self._references:
-            made = f"jax.new_ref({made})"
-        self.code(f"{array.name} = {made}")
+            made = f"jnp.full({shape}, {number}, jnp.{dtype})"
+            if number in (0, 1):
+                made = f"jnp.{'ones' if number else 'zeros'}({shape}, jnp.{dtype})"
+        return f"jax.new_ref({made})" if array.name in self._references else made
 
     def framework_generator(self, seed: int) -> str:
         return f"jax.random.key({seed})"
@@ -112,7 +111,7 @@ class Emitter(references.References, procedures.Procedures):
     # -- forward -------------------------------------------------------------------------------
 
     def write_forward(self, path: str) -> None:
-        self.path, self._folds = path, [0]
+        self.path, self._temporary, self._folds = path, 0, [0]
         names = [*self.case.names(), *([self._key] if self._random else [])]
         body = self.function_of(self.case.program, ())
         with self.code.indent(f"def {path}({', '.join(names)}):"), body:
@@ -126,7 +125,6 @@ class Emitter(references.References, procedures.Procedures):
         self.code("\n")
 
     def write_statement(self, statement: Statement, region: str) -> None:
-        self._region = region
         site = Site("statement", self.path, region, statement.label, statement.op)
         if statement.op == references.WRITES:
             self.code(self._written_over_by(statement), site)
@@ -141,35 +139,26 @@ class Emitter(references.References, procedures.Procedures):
         """The line of an operation in place."""
         added = self.call_of(statement).arguments["b"]
         held = self.write_over(statement)
-        named = self._region and policies.is_named(self.region_named(self._region), statement)
-        if named:
-            return f'{held}[...] = checkpoint_name({held}[...] + {added}, "{statement.label}")'
-        return f"{held}[...] += {added}"
+        named = self._named(f"{held}[...] + {added}", statement)
+        whole = named.startswith("checkpoint_name")
+        return f"{held}[...] = {named}" if whole else f"{held}[...] += {added}"
 
     def expression(self, statement: Statement) -> str:
-        if statement.op in OF_CALLABLES:
-            return self.of_callable(statement, "remat_")
-        written: str = super().expression(statement)
-        named = self._region and policies.is_named(self.region_named(self._region), statement)
-        return f'checkpoint_name({written}, "{statement.label}")' if named else written
+        return self._named(super().expression(statement), statement)
+
+    def _named(self, expression: str, statement: Statement) -> str:
+        """A result with a name, if the policy of the region around its statement keeps it by name."""
+        if not self.within or not policies.is_named(self.region_named(self.within), statement):
+            return expression
+        return f'checkpoint_name({expression}, "{statement.label}")'
 
     def call_of(self, statement: Statement) -> Call:
         call: Call = super().call_of(statement)
-        if statement.op == "uniform_from" and self._of_numpy(statement):
-            numbers = "{generator}.uniform({low}, {high}, {shape})"
-            arguments = {**call.arguments, **{k: str(v) for k, v in call.options.items()}}
-            return Call(call.op, {"numbers": numbers.format(**arguments)}, call.options, statement)
         if not _is_keyed(statement):
             return call
         seed = statement.options.get("seed")
         key = self._next_key() if seed is None else f"jax.random.key({seed})"
-        return Call(call.op, {**call.arguments, "key": key}, call.options, statement)
-
-    def _of_numpy(self, statement: Statement) -> bool:
-        """Whether a statement draws from a generator of NumPy's."""
-        own = {i.name for i in self.case.inputs if isinstance(i, Generator)}
-        own -= {i.name for i in self._generators() if i.library == "framework"}
-        return not own.isdisjoint(statement.names())
+        return replace(call, arguments={**call.arguments, "key": key})
 
     def _next_key(self) -> str:
         self._folds[-1] += 1
@@ -183,11 +172,6 @@ class Emitter(references.References, procedures.Procedures):
         once = any(s.op in BY_PYTHON for s in self._inside(region.body))
         return super()._serves_both(region) and not once
 
-    def write_region(self, region: Region) -> None:
-        super().write_region(region)
-        if self.path == "recomputed" and self.made_once(region):
-            self.code(f"remat_{function(region.name)} = {self._checkpoint(region)}")
-
     def write_function(self, region: Region) -> None:
         site = Site("region", self.path, region.name, region.name)
         name = function(region.name)
@@ -197,9 +181,13 @@ class Emitter(references.References, procedures.Procedures):
         with head, self.function_of(region.body, taken):
             self.write_unpacking(region)
             self.write_nodes(region.body, region.name)
-            self.write_return(self.received(region.gives, region))
+            self.write_returned_by(region)
         self._folds.pop()
         self.code()
+
+    def write_returned_by(self, region: Region) -> None:
+        """The `return` of a region's function."""
+        self.write_return(self.received(region.gives, region))
 
     def parameters(self, region: Region) -> str:
         extra = self._extra(region)
@@ -231,13 +219,11 @@ class Emitter(references.References, procedures.Procedures):
     def vectorized(self, function: str, arguments: Sequence[str]) -> str:
         return super().vectorized(self.passed_to(function), arguments)
 
-    def recompute(self, region: Region) -> str:
-        if self.made_once(region):
-            return f"remat_{function(region.name)}"
-        return self._checkpoint(region)
+    def made_once(self, region: Region) -> bool:
+        return bool(region.save) or super().made_once(region)  # a policy makes a line of its own
 
-    def _checkpoint(self, region: Region) -> str:
-        block = "None" if region.block == "invalid" else function(region.name)
+    def checkpoint(self, region: Region) -> str:
+        block = self.block(region)
         if self.own is not None:
             return str(self.own_transform(block, region))
         static = self._static(region)
@@ -294,8 +280,43 @@ class Emitter(references.References, procedures.Procedures):
         return found
 
 
-class Scan(scans.Scans, Emitter):
-    """Writes one case for `scan`."""
+class Scan(Emitter):
+    """Writes one case for `scan`: calls that follow each other, each on what the last gave, are one
+    `lax.scan`, with the region's function as its body."""
+
+    def write_nodes(self, nodes: Iterable[Node], region: str) -> None:
+        for chain in chains(nodes):
+            first = chain[0]
+            loop = len(chain) > 1 or (isinstance(first, Region) and first.round)
+            if isinstance(first, Statement) or not loop:
+                super().write_nodes(chain, region)
+                continue
+            if isinstance(first, Region):
+                self.write_region(first)
+            called = first if isinstance(first, Region) else self.region_named(first.region)
+            body = function(called.name) if self.path == "plain" else self.recompute(called)
+            rounds = f"length={len(chain)}"
+            if self._draws(called.body):
+                rounds = f"jax.random.split({self._next_key()}, {len(chain)})"
+            scan = f"lax.scan({body}, {self.tree(first.takes[0])}, {rounds})"
+            self.code(f"{self.tree(first.gives)}, _ = {scan}")
+
+    def made_once(self, region: Region) -> bool:
+        return False  # a body is handed over to the loop where it is made
+
+    def write_function(self, region: Region) -> None:
+        """The function of a region, from one carry to the next; a loop over the keys that it draws
+        with, and over nothing else."""
+        if self._threaded(region.body):
+            raise AdapterError(f"not written for {self.variant.id}: state in a loop")
+        super().write_function(region)
+
+    def parameters(self, region: Region) -> str:
+        item = self._key if self._draws(region.body) else "_"
+        return f"{self.formals(region)[0]}, {item}"
+
+    def write_returned_by(self, region: Region) -> None:
+        self.code(f"return {self.tree(region.gives)}, None")
 
 
 def _is_keyed(statement: Statement) -> bool:

@@ -8,9 +8,9 @@ from the very executable that computed the values.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import Any
 from unittest import mock
@@ -19,6 +19,8 @@ import jax
 from jax._src import compiler
 
 from conformance.model.program import Program
+
+from . import hlo, jaxprs
 
 
 @contextmanager
@@ -53,8 +55,7 @@ class Executable:
     kind: tuple[Any, ...]
     jaxpr: Any
     compiled: Any
-    #: What `text` holds, once something was made of it.
-    read: dict[str, Any] = field(default_factory=dict)
+    counts: hlo.Computed | None = None
 
     @property
     def temporary(self) -> int:
@@ -66,11 +67,13 @@ class Executable:
         """Bytes of its outputs, by XLA's memory analysis."""
         return int(self.compiled.memory_analysis().output_size_in_bytes)
 
-    def once(self, make: Callable[[str], Any]) -> Any:
-        """The result of `make` on the text of the optimised HLO module, computed once and kept."""
-        if "made" not in self.read:
-            self.read["made"] = make(self.compiled.as_text())
-        return self.read["made"]
+    def computed(self, program: Program) -> hlo.Computed:
+        """What the optimised module computes for the program's statements, read once. A jitted function
+        that ends two phases, `finish`, is a backward pass of its own."""
+        if self.counts is None:
+            apart = self.name.endswith(".finish")
+            self.counts = hlo.computed(self.compiled.as_text(), program, apart=apart)
+        return self.counts
 
 
 @dataclass(frozen=True)
@@ -168,6 +171,6 @@ def _copies(closed: Any, arguments: Any, result: Any) -> dict[int, int]:
 
 def buffer(array: Any) -> int:
     """The address of an array's elements; of a key, of its data's."""
-    if jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
+    if jaxprs.is_key(array):
         array = jax.random.key_data(array)
     return int(array.unsafe_buffer_pointer())

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from conformance.model.program import Program, Site
@@ -19,16 +18,18 @@ from . import statements
 from .jaxprs import RERUN, in_backward
 
 _HEAD = re.compile(r"^(?:ENTRY )?%?(?P<name>[\w.\-]+) \(.*\) -> .* \{$")
-_LINE = re.compile(r"^\s+(?:ROOT )?%?(?P<name>[\w.\-]+) = (?P<rest>.*)$")
-_OPCODE = re.compile(r"(?P<opcode>[a-z][\w\-]*)\((?P<operands>.*)$")
+_LINE = re.compile(
+    r"^\s+(?:ROOT )?%?(?P<name>[\w.\-]+) = (?P<type>\(.*?\)|\S+) "
+    r"(?P<opcode>[a-z][\w\-]*)\((?P<operands>.*)$"
+)
 _META = re.compile(r",? metadata=\{(?P<meta>[^}]*)\}")
 _CALLED = re.compile(r"(?:calls|to_apply)=%?(?P<name>[\w.\-]+)")
 _BRANCHES = re.compile(r"(?:branch_computations=\{|true_computation=)(?P<names>[^}]*)")
 _BODY = re.compile(r"body=%?(?P<name>[\w.\-]+)")
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(?P<trips>\d+)"\}')
-_TABLE = re.compile(r"^(?P<id>\d+) (?P<rest>.*)$")
-
-
+_ROW = re.compile(r"^(?P<id>\d+) (?P<rest>.*)$")
+#: A region, a statement in it, and a primitive.
+Key = tuple[str, str, str]
 #: Opcodes that compute nothing themselves.
 _NO_WORK = frozenset(
     {"fusion", "call", "while", "conditional", "parameter", "get-tuple-element", "tuple"}
@@ -51,25 +52,31 @@ class Instruction:
 
 @dataclass
 class Module:
-    """A parsed module: computations, and the tables that source lines are kept in."""
+    """A parsed module: computations, and the tables that source lines are kept in: files, and numbers by
+    name for each location and frame."""
 
     entry: str = ""
     computations: dict[str, list[Instruction]] = field(default_factory=dict)
     files: dict[int, str] = field(default_factory=dict)
-    locations: dict[int, tuple[int, int]] = field(default_factory=dict)
-    frames: dict[int, tuple[int, int]] = field(default_factory=dict)
+    locations: dict[int, dict[str, int]] = field(default_factory=dict)
+    frames: dict[int, dict[str, int]] = field(default_factory=dict)
 
-    def lines(self, frame: int) -> list[tuple[str, int]]:
-        """(file, line) of a stack frame and of those around it, the outermost first."""
-        found: list[tuple[str, int]] = []
+    def lines(self, frame: int, file: str) -> list[int]:
+        """The lines of a file in a stack frame and those around it, the outermost first."""
+        found: list[int] = []
         seen: set[int] = set()
         while frame in self.frames and frame not in seen:
             seen.add(frame)
-            location, above = self.frames[frame]
-            file, line = self.locations[location]
-            found.append((self.files.get(file, ""), line))
-            frame = above - 1  # the text counts parents from one, and a root is its own
+            location = self.locations[self.frames[frame]["file_location_id"]]
+            if self.files.get(location["file_name_id"]) == file:
+                found.append(location["line"])
+            # The text counts parents from one, and a root is its own.
+            frame = self.frames[frame].get("parent_frame_id", 0) - 1
         return found[::-1]
+
+    def arity(self, name: str) -> int:
+        """How many parameters a computation has."""
+        return sum(one.opcode == "parameter" for one in self.computations[name])
 
 
 def parse(text: str) -> Module:
@@ -89,65 +96,41 @@ def parse(text: str) -> Module:
                 current.append(found)
         elif line in ("FileNames", "FunctionNames", "FileLocations", "StackFrames"):
             table = line
-        elif table:
-            _tabulate(module, table, line)
+        elif row := _ROW.match(line):
+            number, rest = int(row["id"]), row["rest"]
+            if table == "FileNames":
+                module.files[number] = rest.strip('"')
+            elif table in ("FileLocations", "StackFrames"):
+                into = module.locations if table == "FileLocations" else module.frames
+                into[number] = {k: int(v) for k, v in re.findall(r"(\w+)=(-?\d+)", rest)}
     if not module.entry:
         raise ValueError("no entry computation in the text of an HLO module")
     return module
 
 
-def _tabulate(module: Module, table: str, line: str) -> None:
-    row = _TABLE.match(line)
-    if row is None:
-        return
-    number = int(row["id"])
-    if table == "FileNames":
-        module.files[number] = row["rest"].strip('"')
-        return
-    pairs = dict(re.findall(r"(\w+)=(-?\d+)", row["rest"]))
-    if table == "FileLocations":
-        module.locations[number] = (int(pairs["file_name_id"]), int(pairs["line"]))
-    elif table == "StackFrames":
-        above = int(pairs.get("parent_frame_id", 0))
-        module.frames[number] = (int(pairs["file_location_id"]), above)
-
-
 def _instruction(line: str) -> Instruction | None:
-    found = _LINE.match(line)
+    meta = _META.search(line)
+    pairs = {} if meta is None else dict(re.findall(r'(\w+)="?([^"\s]*)"?', meta["meta"]))
+    found = _LINE.match(_META.sub("", line))
     if found is None:
         return None
-    rest = found["rest"]
-    meta = _META.search(rest)
-    pairs = {} if meta is None else dict(re.findall(r'(\w+)="?([^"\s]*)"?', meta["meta"]))
-    rest = _META.sub("", rest)
-    type_, rest = _type(rest)
-    opcode = _OPCODE.match(rest)
-    if opcode is None:
-        return None
-    inside, attributes = _until_closed(opcode["operands"])
+    inside, attributes = _until_closed(found["operands"])
     called = _CALLED.search(attributes)
     names = tuple(re.findall(r"%([\w.\-]+)", inside))
     return Instruction(
         found["name"],
-        opcode["opcode"],
-        type_,
+        found["opcode"],
+        found["type"],
         names,
-        inside if opcode["opcode"] == "parameter" else attributes if names else inside + attributes,
+        inside if found["opcode"] == "parameter" else attributes if names else inside + attributes,
         "" if called is None else called["name"],
         pairs.get("op_name", ""),
         int(pairs.get("stack_frame_id", 0)),
     )
 
 
-def _type(text: str) -> tuple[str, str]:
-    if text.startswith("("):
-        inside, rest = _until_closed(text[1:])
-        return f"({inside})", rest.lstrip()
-    type_, _, rest = text.partition(" ")
-    return type_, rest
-
-
 def _until_closed(text: str) -> tuple[str, str]:
+    """What stands before the parenthesis that closes one before the text, and what stands after it."""
     depth = 1
     for place, letter in enumerate(text):
         depth += (letter == "(") - (letter == ")")
@@ -156,42 +139,130 @@ def _until_closed(text: str) -> tuple[str, str]:
     return text, ""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Computed:
-    """Counts by statement and primitive of a module.
+    """Counts of a module by region, statement and primitive.
 
     `instructions` are all instructions, duplicates in fusions included. `values` are the distinct values
     that they compute; a value computed from a barrier's results is another one. `behind` are those
     values that belong to a rerun and are computed from a barrier's results.
     """
 
-    instructions: Counter[tuple[Site, str]]
-    values: Counter[tuple[Site, str]]
-    behind: Counter[tuple[Site, str]]
+    instructions: Counter[Key] = field(default_factory=Counter)
+    values: Counter[Key] = field(default_factory=Counter)
+    behind: Counter[Key] = field(default_factory=Counter)
+
+    def add(self, other: Computed) -> None:
+        """Add the counts of another module."""
+        self.instructions.update(other.instructions)
+        self.values.update(other.values)
+        self.behind.update(other.behind)
+
+    def beyond(self, other: Computed, key: Key) -> int:
+        """How many more there are than elsewhere, by the count that tells most."""
+        return max(
+            self.instructions[key] - other.instructions[key],
+            self.values[key] - other.values[key],
+            self.behind[key] - other.behind[key],
+        )
 
 
-def _trips(attributes: str) -> int:
-    """A loop's trip count, or 1 where XLA does not know it."""
-    found = _TRIPS.search(attributes)
-    return 1 if found is None else int(found["trips"])
+class _Values:
+    """Numbers the values of a module, and notes which statement makes and reads which."""
 
+    def __init__(self, module: Module, program: Program) -> None:
+        self._module, self._program = module, program
+        self._numbers: dict[object, int] = {}
+        #: By statement, its line and primitive: the values made, each with how often, and those read.
+        self._made: dict[tuple[Site, int, str], list[tuple[int, int]]] = {}
+        self._read: dict[tuple[Site, int, str], set[int]] = {}
+        #: Values that a barrier gives, with what is computed from them; and those of reruns among them.
+        self._barred: set[int] = set()
+        self._again: set[int] = set()
 
-def _counted(
-    made: Mapping[tuple[Site, int, str], Sequence[tuple[int, int]]],
-    used: Mapping[tuple[Site, int, str], AbstractSet[int]],
-    again: AbstractSet[int],
-) -> Computed:
-    """The counts of values (number, how often) by statement, line and primitive. Of each, those that the
-    same line and primitive reads, `used`, are left out; `again` are those of reruns behind a barrier."""
-    instructions: Counter[tuple[Site, str]] = Counter()
-    values: Counter[tuple[Site, str]] = Counter()
-    behind: Counter[tuple[Site, str]] = Counter()
-    for (site, line, primitive), found in made.items():
-        ends = [value for value in found if value[0] not in used[site, line, primitive]]
-        instructions[site, primitive] += sum(times for _, times in ends)
-        values[site, primitive] += sum(times for _, times in set(ends))
-        behind[site, primitive] += sum(times for value, times in set(ends) if value in again)
-    return Computed(instructions, values, behind)
+    def run(self, *, apart: bool) -> None:
+        """Evaluate the module; with `apart`, its arguments count as a barrier's results."""
+        entry = self._module.entry
+        arguments = [self._number(("argument", n)) for n in range(self._module.arity(entry))]
+        self._barred.update(arguments if apart else [])
+        self._evaluate(entry, arguments, False, 1)
+
+    def counts(self) -> Computed:
+        """By statement and primitive: the values made but for those that the same line and primitive
+        reads itself."""
+        found = Computed()
+        for (site, line, primitive), made in self._made.items():
+            ends = [value for value in made if value[0] not in self._read[site, line, primitive]]
+            key, distinct = (site.region, site.label, primitive), set(ends)
+            found.instructions[key] += sum(times for _, times in ends)
+            found.values[key] += sum(times for _, times in distinct)
+            found.behind[key] += sum(times for n, times in distinct if n in self._again)
+        return found
+
+    def _number(self, key: object) -> int:
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    def _evaluate(self, name: str, arguments: Sequence[int], quiet: bool, times: int) -> int:
+        """The number of what a computation gives. A `quiet` one makes no statement's values; `times` is
+        how often it runs."""
+        known: dict[str, int] = {}
+        last = -1
+        for one in self._module.computations[name]:
+            operands = tuple(known[operand] for operand in one.operands if operand in known)
+            if one.opcode == "parameter":
+                last = arguments[int(one.attributes)]
+            else:
+                last = self._result(one, operands, quiet, times)
+            known[one.name] = last
+            if one.opcode == "opt-barrier" or self._barred.intersection(operands):
+                self._barred.add(last)
+            if not quiet and last not in operands:  # what returns its operand makes no value
+                self._note(one, operands, last, times)
+        return last
+
+    def _result(self, one: Instruction, operands: tuple[int, ...], quiet: bool, times: int) -> int:
+        """The number of what an instruction gives."""
+        if one.opcode in ("fusion", "call") and one.called in self._module.computations:
+            return self._evaluate(one.called, operands, quiet, times)
+        if one.opcode == "while":
+            loop, trips = _BODY.search(one.attributes), _TRIPS.search(one.attributes)
+            if loop is not None:
+                carried = self._number(("carried", one.name))
+                self._barred.update([carried] if self._barred.intersection(operands) else [])
+                rounds = 1 if trips is None else int(trips["trips"])  # XLA knows most
+                self._evaluate(loop["name"], [carried], quiet, times * rounds)
+            return self._number(("loop", one.name))
+        if one.opcode == "conditional":
+            made = tuple(
+                self._evaluate(branch, [operand], quiet, times)
+                for branch, operand in zip(_branches(one.attributes), operands[1:], strict=True)
+            )
+            return self._number(("conditional", operands[0], made))
+        if one.opcode in ("bitcast", "copy") and operands:
+            return operands[0]
+        body = -1
+        if one.called in self._module.computations:  # of a reduction, say: not counted by line
+            holes = [self._number(("hole", n)) for n in range(self._module.arity(one.called))]
+            body = self._evaluate(one.called, holes, True, times)
+        alone = one.name if one.opcode == "opt-barrier" else ""
+        attributes = _CALLED.sub("", one.attributes)
+        return self._number((one.opcode, one.type, operands, attributes, body, alone))
+
+    def _note(self, one: Instruction, operands: Sequence[int], value: int, times: int) -> None:
+        """Note whose value an instruction has made, unless it is work for gradients."""
+        rerun = RERUN in one.op_name
+        if one.opcode in _NO_WORK or (in_backward(one.op_name, self._program) and not rerun):
+            return
+        lines = self._module.lines(one.stack_frame, self._program.file)
+        found = statements.outermost(self._program, lines)
+        if found is None:
+            return
+        site, around = found
+        key = site, around[-1], one.op_name.rsplit("/", 1)[-1]
+        self._made.setdefault(key, []).append((value, times))
+        self._read.setdefault(key, set()).update(operands)
+        if rerun and value in self._barred:
+            self._again.add(value)
 
 
 def computed(text: str, program: Program, *, apart: bool = False) -> Computed:
@@ -201,68 +272,9 @@ def computed(text: str, program: Program, *, apart: bool = False) -> Computed:
     Instructions for gradients are left out. One primitive may become many instructions: those that only
     the same primitive reads are left out too. Raises `ValueError` where the text is no HLO module.
     """
-    module = parse(text)
-    numbers: dict[object, int] = {}
-    made: dict[tuple[Site, int, str], list[tuple[int, int]]] = {}  # values, and how often
-    used: dict[tuple[Site, int, str], set[int]] = {}
-    barred: set[int] = set()  # values that a barrier gives, and what is computed from them
-    again: set[int] = set()
-
-    def number(key: object) -> int:
-        return numbers.setdefault(key, len(numbers))
-
-    def evaluate(name: str, arguments: Sequence[int], quiet: bool, times: int) -> int:
-        known: dict[str, int] = {}
-        last = -1
-        for one in module.computations[name]:
-            operands = tuple(known[operand] for operand in one.operands if operand in known)
-            if one.opcode == "parameter":
-                last = arguments[int(one.attributes)]
-            elif one.opcode in ("fusion", "call") and one.called in module.computations:
-                last = evaluate(one.called, operands, quiet, times)
-            elif one.opcode == "while":
-                loop = _BODY.search(one.attributes)
-                if loop is not None:
-                    carried = number(("carried", one.name))
-                    barred.update([carried] if barred.intersection(operands) else [])
-                    evaluate(loop["name"], [carried], quiet, times * _trips(one.attributes))
-                last = number(("loop", one.name))
-            elif one.opcode == "conditional":
-                branches = _branches(one.attributes)
-                made_by = tuple(
-                    evaluate(branch, [operand], quiet, times)
-                    for branch, operand in zip(branches, operands[1:], strict=True)
-                )
-                last = number(("conditional", operands[0], made_by))
-            elif one.opcode in ("bitcast", "copy") and operands:
-                last = operands[0]
-            else:
-                body = ""
-                if one.called in module.computations:  # of a reduction, say: not counted by line
-                    size = _arity(module, one.called)
-                    holes = [number(("hole", place)) for place in range(size)]
-                    body = str(evaluate(one.called, holes, True, times))
-                alone = one.name if one.opcode == "opt-barrier" else ""
-                attributes = _CALLED.sub("", one.attributes)
-                last = number((one.opcode, one.type, operands, attributes, body, alone))
-            known[one.name] = last
-            if one.opcode == "opt-barrier" or barred.intersection(operands):
-                barred.add(last)
-            if quiet or last in operands:  # an instruction that returns its operand makes no value
-                continue
-            found = _site(module, program, one)
-            if found is not None:
-                key = (*found, one.op_name.rsplit("/", 1)[-1])
-                made.setdefault(key, []).append((last, times))
-                used.setdefault(key, set()).update(operands)
-                if last in barred and RERUN in one.op_name:
-                    again.add(last)
-        return last
-
-    entry = [number(("argument", place)) for place in range(_arity(module, module.entry))]
-    barred.update(entry if apart else [])
-    evaluate(module.entry, entry, False, 1)
-    return _counted(made, used, again)
+    values = _Values(parse(text), program)
+    values.run(apart=apart)
+    return values.counts()
 
 
 def _branches(attributes: str) -> list[str]:
@@ -271,19 +283,3 @@ def _branches(attributes: str) -> list[str]:
     if found is None:
         raise ValueError(f"a conditional without branches: {attributes}")
     return re.findall(r"%([\w.\-]+)", found["names"])
-
-
-def _arity(module: Module, name: str) -> int:
-    return sum(one.opcode == "parameter" for one in module.computations[name])
-
-
-def _site(module: Module, program: Program, one: Instruction) -> tuple[Site, int] | None:
-    """The statement of an instruction that is not work for gradients, and its line."""
-    work = in_backward(one.op_name, program) and RERUN not in one.op_name
-    if work or one.opcode in _NO_WORK:
-        return None
-    for file, line in module.lines(one.stack_frame):
-        site = program.lines.get(line) if file == program.file else None
-        if site is not None and site.kind == "statement":
-            return site, statements.starts(program.text)[line]
-    return None

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -31,24 +31,14 @@ _TRANSFORMED = re.compile(r"\btranspose\((?:jvp\()?|\bjvp\(")
 #: How many gradients a procedure takes of each other; one where it is not listed.
 _ORDERS: Mapping[str, int] = {"inference": 0, "second_order": 2, "third_order": 3}
 #: Primitives that return their operand.
-IDENTITIES = frozenset({"copy", "copy_p", "reduce_precision", "optimization_barrier", "name"})
+IDENTITIES = frozenset({"copy", "reduce_precision", "optimization_barrier", "name"})
 #: Primitives on a reference (`jax.new_ref`), whole, and how many operands they then have.
 REFERRING = {"new_ref": 1, "get": 1, "swap": 2, "addupdate": 2, "freeze": 1}
-#: Parameters that hold the function that a primitive calls.
-CALLED = ("jaxpr", "call_jaxpr", "fun_jaxpr")
-RECOMPUTED = frozenset({"remat", "remat2", "checkpoint"})
+RECOMPUTED = frozenset({"remat2", "checkpoint"})
 JITTED = frozenset({"jit", "pjit"})
-CALLS = (
-    RECOMPUTED
-    | JITTED
-    | {
-        "closed_call",
-        "core_call",
-        "custom_jvp_call",
-        "custom_vjp_call",
-        "custom_vjp_call_jaxpr",
-    }
-)
+#: Primitives that call a function, and the parameters that hold one.
+CALLS = RECOMPUTED | JITTED | {"closed_call", "custom_jvp_call", "custom_vjp_call"}
+CALLED = ("jaxpr", "call_jaxpr")
 #: The primitives that make the mask of an operation that has one (`conformance.language.operations`).
 MASKS = frozenset({"random_bits", "reduce_sum"})
 #: By operation, the last primitive that a compiled rerun has of it where the result is not made by one:
@@ -80,6 +70,21 @@ class _Computed:
 
 SLICE = _Computed(lambda value, index: value[index])
 STACK = _Computed(lambda *values: jnp.stack(values))
+ADD = _Computed(jnp.add)
+
+
+class Made(NamedTuple):
+    """How a value is made: as a `result`, by its position, of what `by` gives with these parameters for
+    the values of the numbers in `operands`. Where `by` is `None`, `params` is the value itself, a
+    constant; where it is `UNKNOWN`, the value cannot be computed."""
+
+    by: Any
+    params: Any = None
+    operands: tuple[int, ...] = ()
+    result: int = 0
+
+
+UNKNOWN = Made("unknown")
 
 
 @dataclass(frozen=True)
@@ -105,16 +110,23 @@ class Value:
 @dataclass(frozen=True)
 class Event:
     """An equation that the walk has met. `rerun` is the number of the recomputed function that it is
-    part of, 0 outside any; `transposed` says whether it is part of a backward pass of the procedure;
-    `times` is the product of the trip counts of the loops around it."""
+    part of, 0 outside any; `transposed` says whether it is part of a backward pass of the procedure."""
 
     place: Place
     primitive: str
-    operands: tuple[Value, ...]
     results: tuple[Value, ...]
     rerun: int
     transposed: bool
-    times: int
+
+
+@dataclass(frozen=True)
+class Around:
+    """What a jaxpr stands in: the statement whose line calls it, if one does; its name stack; the number
+    of the recomputed function, 0 outside any."""
+
+    place: Place | None = None
+    names: str = ""
+    block: int = 0
 
 
 @dataclass(frozen=True)
@@ -139,7 +151,7 @@ class Walk:
     #: The signatures of statements, once they are known.
     known: Mapping[Site, Signature] = field(default_factory=dict)
     _numbers: dict[object, int] = field(default_factory=dict)
-    _made: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+    _made: dict[int, Made] = field(default_factory=dict)
     _values: dict[int, Any] = field(default_factory=dict)
     #: By the number of a reference, the value that it holds.
     _holds: dict[int, Value] = field(default_factory=dict)
@@ -148,9 +160,7 @@ class Walk:
     def run(self, closed: Any) -> tuple[Event, ...]:
         """Walk a closed jaxpr without arguments and return its equations that have a statement."""
         start = len(self.events)
-        results = self._evaluate(closed.jaxpr, self._constants(closed), (), None, "", 0, 1)
-        for value in results:
-            self._escape(value)
+        self._escape(*self._evaluate(closed, (), Around()))
         return tuple(self.events[start:])
 
     def calls(self, calls: Sequence[Any]) -> tuple[Event, ...]:
@@ -162,12 +172,9 @@ class Walk:
         start = len(self.events)
         known: dict[int, Value] = {}
         for called in calls:
-            closed = called.executable.jaxpr
             given = [known.get(id(array)) or self._given(array) for array in called.given]
-            constants = self._constants(closed)
-            found = self._evaluate(closed.jaxpr, constants, given, None, "", 0, 1)
-            for value in (*given, *found):
-                self._escape(value)
+            found = self._evaluate(called.executable.jaxpr, given, Around())
+            self._escape(*given, *found)
             known.update(zip(map(id, called.gave), found, strict=True))
         return tuple(self.events[start:])
 
@@ -175,29 +182,20 @@ class Walk:
         """The value of an array that was made outside the jitted functions: an input, or a cotangent of
         one. It is numbered as a constant, so that equal inputs of another run get the same number; a
         mutable reference is numbered by identity."""
-        if not isinstance(array, jax.Array):
-            number = self._number(("reference", id(array)))
-            self._made.setdefault(number, (_Computed(lambda: array), {}, (), 0))
-            return Value(number, None, number)
-        constant = self._constant_key(array)
-        if constant in self._numbers or np.shape(array) == ():
-            return self._constant(array)
-        number = self._number(("given", constant))
-        self._made.setdefault(number, (_Computed(lambda: array), {}, (), 0))
-        return Value(number, None, number)
+        key: object = ("reference", id(array))
+        if isinstance(array, jax.Array):
+            constant = self._constant_key(array)
+            if constant in self._numbers or np.shape(array) == ():
+                return self._constant(array)
+            key = ("given", constant)
+        return self._value(key, Made(_Computed(lambda: array), {}))
 
     # -- the walk ------------------------------------------------------------------------------
 
-    def _evaluate(
-        self,
-        jaxpr: Any,
-        constants: Sequence[Value],
-        arguments: Sequence[Value],
-        inside: Place | None,
-        stack: str,
-        block: int,
-        times: int,
-    ) -> list[Value]:
+    def _evaluate(self, jaxpr: Any, arguments: Sequence[Value], around: Around) -> list[Value]:
+        """The results of a jaxpr, closed or without constants."""
+        constants = [self._constant(constant) for constant in getattr(jaxpr, "consts", ())]
+        jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
         self._frames += 1
         frame = self._frames
         known: dict[Any, Value] = dict(zip(jaxpr.constvars, constants, strict=True))
@@ -207,138 +205,105 @@ class Walk:
             return self._constant(atom.val) if isinstance(atom, Literal) else known[atom]
 
         for equation in jaxpr.eqns:
-            names = f"{stack}/{equation.source_info.name_stack}"
-            place = inside or self._place(equation, frame)
-            operands = [read(atom) for atom in equation.invars]
-            name = equation.primitive.name
-            called = self._called(equation)
-            if called is not None:
-                inner, consts = called
-                own = self._frames + 1 if name in RECOMPUTED else block
-                before = len(self._numbers)
-                results = self._evaluate(inner, consts, operands, place, names, own, times)
-                if name in JITTED:
-                    self._make_by(equation, operands, results, before)
-            elif name == "scan":
-                results = self._loop(equation, operands, place, names, block, times)
-            elif name == "cond":
-                results = self._branch(equation, operands, place, names, block, times)
-            elif name in IDENTITIES:
-                results = operands
-            elif self._knows(name, operands):
-                results = self._refer(equation, operands, place)
-            elif name == "convert_element_type" and self._is_number(operands[0]):
-                number = np.asarray(
-                    self._made[operands[0].number][1]
-                )  # done while tracing, at times
-                results = [self._constant(number.astype(equation.params["new_dtype"]))]
-            else:
-                results = self._apply(equation, operands, place)
-                if place is not None:
-                    rerun = block if RERUN in names else 0
-                    given, made = tuple(operands), tuple(results)
-                    back = in_backward(names, self.program)
-                    event = Event(place, name, given, made, rerun, back, times)
-                    self.events.append(event)
-                for operand in operands:
-                    if operand.place != place:
-                        self._escape(operand)
+            names = f"{around.names}/{equation.source_info.name_stack}"
+            place = around.place or self._place(equation, frame)
+            here = replace(around, names=names, place=place)
+            results = self._results(equation, [read(atom) for atom in equation.invars], here)
             known.update(zip(equation.outvars, results, strict=True))
         return [read(atom) for atom in jaxpr.outvars]
 
-    def _loop(
-        self,
-        equation: Any,
-        operands: list[Value],
-        place: Place | None,
-        stack: str,
-        block: int,
-        times: int,
-    ) -> list[Value]:
-        """The results of a `scan`. Its body is walked once, and its equations count once per iteration,
-        or once in all where the whole loop is one statement of the program."""
-        params = equation.params
-        body, fixed = params["jaxpr"], operands[: params["num_consts"]]
-        if place is None and _draws(body.jaxpr):
-            return self._rounds(params, operands, stack, block, times)
-        carried = [self._unknown() for _ in body.jaxpr.invars[len(fixed) :]]
-        rounds = times * (params["length"] if place is None else 1)
-        constants, given = self._constants(body), [*fixed, *carried]
-        made = self._evaluate(body.jaxpr, constants, given, place, stack, block, rounds)
-        for value in (*operands, *made):
-            self._escape(value)
-        return [self._unknown() for _ in equation.outvars]
+    def _results(self, equation: Any, operands: list[Value], here: Around) -> list[Value]:
+        """The results of an equation."""
+        name = equation.primitive.name
+        if name in CALLS:
+            return self._call(equation, operands, here)
+        if name == "scan":
+            return self._loop(equation.params, operands, here)
+        if name == "cond":
+            return self._branch(equation.params["branches"], operands, here)
+        if name in IDENTITIES:
+            return operands
+        if self._knows(name, operands):
+            return self._refer(name, operands, here.place)
+        if name == "convert_element_type" and self._is_number(operands[0]):
+            # An array is made of a constant while tracing, at times.
+            number = np.asarray(self._made[operands[0].number].params)
+            return [self._constant(number.astype(equation.params["new_dtype"]))]
+        results = self._apply(equation, operands, here.place)
+        if here.place is not None:
+            rerun = here.block if RERUN in here.names else 0
+            back = in_backward(here.names, self.program)
+            self.events.append(Event(here.place, name, tuple(results), rerun, back))
+        self._escape(*(operand for operand in operands if operand.place != here.place))
+        return results
 
-    def _rounds(
-        self,
-        params: Mapping[str, Any],
-        operands: list[Value],
-        stack: str,
-        block: int,
-        times: int,
-    ) -> list[Value]:
-        """The results of a `scan` whose body draws random numbers: it is walked for each iteration, as
-        each draws its own."""
-        body, fixed = params["jaxpr"], operands[: params["num_consts"]]
-        last = params["num_consts"] + params["num_carry"]
-        carried, given = operands[params["num_consts"] : last], operands[last:]
-        constants = self._constants(body)
-        made: dict[int, list[Value]] = {}
-        numbers = range(params["length"])
-        for index in reversed(numbers) if params["reverse"] else numbers:
-            taken = [*fixed, *carried, *(self._slice(value, index) for value in given)]
-            found = self._evaluate(body.jaxpr, constants, taken, None, stack, block, times)
-            carried, made[index] = found[: len(carried)], found[len(carried) :]
-            for value in found:
-                self._escape(value)
-        for value in operands:
-            self._escape(value)
-        stacked = zip(*(made[index] for index in numbers), strict=True)
-        return [*carried, *(self._stack(values) for values in stacked)]
+    def _call(self, equation: Any, operands: Sequence[Value], here: Around) -> list[Value]:
+        """The results of a call of a function.
+
+        Those of a jitted function are computed by calling it when their values are asked for: it is
+        compiled already, its primitives one by one are not.
+        """
+        name = equation.primitive.name
+        before = len(self._numbers)
+        inner = replace(here, block=self._frames + 1) if name in RECOMPUTED else here
+        jaxpr = next(equation.params[key] for key in CALLED if key in equation.params)
+        results = self._evaluate(jaxpr, operands, inner)
+        if name in JITTED:
+            given = tuple(operand.number for operand in operands)
+            for index, result in enumerate(results):
+                primitive = isinstance(self._made[result.number].by, Primitive)
+                if result.number >= before and primitive:
+                    made = Made(equation.primitive, equation.params, given, index)
+                    self._made[result.number] = made
+        return results
+
+    def _loop(self, params: Mapping[str, Any], operands: list[Value], here: Around) -> list[Value]:
+        """The results of a `scan`. Its body is walked for each iteration; once, with values that are
+        unknown, where the whole loop is one statement of the program, which then counts once."""
+        body, length = params["jaxpr"], params["length"]
+        consts, carries = params["num_consts"], params["num_carry"]
+        fixed, carried = operands[:consts], operands[consts : consts + carries]
+        self._escape(*operands)
+        if here.place is not None:
+            unknown = [self._unknown() for _ in body.in_avals[consts:]]
+            self._escape(*self._evaluate(body, [*fixed, *unknown], here))
+            return [self._unknown() for _ in body.out_avals]
+        scanned = operands[consts + carries :]
+        stacked: dict[int, list[Value]] = {}
+        for index in reversed(range(length)) if params["reverse"] else range(length):
+            given = [*fixed, *carried, *(self._slice(value, index) for value in scanned)]
+            made = self._evaluate(body, given, here)
+            carried, stacked[index] = made[:carries], made[carries:]
+            self._escape(*made)
+        columns = zip(*(stacked[index] for index in range(length)), strict=True)
+        return [*carried, *map(self._stack, columns)]
 
     def _slice(self, value: Value, index: int) -> Value:
         """The slice of a scanned value that iteration `index` reads."""
-        primitive, _, numbers, _ = self._made[value.number]
-        number = self._number(("slice", value.number, index))
-        if primitive is STACK:
-            number = numbers[index]
-        self._made.setdefault(number, (SLICE, {"index": index}, (value.number,), 0))
-        return Value(number, None, number)
+        made = self._made[value.number]
+        if made.by is STACK:
+            return Value(made.operands[index], None, made.operands[index])
+        key = ("slice", value.number, index)
+        return self._value(key, Made(SLICE, {"index": index}, (value.number,)))
 
     def _stack(self, values: Sequence[Value]) -> Value:
         """The stacked results of all iterations."""
         numbers = tuple(value.number for value in values)
-        number = self._number(("stack", numbers))
-        self._made.setdefault(number, (STACK, {}, numbers, 0))
-        return Value(number, None, number)
+        return self._value(("stack", numbers), Made(STACK, {}, numbers))
 
-    def _branch(
-        self,
-        equation: Any,
-        operands: list[Value],
-        place: Place | None,
-        stack: str,
-        block: int,
-        times: int,
-    ) -> list[Value]:
+    def _branch(self, branches: Sequence[Any], operands: list[Value], here: Around) -> list[Value]:
         """The results of a `cond`. All branches are walked; what several compute counts once, since only
         one of them runs."""
         chosen, *given = operands
         start = len(self.events)
-        made: list[list[Value]] = []
-        for branch in equation.params["branches"]:
-            constants = self._constants(branch)
-            made.append(self._evaluate(branch.jaxpr, constants, given, place, stack, block, times))
+        made = [self._evaluate(branch, given, here) for branch in branches]
         once = {(e.place, tuple(v.number for v in e.results)): e for e in self.events[start:]}
         self.events[start:] = once.values()
-        for value in (*operands, *(value for values in made for value in values)):
-            self._escape(value)
-        results = []
-        for values in zip(*made, strict=True):
-            number = self._number(("branch", chosen.number, *(v.number for v in values)))
-            self._made.setdefault(number, ("branch", None, (), 0))
-            results.append(Value(number, None, number))
-        return results
+        self._escape(*operands, *(value for values in made for value in values))
+        return [
+            self._value(("branch", chosen.number, *(v.number for v in values)), UNKNOWN)
+            for values in zip(*made, strict=True)
+        ]
 
     def _knows(self, name: str, operands: Sequence[Value]) -> bool:
         """Whether it is known what a primitive on a reference does: the reference was made in what is
@@ -347,41 +312,25 @@ class Walk:
             return False
         return name == "new_ref" or operands[0].number in self._holds
 
-    def _refer(self, equation: Any, operands: Sequence[Value], place: Place | None) -> list[Value]:
+    def _refer(self, name: str, operands: Sequence[Value], place: Place | None) -> list[Value]:
         """The results of a primitive on a reference, which moves values and computes none."""
-        name = equation.primitive.name
         if name == "new_ref":
-            number = self._number(("reference", len(self._numbers)))
-            self._made[number] = ("reference", None, (), 0)
-            self._holds[number] = operands[0]
-            return [Value(number, None, number)]
-        reference = operands[0].number
-        held = self._holds[reference]
+            reference = self._unknown()
+            self._holds[reference.number] = operands[0]
+            return [reference]
+        reference, *given = operands
+        held = self._holds[reference.number]
         if name == "swap":
-            self._holds[reference] = operands[1]
+            self._holds[reference.number] = given[0]
         elif name == "addupdate":
-            added = self._number(("added", held.number, operands[1].number))
-            numbers = (held.number, operands[1].number)
-            self._made.setdefault(added, (_Computed(jnp.add), {}, numbers, 0))
-            self._holds[reference] = Value(added, place, added)
+            numbers = (held.number, given[0].number)
+            added = self._value(("added", *numbers), Made(ADD, {}, numbers), place)
+            self._holds[reference.number] = added
         return [] if name == "addupdate" else [held]
 
     def _unknown(self) -> Value:
-        """A new value that changes from iteration to iteration."""
-        number = self._number(("round", len(self._numbers)))
-        self._made[number] = ("round", None, (), 0)
-        return Value(number, None, number)
-
-    def _called(self, equation: Any) -> tuple[Any, list[Value]] | None:
-        if equation.primitive.name not in CALLS:
-            return None
-        for key in CALLED:
-            found = equation.params.get(key)
-            if hasattr(found, "consts"):
-                return found.jaxpr, self._constants(found)
-            if hasattr(found, "eqns"):
-                return found, []
-        return None
+        """A new value that cannot be computed: it changes from iteration to iteration, say."""
+        return self._value(("unknown", len(self._numbers)), UNKNOWN)
 
     def _apply(self, equation: Any, operands: list[Value], place: Place | None) -> list[Value]:
         primitive, params = equation.primitive, equation.params
@@ -390,22 +339,10 @@ class Walk:
         forms = tuple(self._operand_form(operand, place) for operand in operands)
         results = []
         for index in range(len(equation.outvars)):
-            number = self._number(("equation", what, numbers, index))
-            self._made.setdefault(number, (primitive, params, numbers, index))
             form = self._number(("form", what, forms, index))
-            results.append(Value(number, place, form))
+            made = Made(primitive, params, numbers, index)
+            results.append(self._value(("equation", what, numbers, index), made, place, form))
         return results
-
-    def _make_by(
-        self, equation: Any, operands: Sequence[Value], results: Sequence[Value], before: int
-    ) -> None:
-        """Note that the results of a jitted function with numbers from `before` on are computed by
-        calling it: it is compiled already, its primitives one by one are not."""
-        given = tuple(operand.number for operand in operands)
-        for index, result in enumerate(results):
-            made = self._made[result.number][0]
-            if result.number >= before and isinstance(made, Primitive):
-                self._made[result.number] = (equation.primitive, equation.params, given, index)
 
     def _operand_form(self, operand: Value, place: Place | None) -> object:
         """An operand's part in a form: the number of a scalar constant, the form of a value that the
@@ -426,60 +363,56 @@ class Walk:
 
     def _is_number(self, value: Value) -> bool:
         """Whether a value is a constant without axes, and no key."""
-        primitive, constant, _, _ = self._made[value.number]
-        return primitive is None and np.shape(constant) == () and not _is_key(constant)
+        made = self._made[value.number]
+        return made.by is None and np.shape(made.params) == () and not is_key(made.params)
 
-    def _escape(self, value: Value) -> None:
-        if value.place is not None:
-            self.escaped.add((value.place, value.number))
-
-    def _constants(self, closed: Any) -> list[Value]:
-        return [self._constant(constant) for constant in closed.consts]
+    def _escape(self, *values: Value) -> None:
+        for value in values:
+            if value.place is not None:
+                self.escaped.add((value.place, value.number))
 
     def _constant(self, constant: Any) -> Value:
-        number = self._number(self._constant_key(constant))
-        self._made.setdefault(number, (None, constant, (), 0))
-        return Value(number, None, number)
+        return self._value(self._constant_key(constant), Made(None, constant))
 
     def _constant_key(self, constant: Any) -> object:
-        array = np.asarray(jax.random.key_data(constant) if _is_key(constant) else constant)
+        array = np.asarray(jax.random.key_data(constant) if is_key(constant) else constant)
         return "constant", str(array.dtype), array.shape, array.tobytes()
+
+    def _value(
+        self, key: object, made: Made, place: Place | None = None, form: int | None = None
+    ) -> Value:
+        """The value with this key; `made` says how, where it is new."""
+        number = self._number(key)
+        self._made.setdefault(number, made)
+        return Value(number, place, number if form is None else form)
 
     def _number(self, key: object) -> int:
         return self._numbers.setdefault(key, len(self._numbers))
 
     def _place(self, equation: Any, frame: int) -> Place | None:
-        """The statement that an equation comes from: the outermost line of the program that is one.
-
-        The outermost, because what a library function traced for one line it reuses for others.
-        """
+        """The statement that an equation comes from."""
         traceback = equation.source_info.traceback
         if traceback is None:
             return None
-        lines: list[int] = []
-        for code, instruction in zip(*map(reversed, traceback.raw_frames()), strict=True):
-            if code.co_filename != self.program.file:
-                continue
-            line = traceback.code_addr2line(code, instruction)
-            site = self.program.lines.get(line)
-            if site is not None and site.kind == "statement":
-                own = statements.starts(self.program.text)[line]
-                return Place(site, (*lines, own), frame)
-            lines.append(line)
-        return None
+        lines = (
+            traceback.code_addr2line(code, instruction)
+            for code, instruction in zip(*map(reversed, traceback.raw_frames()), strict=True)
+            if code.co_filename == self.program.file
+        )
+        found = statements.outermost(self.program, lines)
+        return None if found is None else Place(*found, frame)
 
     # -- values --------------------------------------------------------------------------------
 
     def value(self, number: int) -> Any:
         """The value of that number, computed now by binding the primitives that made it."""
         if number not in self._values:
-            primitive, what, operands, index = self._made[number]
-            if primitive is None:
-                self._values[number] = what
+            by, params, operands, index = self._made[number]
+            if by is None:
+                self._values[number] = params
             else:
-                results = primitive.bind(*(self.value(n) for n in operands), **what)
-                several = primitive.multiple_results
-                self._values[number] = results[index] if several else results
+                results = by.bind(*map(self.value, operands), **params)
+                self._values[number] = results[index] if by.multiple_results else results
         return self._values[number]
 
 
@@ -494,18 +427,8 @@ def _as_words(parameter: Any) -> object:
     return _ADDRESS.sub("", str(parameter))
 
 
-def _draws(jaxpr: Any) -> bool:
-    """Whether a jaxpr, or one inside it, draws random numbers."""
-    for equation in jaxpr.eqns:
-        inner = (getattr(found, "jaxpr", found) for found in equation.params.values())
-        if equation.primitive.name == "random_bits":
-            return True
-        if any(hasattr(found, "eqns") and _draws(found) for found in inner):
-            return True
-    return False
-
-
-def _is_key(value: Any) -> bool:
+def is_key(value: Any) -> bool:
+    """Whether a value is an array of keys."""
     return isinstance(value, jax.Array) and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)
 
 
@@ -577,9 +500,9 @@ def count(
                 if key in seen:
                     continue
                 seen.add(key)
-            (again if event.rerun else forward)[site, value.form] += event.times
+            (again if event.rerun else forward)[site, value.form] += 1
             if not event.rerun:
-                lines[site, event.place.lines[-1], value.form] += event.times
+                lines[site, event.place.lines[-1], value.form] += 1
             if site.op in RANDOM and value.form in signature.results:
                 drawn.append((site, bool(event.rerun), value.number))
     entered: Counter[str] = Counter()

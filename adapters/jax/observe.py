@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import cache, partial
@@ -22,7 +22,6 @@ from conformance.model.observation import (
     Execution,
     Leaf,
     Observation,
-    Phase,
     RandomSample,
     RandomState,
     Run,
@@ -37,9 +36,6 @@ from conformance.observe.worker.surroundings import Setting
 from conformance.observe.worker.threads import entering
 
 from . import executables, hlo, hosts, jaxprs
-
-#: By region, statement and primitive.
-Held = Counter[tuple[str, str, str]]
 
 
 class _EnoughSeen(BaseException):  # which no program catches
@@ -90,7 +86,7 @@ class Observer(Base):
             self.methods["retained memory"] += ", copies of inputs and outputs left out"
         self._executables: Any = None
         #: What the optimised modules of the plain run compute: the control of the recomputed one.
-        self._control: tuple[Held, ...] = (Counter(), Counter(), Counter())
+        self._control = hlo.Computed()
 
     def warm_up(self) -> None:
         # JAX lowers each function in a context of its own, which takes longer to make than a small
@@ -131,7 +127,7 @@ class Observer(Base):
             return Leaf(np.array(value), str(value.dtype))
         if not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
             return None
-        if _is_key(value):
+        if jaxprs.is_key(value):
             return Leaf(np.array(jax.random.key_data(value)), str(value.dtype))
         dtype = str(value.dtype)
         array = np.array(value.astype(jnp.float32) if dtype == "bfloat16" else value)
@@ -164,7 +160,7 @@ class Observer(Base):
     def nbytes(self, value: object) -> int:
         if not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
             return 0
-        return int(jax.random.key_data(value).nbytes if _is_key(value) else value.nbytes)
+        return int(jax.random.key_data(value).nbytes if jaxprs.is_key(value) else value.nbytes)
 
     def identity(self, value: object) -> int:
         if not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
@@ -229,17 +225,14 @@ class Observer(Base):
         counts = jaxprs.count(events, known, higher=higher)
         rerun, shown = counts.rerun, list(known)
         if self._jitted:
-            held = _held(program, self._executables.calls)
+            held = hlo.Computed()
+            for called in self._executables.calls:
+                held.add(called.executable.computed(program))
             if loaded.path == "plain":
                 self._control = held
-            rerun = Counter()
-            for site, signature in known.items():
-                keys = [(site.region, site.label, name) for name in signature.primitives]
-                more = [h[k] - c[k] for h, c in zip(held, self._control, strict=True) for k in keys]
-                more += [_in_others_name(held[2], key, known) for key in keys]
-                rerun[site] = max(0, min(counts.rerun[site], max(more)))
-                if not any(held[0][key] for key in keys):
-                    shown.remove(site)
+            shown = [site for site in known if any(map(held.instructions.get, _keys(site, known)))]
+            rerun = Counter({site: self._again(site, known, held) for site in known})
+            rerun &= counts.rerun
         samples = tuple(
             RandomSample(
                 site.region, site.label, "rerun" if again else "forward", np.array(walk.value(n))
@@ -250,6 +243,23 @@ class Observer(Base):
         return replace(
             run, executions=found, samples=(*samples, *drawn) if program.random else None
         )
+
+    def _again(self, site: Site, known: Mapping[Site, jaxprs.Signature], held: hlo.Computed) -> int:
+        """How often a statement is computed more often than in the plain run.
+
+        Where the compiler has merged a rerun with its forward, all counts are equal to those of the
+        plain run. Where it has simplified the forward's value away, the barrier shows the rerun's.
+        Rerun values that stand under another statement count too, if that has no such primitive itself:
+        the derivative of a cosine is a sine, and may be merged with another statement's sine.
+        """
+        others = [o for o in known if o.region == site.region and o.label != site.label]
+        merged = [
+            held.behind[other.region, other.label, primitive]
+            for primitive in known[site].primitives
+            for other in others
+            if primitive not in known[other].primitives
+        ]
+        return max(0, *merged, *(held.beyond(self._control, key) for key in _keys(site, known)))
 
 
 def _same_trace() -> AbstractContextManager[object]:
@@ -267,69 +277,37 @@ def _forward(loaded: LoadedProgram) -> Any:
     return loaded.forward(**given, **{name: jax.random.key(0) for name in others})
 
 
-def _in_others_name(behind: Held, key: tuple[str, str, str], known: Mapping[Site, Any]) -> int:
-    """How many rerun values are attributed to other statements that have no such primitive themselves:
-    the derivative of a cosine is a sine, and the compiler may merge it with another statement's sine."""
-    region, label, primitive = key
-    others = [
-        behind[site.region, site.label, primitive]
-        for site, signature in known.items()
-        if site.region == region and site.label != label and primitive not in signature.primitives
-    ]
-    return max(others, default=0)
-
-
-def _held(program: Program, calls: Sequence[Any]) -> tuple[Held, ...]:
-    """The sums of the counts in `hlo.Computed` over the optimised modules that a run executes.
-
-    Where one exceeds that of the plain run, values are computed again. Where the compiler has merged a
-    rerun with its forward, all are equal to those of the plain run. Where it has simplified the
-    forward's value away, the barrier shows the rerun's value.
-    """
-    instructions: Held = Counter()
-    values: Held = Counter()
-    behind: Held = Counter()
-    for called in calls:
-        apart = called.executable.name.endswith(".finish")  # what two phases end with
-        made = called.executable.once(lambda text, a=apart: hlo.computed(text, program, apart=a))
-        pairs = ((instructions, made.instructions), (values, made.values), (behind, made.behind))
-        for into, found in pairs:
-            for (site, primitive), number in found.items():
-                into[site.region, site.label, primitive] += number
-    return instructions, values, behind
+def _keys(site: Site, known: Mapping[Site, jaxprs.Signature]) -> list[hlo.Key]:
+    """What the counts of a module call the primitives that make a statement's results."""
+    return [(site.region, site.label, primitive) for primitive in known[site].primitives]
 
 
 def _executions(
     program: Program,
     path: str,
-    seen: Any,
+    counts: jaxprs.Counts,
     rerun: Mapping[Site, int],
     shown: Collection[Site],
 ) -> tuple[Execution, ...]:
-    """Counts as observation values, of the statements that are shown and of all regions.
+    """Counts as observation values, of all regions and of the statements that are shown.
 
     A region counts as often as the statement in it that ran most; one that holds only other regions is
     entered as often as they are, with no rerun.
     """
-    found: list[Execution] = []
-    phases: tuple[tuple[Phase, Mapping[Site, int]], ...] = (
-        ("forward", seen.forward),
-        ("rerun", rerun),
-    )
     inner = program.inner_regions(path)
-    for phase, counts in phases:
-        own: dict[str, int] = dict(seen.entered) if phase == "forward" else {}
-        for site in counts if phase == "rerun" else ():
-            own[site.region] = max(own.get(site.region, 0), counts[site])
+    again: Counter[str] = Counter()
+    for site, number in rerun.items():
+        again[site.region] = max(again[site.region], number)
 
-        def entered(name: str, own: dict[str, int] = own, phase: Phase = phase) -> int:
-            if name in own or phase == "rerun":
-                return own.get(name, 0)
-            return max(map(entered, inner[name]), default=0)
+    def entered(name: str) -> int:
+        return counts.entered[name] or max(map(entered, inner[name]), default=0)
 
-        found += [Execution(name, "", phase, entered(name)) for name in inner]
-        found += [Execution(s.region, s.label, phase, counts.get(s, 0)) for s in shown]
-    return tuple(found)
+    return (
+        *(Execution(name, "", "forward", entered(name)) for name in inner),
+        *(Execution(name, "", "rerun", again[name]) for name in inner),
+        *(Execution(s.region, s.label, "forward", counts.forward[s]) for s in shown),
+        *(Execution(s.region, s.label, "rerun", rerun.get(s, 0)) for s in shown),
+    )
 
 
 class _Keys(RandomStates):
@@ -342,10 +320,6 @@ class _Keys(RandomStates):
         live = {executables.buffer(array): array for array in jax.live_arrays()}.values()
         keys = [a for a in live if a.dtype == np.uint32 and a.ndim and a.shape[-1] == 2]
         return RandomState(sum(a.nbytes for a in keys), sum(a.size // 2 for a in keys))
-
-
-def _is_key(value: Any) -> bool:
-    return bool(jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key))
 
 
 def _arrays(result: Any) -> list[Any]:

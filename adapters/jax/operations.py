@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from conformance.emit import usual
 from conformance.emit.emitter import Call, Emitter, Writer
@@ -122,11 +123,10 @@ def _conv2d(call: Call) -> str:
 
 
 def _uniform_from(call: Call) -> str:
-    if "numbers" in call.arguments:
-        return f"jnp.asarray({call.arguments['numbers']}, jnp.float32)"
-    return _uniform(
-        Call(call.op, {"key": call.arguments["generator"]}, call.options, call.statement)
-    )
+    if call.of_numpy:
+        numbers = "{generator}.uniform({low}, {high}, {shape})"
+        return f"jnp.asarray({numbers.format(**call.arguments, **call.options)}, jnp.float32)"
+    return _uniform(replace(call, arguments={"key": call.arguments["generator"]}))
 
 
 def _uniform(call: Call) -> str:
@@ -140,14 +140,9 @@ def _uniform(call: Call) -> str:
 OPERATIONS: Mapping[str, Writer] = {
     **usual.OPERATORS,
     **usual.functions("jnp"),
-    "linear": "{x} @ {w}.T + {b}",
+    **usual.arrays("jnp"),
+    **usual.calls(HELPERS),
     "conv2d": _conv2d,
-    "max_pool2d": "max_pool2d({x}, {size})",
-    "avg_pool2d": "avg_pool2d({x}, {size})",
-    "batch_norm": "batch_norm({x}, {gamma}, {beta}, {running_mean}, {running_var}, "
-    "momentum={momentum}, eps={eps})",
-    "layer_norm": "layer_norm({x}, {gamma}, {beta}, eps={eps})",
-    "embedding": "{table}[{indices}]",
     "relu": "jax.nn.relu({x})",
     "gelu": "jax.nn.gelu({x}, approximate=False)",
     "sigmoid": "jax.nn.sigmoid({x})",
@@ -160,11 +155,7 @@ OPERATIONS: Mapping[str, Writer] = {
     "reshape": "{x}.reshape({shape})",
     "permute_dims": "{x}.transpose({axes})",
     "concat": "jnp.concat({arrays}, axis={axis})",
-    "split": "jnp.split({x}, {sections}, axis={axis})",
     "to_complex": "lax.complex({a}, {b})",
-    "real": "jnp.real({x})",
-    "imag": "jnp.imag({x})",
-    "astype": "{x}.astype(jnp.{dtype})",
     "stop_gradient": "lax.stop_gradient({x})",
     "uniform": _uniform,
     "uniform_from": _uniform_from,
@@ -172,7 +163,6 @@ OPERATIONS: Mapping[str, Writer] = {
     "python_uniform": "jnp.asarray(random.uniform({low}, {high}), jnp.float32)",
     "rrelu": "rrelu({key}, {x}, {low}, {high})",
     "branch_sin": "branch_sin({x})",
-    "slope_of_sin": "slope_of_sin({x})",
     "loop_sin": "loop_sin({x}, {times})",
     "custom_sin": _custom_sin,
     "accumulate_sin": "accumulate_sin({x}, {total})",

@@ -10,12 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from conformance.emit.expressions import function
-from conformance.model.case import (
-    Region,
-    Statement,
-    flat,
-    walk,
-)
+from conformance.model.case import Region, Statement, flat, walk
 
 IMPORTS = ("from jax.ad_checkpoint import checkpoint_name",)
 DOTS = "dot_general_p"

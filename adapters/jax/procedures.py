@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.code import BACKWARD, FORWARD
-from conformance.emit.emitter import Emitter as Base
-from conformance.emit.expressions import listed
-from conformance.emit.helpers import LISTS
-from conformance.model.case import Case, Generator, Value
+from conformance.emit.functional import HIGHER, Functional
+from conformance.model.case import Case, Generator
 from conformance.model.program import Site
 
 #: Of variants that are not jitted as a whole: how they are.
 STAGES = {"eager": "eager", "jit-two-phase": "two"}
 #: Operations that change a `state` tensor which is a reference, and not handed in and out.
 REFERRING = frozenset({"accumulate_sin"})
-#: By procedure, the function that the last backward pass differentiates, where that is a gradient.
-HIGHER: Mapping[str, str] = {"second_order": "total_of", "third_order": "second_total_of"}
-#: Procedures with a second set of gradients.
-TWICE = frozenset({*HIGHER, "second_backward", "per_output"})
+#: Procedures with two backward passes of one forward pass.
+TWICE = ("second_backward", "per_output")
 #: The cotangents of the two losses of `per_output`, in its first backward pass and in its second.
 PER_OUTPUT = (
     "(jnp.ones_like(loss), jnp.zeros_like(other))",
@@ -29,20 +25,26 @@ PER_OUTPUT = (
 )
 
 
-class Procedures(Base, ABC):
+class Procedures(Functional, ABC):
     """Writes `run` for the case's procedure, in the stages of the variant."""
+
+    tree_map = "jax.tree.map"
 
     def __init__(self, case: Case, variant: Variant) -> None:
         self.stages = STAGES.get(variant.name, "one")
-        if self.stages != "eager" and case.procedure.kind != "train":
+        self.trains = case.procedure.kind == "train"
+        if self.stages != "eager" and not self.trains:
             # A list is differentiated as a whole, and a compiled program keeps what that takes.
             self.lists = "nothing"
         super().__init__(case, variant)
+        made = {name for _, statement in case.statements() for name in statement.targets}
         self._random = "implicit" in case.sources()
-        self._key = "key" if "key" not in _all_names(case) else "random_key"
+        self._key = "random_key" if "key" in made | {*case.names()} else "key"
         changed = {n for _, s in case.statements() if s.op in REFERRING for n in s.names()}
         self._references = tuple(a.name for a in case.state if a.name in changed)
         self._state = tuple(a.name for a in case.state if a.name not in changed)
+
+    # -- values ----------------------------------------------------------------------------------
 
     def value_names(self) -> list[str]:
         return [*super().value_names(), *([self._key] if self._random else [])]
@@ -50,67 +52,262 @@ class Procedures(Base, ABC):
     def write_own_seeding(self, seed: int) -> None:
         """JAX has no implicit generator: a key is among the values."""
 
-    def write_run(self) -> None:
-        code = self.code
-        with code.indent(self.run_signature()):
-            self.write_seeding(self.case.seed)
-            used = {statement.op for _, statement in self.case.statements()}
-            for op in (op for op in LISTS if op in used):
-                code(f"{LISTS[op]}.clear()")
-            if self._random and self.case.procedure.kind == "train":
-                code(f"key = jax.random.key({self.case.seed})")
-                code(f"values = {self.inputs_call()}")
-            elif self._random:
-                key = f'{{"{self._key}": jax.random.key({self.case.seed})}}'
-                code(f"values = {self.inputs_call()} | {key}")
-            else:
-                code(f"values = {self.inputs_call()}")
-            self.write_after()
-            if self.case.procedure.kind == "inference":
-                self._write_inference()
-            elif self.stages == "one":
-                self._write_jit()
-            elif self.stages == "two":
-                self._write_two()
-            else:
-                self._write_eager()
-        code("\n")
+    def inputs_call(self) -> str:
+        values: str = super().inputs_call()
+        if self._random and not self.trains:
+            values += f' | {{"{self._key}": jax.random.key({self.case.seed})}}'
+        return values
 
-    def write_inference_before(self) -> None:
-        self._write_inferring(None)
+    @property
+    def of(self) -> str:
+        """The dict that gradients are taken of: `wanted`, or all `values` where that is the same."""
+        whole = self.wanted() == self.value_names() and not self.trains
+        return "values" if whole else "wanted"
 
-    def _write_inferring(self, site: Site | None) -> None:
-        """The forward pass, with no gradient asked for; without a site what it gives is dropped."""
-        code = self.code
-        into = f"{self._results()} = " if site else ""
-        if self.stages != "eager":
-            code(f"arrays = {self.entries(self._arrays())}")
-            code()
-            code("@jax.jit")
-            with code.indent("def infer(arrays):"):
-                code("return forward(**values | arrays)", site)
-            code()
-            code(f"{into}infer(arrays)")
-        else:
-            code(f"{into}forward(**values)", site)
+    def _arrays(self) -> list[str]:
+        """What a jitted function is given, and must not take for a constant: tensors and keys."""
+        names = self.given(array.name for array in self.case.arrays)
+        keys = [
+            v for v in self.case.inputs if isinstance(v, Generator) and v.library == "framework"
+        ]
+        return [*names, *(v.name for v in keys), *([self._key] if self._random else [])]
 
-    def _write_inference(self) -> None:
-        self._write_inferring(FORWARD)
+    def _fixed(self) -> list[str]:
+        """What a jitted function is given beside the dict that gradients are taken of."""
+        if self.stages == "eager":
+            return []
+        return [name for name in self._arrays() if name not in self.wanted()]
+
+    def arguments_of_forward(self) -> str:
+        if self.stages == "eager" or self.of == "values":
+            return super().arguments_of_forward()
+        parts = ["fixed", "wanted"] if self._fixed() else ["wanted"]
+        if not {*self.value_names()} <= {*self._arrays()}:
+            parts = ["values", *parts]  # for what is no array
+        return f"**{' | '.join(parts)}"
+
+    @property
+    def _given(self) -> str:
+        """The arguments of the function that is differentiated or jitted."""
+        return f"{self.of}, fixed" if self._fixed() else self.of
+
+    # -- what forward gives ----------------------------------------------------------------------
+
+    @property
+    def result(self) -> str:
+        """With state, the pass gives more than its loss. Where it is jitted by itself, outputs are
+        given out beside the loss: copies, which are told from what is kept because they are outputs."""
+        return "outputs" if self._state or self.stages == "two" else super().result
+
+    @property
+    def _results(self) -> str:
+        return "outputs, state" if self._state else "outputs"
+
+    @property
+    def _aux(self) -> str:
+        """What a function gives beside its loss; empty where it gives the loss alone."""
+        if self._state:
+            return "(outputs, state)"
+        return "" if self.result == "loss" else "outputs"
+
+    @property
+    def _has_aux(self) -> str:
+        return ", has_aux=True" if self._aux else ""
+
+    # -- run -------------------------------------------------------------------------------------
+
+    def write_inference(self) -> None:
+        self._write_inferring(f"{self._results} = ", FORWARD)
         self.code(f'return {{"outputs": outputs{self.state_entry()}}}')
 
-    def _write_eager(self) -> None:
-        code, wanted = self.code, self._name
-        if wanted != "values":
-            code(f"wanted = {self.entries(self._wanted())}")
+    def write_inference_before(self) -> None:
+        self._write_inferring("", None)
+
+    def _write_inferring(self, into: str, site: Site | None) -> None:
+        """The forward pass, with no gradient asked for."""
+        code = self.code
+        if self.stages == "eager":
+            code(f"{into}forward(**values)", site)
+            return
+        code(f"arrays = {self.entries(self._arrays())}")
         code()
-        self._write_loss("values" if wanted == "values" else "values | wanted")
-        if self.case.procedure.kind in HIGHER:
-            self._write_totals()
+        code("@jax.jit")
+        with code.indent("def infer(arrays):"):
+            code("return forward(**values | arrays)", site)
         code()
-        with self._loop():
-            self._write_gradients()
-            self._write_update()
-        self._write_results()
+        code(f"{into}infer(arrays)")
+
+    def write_gradients(self) -> None:
+        self.write_after()
+        self._write_dicts()
+        self.write_losses()
+        self.write_step()
+        self._write_end()
+
+    def write_training(self) -> None:
+        self._write_dicts()
+        self.write_losses()
+        changing = "fixed" if self._fixed() else "values"
+        if self._random:
+            self.code(f"key = jax.random.key({self.case.seed})")
+        self.code("losses = []")
+        number = "number" if self._random else "_"
+        with self.code.indent(f"for {number} in range({self.case.procedure.steps}):"):
+            if self._random:
+                self.code(f'{changing}["{self._key}"] = jax.random.fold_in(key, number)')
+            self.write_step()
+            self.write_update()
+            if self._state:
+                self.code(f"{changing} |= state")
+            self.code("losses.append(loss)")
+        self._write_end()
+
+    def _write_dicts(self) -> None:
+        """The dicts that are handed to the functions below; in training, each step makes its key."""
+        self.write_wanted()
+        fixed = self._fixed()
+        if fixed:
+            there = [name for name in fixed if not (self.trains and name == self._key)]
+            self.code(f"fixed = {self.entries(there)}")
+        self.code()
+
+    def _write_end(self) -> None:
+        self.write_returned(again=self.case.procedure.kind in (*HIGHER, *TWICE))
+
+    def write_losses(self) -> None:
+        """What is differentiated, and the jitted functions around it.
+
+        Two backward passes in one jitted function are given their cotangents, since XLA would take two
+        passes with the same constants for one.
+        """
+        code = self.code
+        if self.stages == "eager":
+            self._write_differentiated(self.of)
+        elif self.stages == "two":
+            with self._jitted(f"start({self._given})"):
+                self._write_differentiated(self.of)
+                code(f"return {self._vjp}")
+            with self._jitted("finish(vjp, cotangent)"):
+                code("return vjp(cotangent)")
+        elif self.case.procedure.kind in TWICE:
+            with self._jitted(f"step({self._given}, cotangent, other)"):
+                self._write_differentiated(self.of)
+                self._write_pulled(self._vjp)
+                code(f"return {self._of_both}")
+        else:
+            self._write_differentiated(self._given)
+            code(f"step = jax.jit({self._value_and_grad[1]})")
+
+    @contextmanager
+    def _jitted(self, head: str) -> Iterator[None]:
+        self.code("@jax.jit")
+        with self.code.indent(f"def {head}:"):
+            yield
+        self.code()
+
+    def _write_differentiated(self, given: str) -> None:
+        """The loss as a function of a dict; for higher orders also the sum of all its gradients, and
+        the sum of the gradients of that."""
+        code, kind = self.code, self.case.procedure.kind
+        with code.indent(f"def loss_of({given}):"):
+            forward = f"forward({self.arguments_of_forward()})"
+            site = FORWARD if self._at_once else None
+            if not self._aux:
+                code(f"return {forward}", site)
+            else:
+                code(f"{self._results} = {forward}", site)
+                loss = self.loss()
+                if kind == "per_output":
+                    loss = f"({loss}, {self.loss(self.case.then)})"
+                code(f"return {loss}, {self._aux}")
+        code()
+        if kind not in HIGHER:
+            return
+        with code.indent(f"def total_of({given}):"):
+            grad = "jax.value_and_grad(loss_of, has_aux=True)"
+            code(f"(loss, {self._aux}), gradients = {grad}({given})", FORWARD)
+            code("total = sum(gradient.sum() for gradient in gradients.values())")
+            code(f"return total, (loss, {self._aux}, gradients)")
+        code()
+        if kind == "third_order":
+            with code.indent(f"def second_total_of({given}):"):
+                code(f"second, taken = jax.grad(total_of, has_aux=True)({given})")
+                code("return sum(gradient.sum() for gradient in second.values()), taken")
+            code()
+
+    @property
+    def _at_once(self) -> bool:
+        """Whether value and gradients come from one call of JAX's, with no line between them."""
+        return self.case.procedure.kind == "functional" or (
+            self.stages == "one" and not self._in_lines
+        )
+
+    @property
+    def _in_lines(self) -> bool:
+        """Whether forward and backward are lines of `run`, for what is done with the pullback."""
+        procedure = self.case.procedure
+        return bool(procedure.between) or procedure.kind in (*TWICE, *HIGHER)
+
+    @property
+    def _vjp(self) -> str:
+        """The call that gives the value of what is differentiated, and its pullback."""
+        function = HIGHER.get(self.case.procedure.kind, "loss_of")
+        return f"jax.vjp({function}, {self.of}{self._has_aux})"
+
+    @property
+    def _value_and_grad(self) -> tuple[str, str]:
+        """What value and gradients are assigned to, and the function that gives them."""
+        kind = self.case.procedure.kind
+        if kind in HIGHER:
+            taken = f"again, (loss, {self._aux}, gradients)"
+            return taken, f"jax.grad({HIGHER[kind]}, has_aux=True)"
+        loss = f"(loss, {self._aux})" if self._aux else "loss"
+        return f"{loss}, gradients", f"jax.value_and_grad(loss_of{self._has_aux})"
+
+    @property
+    def _of_both(self) -> str:
+        """What two backward passes in one jitted function give."""
+        return f"loss, {self._results}, gradients, again" if self._aux else "loss, gradients, again"
+
+    def write_step(self) -> None:
+        code, kind = self.code, self.case.procedure.kind
+        into, value_and_grad = self._value_and_grad
+        if self.stages == "two" and kind in HIGHER:
+            code(f"total, vjp, (loss, {self._aux}, gradients) = start({self._given})")
+            code("(again,) = finish(vjp, jnp.ones_like(total))", BACKWARD)
+        elif self.stages == "two":
+            self._write_pulled(f"start({self._given})")
+        elif self.stages == "one" and kind in TWICE:
+            per_output = kind == "per_output"
+            code("one, none = jnp.ones(()), jnp.zeros(())" if per_output else "one = jnp.ones(())")
+            cotangents = "one, none" if per_output else "one, one"
+            code(f"{self._of_both} = step({self._given}, {cotangents})")
+        elif self.stages == "one":
+            code(f"{into} = step({self._given})", BACKWARD)
+        elif kind in HIGHER or self._at_once:
+            code(f"{into} = {value_and_grad}({self.of})", BACKWARD)
+        elif self._in_lines:
+            self._write_pulled(self._vjp)
+        else:
+            code(f"{into} = value_and_grad(loss_of, {self.of})")
+
+    def _write_pulled(self, made: str) -> None:
+        """A forward pass that gives a pullback, and one backward pass or two that call it."""
+        kind = self.case.procedure.kind
+        loss, cotangents = "loss", ["jnp.ones_like(loss)"] * 2
+        if self.stages == "one":
+            cotangents = [f"{name}.astype(loss.dtype)" for name in ("cotangent", "other")]
+        if kind == "per_output" and self.stages == "one":
+            one, none = cotangents
+            loss, cotangents = "(loss, _)", [f"({one}, {none})", f"({none}, {one})"]
+        elif kind == "per_output":
+            loss, cotangents = "(loss, other)", [*PER_OUTPUT]
+        aux = f", {self._aux}" if self._aux else ""
+        self.code(f"{loss}, vjp{aux} = {made}", FORWARD)
+        pullback = ["finish", "vjp"] if self.stages == "two" else ["vjp"]
+        for into, cotangent in zip(["gradients", "again"], cotangents, strict=True):
+            if into == "gradients" or kind in TWICE:
+                self.write_backward(*pullback, cotangent, into=f"({into},)")
 
     def write_main(self) -> None:
         """The steps of `value_and_grad`, before the script.
@@ -118,223 +315,15 @@ class Procedures(Base, ABC):
         A JAX user calls `jax.value_and_grad`. Eagerly, what is kept between forward and backward is
         measured, and for that there must be a line between them.
         """
-        if self._in_steps():
-            results = f"(loss, {self._tuple()})" if self._aux else "loss"
+        kind = self.case.procedure.kind
+        if self.stages == "eager" and kind in ("backward", "part", "train") and not self._in_lines:
             with self.code.indent("def value_and_grad(loss_of, wanted):"):
-                self.code(f"# jax.value_and_grad(loss_of{self._aux})(wanted), step by step.")
-                self.code(f"{self._made()} = jax.vjp(loss_of, wanted{self._aux})", FORWARD)
-                self.code("(gradients,) = vjp(jnp.ones_like(loss))", BACKWARD)
-                self.code(f"return {results}, gradients")
+                into, value_and_grad = self._value_and_grad
+                self.code(f"# {value_and_grad}(wanted), step by step.")
+                self._write_pulled(f"jax.vjp(loss_of, wanted{self._has_aux})")
+                self.code(f"return {into}")
             self.code("\n")
         super().write_main()
-
-    def _write_jit(self) -> None:
-        """Forward and backward in one jitted function."""
-        if self.case.procedure.kind in ("second_backward", "per_output"):
-            self._write_jit_twice()
-            return
-        code, kind = self.code, self.case.procedure.kind
-        parts, fixed = self._write_values(), ", fixed" if self._fixed() else ""
-        code()
-        self._write_loss(" | ".join(parts), fixed)
-        if kind in HIGHER:
-            self._write_totals(fixed)
-        code()
-        taken, into = self._value_and_grad()
-        code(f"step = jax.jit({taken})")
-        with self._loop():
-            if fixed and kind == "train":
-                code(f"fixed = {self.entries(self._fixed())}")
-            code(f"{into} = step({self._name}{fixed})", BACKWARD)
-            self._write_update()
-        self._write_results()
-
-    def _write_jit_twice(self) -> None:
-        """Two backward passes in one jitted function. Their cotangents are arguments, since XLA would
-        take two passes with the same constants for one."""
-        code, kind = self.code, self.case.procedure.kind
-        parts, fixed = self._write_values(), "fixed, " if self._fixed() else ""
-        results = f"loss, {self._results()}, gradients" if self._aux else "loss, gradients"
-        code()
-        code("@jax.jit")
-        with code.indent(f"def step({self._name}, {fixed}cotangent, other):"):
-            self._write_loss(" | ".join(parts))
-            code()
-            self._write_gradients()
-            code(f"return {results}, again")
-        code()
-        if kind == "per_output":
-            code("one, none = jnp.ones(()), jnp.zeros(())")
-        else:
-            code("one = jnp.ones(())")
-        ones = "one, none" if kind == "per_output" else "one, one"
-        code(f"{results}, again = step({self._name}, {fixed}{ones})")
-        self._write_results()
-
-    def _write_two(self) -> None:
-        """Forward and backward, a jitted function each; what backward needs crosses between them."""
-        code, kind = self.code, self.case.procedure.kind
-        parts = self._write_values()
-        fixed = ", fixed" if self._fixed() else ""
-        code()
-        code("@jax.jit")
-        with code.indent(f"def start({self._name}{fixed}):"):
-            self._write_loss(" | ".join(parts))
-            if kind in HIGHER:
-                self._write_totals()
-            code()
-            code(f"return jax.vjp({HIGHER.get(kind, 'loss_of')}, {self._name}{self._aux})")
-        code()
-        code("@jax.jit")
-        with code.indent("def finish(vjp, cotangent):"):
-            code("return vjp(cotangent)")
-        code()
-        with self._loop():
-            if fixed and kind == "train":
-                code(f"fixed = {self.entries(self._fixed())}")
-            if kind in HIGHER:
-                taken = f"(loss, {self._tuple()}, gradients)"
-                code(f"total, vjp, {taken} = start({self._name}{fixed})")
-                code("(again,) = finish(vjp, jnp.ones_like(total))", BACKWARD)
-            elif kind == "per_output":
-                code(f"(loss, other), vjp, {self._tuple()} = start({self._name}{fixed})", FORWARD)
-                first, second = PER_OUTPUT
-                code(f"(gradients,) = finish(vjp, {first})", BACKWARD)
-                code(f"(again,) = finish(vjp, {second})", BACKWARD)
-            else:
-                code(f"{self._made()} = start({self._name}{fixed})", FORWARD)
-                self.write_backward("finish", "vjp", "jnp.ones_like(loss)", into="(gradients,)")
-                if kind == "second_backward":
-                    code("(again,) = finish(vjp, jnp.ones_like(loss))", BACKWARD)
-            self._write_update()
-        self._write_results()
-
-    @contextmanager
-    def _loop(self) -> Iterator[None]:
-        """The loop over training steps; nothing for other procedures."""
-        if self.case.procedure.kind != "train":
-            yield
-            return
-        self.code("losses = []")
-        name = "number" if self._random else "_"
-        with self.code.indent(f"for {name} in range({self.case.procedure.steps}):"):
-            if self._random:
-                self.code(f'values["{self._key}"] = jax.random.fold_in(key, number)')
-            yield
-
-    def _write_loss(self, arguments: str, fixed: str = "") -> None:
-        with self.code.indent(f"def loss_of({self._name}{fixed}):"):
-            site = FORWARD if self._at_once() else None
-            if not self._aux:
-                self.code(f"return forward(**{arguments})", site)
-                return
-            self.code(f"{self._results()} = forward(**{arguments})", site)
-            loss = self.loss()
-            if self.case.procedure.kind == "per_output":
-                loss = f"({loss}, {self.loss(self.case.then)})"
-            self.code(f"return {loss}, {self._tuple()}")
-
-    def _write_totals(self, fixed: str = "") -> None:
-        """The sum of all first gradients, as a function: what second order differentiates; and for
-        third order the sum of its gradients."""
-        code, given = self.code, f"{self._name}{fixed}"
-        code()
-        with code.indent(f"def total_of({given}):"):
-            grad = "jax.value_and_grad(loss_of, has_aux=True)"
-            code(f"(loss, {self._tuple()}), gradients = {grad}({given})", FORWARD)
-            code("total = sum(gradient.sum() for gradient in gradients.values())")
-            code(f"return total, (loss, {self._tuple()}, gradients)")
-        if self.case.procedure.kind == "third_order":
-            code()
-            with code.indent(f"def second_total_of({given}):"):
-                grad = "jax.value_and_grad(total_of, has_aux=True)"
-                code(f"(_, taken), second = {grad}({given})")
-                code("return sum(gradient.sum() for gradient in second.values()), taken")
-
-    def _at_once(self) -> bool:
-        """Whether value and gradients come from one call, with no line between forward and backward."""
-        procedure = self.case.procedure
-        if procedure.kind == "functional":
-            return True
-        alone = self.stages == "one" and procedure.kind in ("backward", "part", "train")
-        return alone and not procedure.between
-
-    def _in_steps(self) -> bool:
-        """Whether value and gradients come from one call of the program's own `value_and_grad`."""
-        procedure = self.case.procedure
-        alone = self.stages == "eager" and procedure.kind in ("backward", "part", "train")
-        return alone and not procedure.between
-
-    def _value_and_grad(self) -> tuple[str, str]:
-        """The function that gives value and gradients, and what its result is assigned to."""
-        kind = self.case.procedure.kind
-        if kind in HIGHER:
-            taken = f"(_, (loss, {self._tuple()}, gradients)), again"
-            return f"jax.value_and_grad({HIGHER[kind]}, has_aux=True)", taken
-        loss = f"(loss, {self._tuple()})" if self._aux else "loss"
-        return f"jax.value_and_grad(loss_of{self._aux})", f"{loss}, gradients"
-
-    def _write_gradients(self) -> None:
-        code, kind = self.code, self.case.procedure.kind
-        if self._in_steps():
-            code(f"{self._value_and_grad()[1]} = value_and_grad(loss_of, {self._name})")
-            return
-        if kind in HIGHER or self._at_once():
-            taken, into = self._value_and_grad()
-            code(f"{into} = {taken}({self._name})", BACKWARD)
-            return
-        jit = self.stages == "one"
-        if kind == "per_output":
-            both = "loss, _" if jit else "loss, other"
-            made = f"jax.vjp(loss_of, {self._name}, has_aux=True)"
-            code(f"({both}), vjp, {self._tuple()} = {made}", FORWARD)
-            first, second = PER_OUTPUT
-            if jit:
-                one, none = (f"{name}.astype(loss.dtype)" for name in ("cotangent", "other"))
-                first, second = f"({one}, {none})", f"({none}, {one})"
-            code(f"(gradients,) = vjp({first})", BACKWARD)
-            code(f"(again,) = vjp({second})", BACKWARD)
-            return
-        code(f"{self._made()} = jax.vjp(loss_of, {self._name}{self._aux})", FORWARD)
-        one = "cotangent.astype(loss.dtype)" if jit else "jnp.ones_like(loss)"
-        self.write_backward("vjp", one, into="(gradients,)")
-        if kind == "second_backward":
-            other = "other.astype(loss.dtype)" if jit else "jnp.ones_like(loss)"
-            code(f"(again,) = vjp({other})", BACKWARD)
-
-    def _write_update(self) -> None:
-        """One step of SGD, and the state for the next step."""
-        procedure, code = self.case.procedure, self.code
-        if procedure.kind != "train":
-            return
-        rate = procedure.learning_rate
-        if self.given(self._trained()) == self._wanted():
-            step = f"lambda weight, gradient: weight - {rate} * gradient"
-            code(f"wanted = jax.tree.map({step}, wanted, gradients)")
-        else:
-            with code.indent(f"for name in {listed(self._trained())}:"):
-                code(f"wanted[name] = wanted[name] - {rate} * gradients[name]")
-        if self._state:
-            code("values |= state")
-        code("losses.append(loss)")
-
-    def _write_results(self) -> None:
-        kind = self.case.procedure.kind
-        if set(self._wanted()) != set(self.case.wrt):
-            self.code(f"gradients = {self.entries(self.case.wrt, 'gradients')}")
-        results = [f'"outputs": {self.result}']
-        results.append('"losses": losses' if kind == "train" else '"losses": [loss]')
-        results.append('"gradients": gradients')
-        if kind in TWICE:
-            results.append('"again": again')
-        if kind == "train":
-            parameters = [p.name for p in self.case.parameters]
-            if parameters == self._wanted():
-                results.append('"parameters": wanted')
-            else:
-                chosen = self.entries(parameters, "(values | wanted)")
-                results.append(f'"parameters": {chosen}')
-        self.code(f"return {{{', '.join(results)}{self.state_entry()}}}")
 
     def state_entry(self) -> str:
         entries = self.state_entries()
@@ -344,77 +333,7 @@ class Procedures(Base, ABC):
         return entry
 
     def state_entries(self) -> list[str]:
-        names = {array.name for array in self.case.state}
+        handed_over = {f'"{array.name}": values["{array.name}"]' for array in self.case.state}
         found = ["**state"] if self._state else []
         found += [f'"{name}": values["{name}"][...]' for name in self._references]
-        written = {f'"{name}": values["{name}"]' for name in names}
-        return found + [entry for entry in super().state_entries() if entry not in written]
-
-    def _results(self) -> str:
-        return "outputs, state" if self._state else "outputs"
-
-    @property
-    def _aux(self) -> str:
-        """The keyword with which a function gives more than its loss; empty where it gives the loss."""
-        return "" if self.result == "loss" and not self._state else ", has_aux=True"
-
-    def _made(self) -> str:
-        """What `jax.vjp` of the loss gives."""
-        return f"loss, vjp, {self._tuple()}" if self._aux else "loss, vjp"
-
-    @property
-    def result(self) -> str:
-        """With state, the pass gives more than its loss. Where it is jitted by itself, outputs are
-        given out beside the loss: copies, which are told from what is kept because they are outputs."""
-        return "outputs" if self._state or self.stages == "two" else super().result
-
-    def _tuple(self) -> str:
-        return "(outputs, state)" if self._state else "outputs"
-
-    def _trained(self) -> list[str]:
-        return [p.name for p in self.case.parameters if p.gradient]
-
-    def _wanted(self) -> list[str]:
-        """The names that gradients are taken of: what the case asks for, and what is trained."""
-        if self.case.procedure.kind == "inference":
-            return []
-        trained = self._trained() if self.case.procedure.kind == "train" else []
-        wanted = {*self.case.wrt, *trained}
-        return self.given(name for name in self.case.names() if name in wanted)
-
-    @property
-    def _name(self) -> str:
-        """The dict that gradients are taken of: `wanted`, or all `values` where that is the same."""
-        whole = self._wanted() == self.value_names() and self.case.procedure.kind != "train"
-        return "values" if whole else "wanted"
-
-    def _arrays(self) -> list[str]:
-        """What a jitted function is given, and must not take for a constant: tensors and keys."""
-        names = self.given(array.name for array in self.case.arrays)
-        names += [v.name for v in self._generators() if v.library == "framework"]
-        return [*names, *([self._key] if self._random else [])]
-
-    def _generators(self) -> list[Generator]:
-        return [value for value in self.case.inputs if isinstance(value, Generator)]
-
-    def _write_values(self) -> list[str]:
-        """Write the split of `values` into dicts; returns the expressions that make up the arguments of
-        `forward` inside a jitted function."""
-        code = self.code
-        if self._name == "values":
-            return ["values"]
-        code(f"wanted = {self.entries(self._wanted())}")
-        fixed = self._fixed()
-        if fixed and self.case.procedure.kind != "train":
-            code(f"fixed = {self.entries(fixed)}")
-        values = any(isinstance(value, Value) for value in self.case.inputs)
-        values |= any(value.library == "numpy" for value in self._generators())
-        return [*(["values"] if values else []), *(["fixed"] if fixed else []), "wanted"]
-
-    def _fixed(self) -> list[str]:
-        return [name for name in self._arrays() if name not in self._wanted()]
-
-
-def _all_names(case: Case) -> set[str]:
-    made = {name for _, statement in case.statements() for name in statement.targets}
-    return made | set(case.names())
+        return found + [e for e in super().state_entries() if e not in handed_over]

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import Emitter
-from conformance.errors import AdapterError
 from conformance.model.case import (
     Again,
     Case,
@@ -60,19 +59,11 @@ class References(Emitter, ABC):
 
     def held(self, name: str) -> str:
         """The reference that holds a tensor."""
-        if name not in self._held:
-            if self.path == "both":  # of a function that captures it, which paths do not share
-                return name
-            raise AdapterError(
-                f"not written for {self.variant.id}: {name} is written over, and no reference here",
-                where=self.case.where,
-            )
-        return self._held[name]
+        return self._held.get(name, name)
 
     def write_over(self, statement: Statement) -> str:
         """The reference that a statement writes over, which its target is another name of."""
-        argument = statement.arguments[0]
-        held = self.held(argument.name if isinstance(argument, Ref) else "a number")
+        held = self.held(statement.names()[0])
         self._held = {**self._held, statement.label: held}
         return held
 
@@ -103,8 +94,7 @@ class References(Emitter, ABC):
         found: set[str] = set()
         for node in flat(nodes):
             if isinstance(node, Statement):
-                argument = node.arguments[0] if node.op == WRITES else None
-                found |= {argument.name} if isinstance(argument, Ref) else set()
+                found |= {node.names()[0]} if node.op == WRITES else set()
             elif isinstance(node, Region):
                 made = {name for one in walk(node.body) for name in node_makes(one)}
                 found |= self._over(node.body) - made

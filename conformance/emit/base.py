@@ -75,6 +75,8 @@ class Base:
     #: Whether a region's function without captured names is written once, before `plain`, for both
     #: paths. The observer must then not rely on lines to tell `plain` and `recomputed` apart.
     shares: bool = False
+    #: Whether that goes for a region inside another one, too.
+    shares_nested: bool = False
     #: Which numbered parameters (`w1`, `w2`, …) are one list: those that no region captures
     #: (`uncaptured`), `all`, or none (`nothing`).
     lists: Lists = "nothing"

@@ -178,7 +178,8 @@ class Emitter(Forward, Running, contract.Emitter, contract.Writes, contract.MayW
         if not self.shares:
             return
         self.path = "both"
-        regions = [node for node in self.case.program if isinstance(node, Region)]
+        outermost = [node for node in self.case.program if isinstance(node, Region)]
+        regions = self.case.regions() if self.shares_nested else outermost
         for region in filter(self._serves_both, regions):
             begin = len(self.code.lines)
             self.write_function(region)

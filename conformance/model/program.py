@@ -76,19 +76,29 @@ class Program:
 
     def inner_regions(self, path: str) -> dict[str, list[str]]:
         """For each region of a function (`plain` or `recomputed`), the names of the regions directly
-        inside it; outer regions first."""
+        inside it: defined there, or called there and defined for both functions. Of those that are not
+        defined for both, outer ones come first."""
         inner: dict[str, list[str]] = {}
+        tree = ast.parse(self.text)
+
+        def region(node: ast.AST) -> str:
+            site = self.lines.get(node.lineno) if isinstance(node, ast.FunctionDef) else None
+            own = site is not None and site.kind == "region" and site.serves(path)
+            return site.region if site is not None and own else ""
+
+        shared = {
+            node.name: region(node) for node in tree.body if isinstance(node, ast.FunctionDef)
+        }
 
         def visit(node: ast.AST, around: str) -> None:
             for child in ast.iter_child_nodes(node):
-                site = self.lines.get(child.lineno) if isinstance(child, ast.FunctionDef) else None
-                if site is not None and site.kind == "region" and site.serves(path):
-                    inner[site.region] = []
-                    if around:
-                        inner[around].append(site.region)
-                    visit(child, site.region)
-                else:
-                    visit(child, around)
+                name = region(child)
+                if name:
+                    inner[name] = []
+                called = shared.get(child.id, "") if isinstance(child, ast.Name) else ""
+                if around and (name or called):
+                    inner[around].append(name or called)
+                visit(child, name or around)
 
-        visit(ast.parse(self.text), "")
+        visit(tree, "")
         return inner
