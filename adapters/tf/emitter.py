@@ -14,7 +14,6 @@ from conformance.model.case import (
     Again,
     Array,
     Case,
-    Generator,
     Loss,
     Region,
     Statement,
@@ -61,10 +60,6 @@ class Emitter(Base):
         return super().__new__({"loop": Loop, "keras-model": KerasModel}.get(variant.name, cls))
 
     def expression(self, statement: Statement) -> str:
-        if statement.op == "uniform_from":
-            (name,) = statement.names()
-            own = [i for i in self.case.inputs if isinstance(i, Generator) and i.name == name]
-            return str(operations.uniform_from(self.call_of(statement), own[0].library))
         if statement.op in OF_CALLABLES:
             return self.of_callable(statement, "recomputed_")
         return super().expression(statement)
