@@ -72,7 +72,7 @@ class Emitter(Base):
         super().__init__(case, variant)
         #: The mode in which every layer is recomputed, where it is not `full`.
         self._mode = MODES[mode[0]] if mode else ""
-        self.backend = gradients.BACKENDS[name]
+        self.backend = gradients.BACKENDS[name](self)
         self.imports = (
             "import os",
             "import random",
@@ -288,21 +288,19 @@ class Emitter(Base):
     def write_gradients(self) -> None:
         if self.case.procedure.after != "backward":  # which the backend writes
             self.write_after()
-        self.backend.write_before(self)
+        self.backend.write_before()
         self._write_step()
         self._write_return("[loss]")
 
     @property
     def result(self) -> str:
-        """With changed variables, a function of JAX gives more than its loss."""
-        more = isinstance(self.backend, gradients.Jax) and gradients.variables_changed(self.case)
-        return "outputs" if more else super().result
+        return self.backend.result or super().result
 
     def write_training(self) -> None:
         code, case = self.code, self.case
         trained = [p.name for p in case.parameters if p.gradient]
         code("losses = []")
-        self.backend.write_before(self)
+        self.backend.write_before()
         with code.indent(f"for _ in range({case.procedure.steps}):"):
             self._write_step()
             with code.indent(f"for name in {listed(trained)}:"):
@@ -312,7 +310,7 @@ class Emitter(Base):
 
     def _write_step(self) -> None:
         inputs = [a.name for a in self.case.inputs if isinstance(a, Array) and a.gradient]
-        asks, value = self.backend.asked(self.case.procedure.kind)
+        asks, value = self.backend.asked
         entries = [f'"{name}": values["{name}"]{asks}' for name in inputs]
         variables = [a.name for a in self.case.parameters if a.gradient]
         for name in dict.fromkeys(self.in_lists[n].name for n in variables if n in self.in_lists):
@@ -322,7 +320,7 @@ class Emitter(Base):
         loop = " for " in named and not named.startswith('{"') and not named.startswith("{**")
         entries.append(f"**{named}" if loop else named[1:-1])
         self.code(f"wanted = {{{', '.join(filter(None, entries))}}}")
-        self.backend.write(self)
+        self.backend.write()
 
     def _write_return(self, losses: str) -> None:
         case, kind = self.case, self.case.procedure.kind
@@ -331,7 +329,7 @@ class Emitter(Base):
         for found in ("gradients", "again"):
             if found == "again" and kind not in gradients.TWICE:
                 continue
-            chosen = self.backend.chooses(kind)
+            chosen = self.backend.chooses
             if self.in_lists and not chosen:
                 self.code(f"{found} = {self.entries(case.wrt, found)}")
             whole = chosen or self.in_lists or asking == list(case.wrt)
