@@ -100,12 +100,7 @@ class Observer(Base):
         tape.gradient(loss, value)
 
     def leaf(self, value: object) -> Leaf | None:
-        if isinstance(value, tf.IndexedSlices):
-            value = tf.convert_to_tensor(value)
-        if not isinstance(value, tf.Tensor | tf.Variable):
-            return None
-        array, dtype = value.numpy(), value.dtype.name
-        return Leaf(np.array(array, np.float32 if dtype == "bfloat16" else None), dtype)
+        return buffers.leaf(value)
 
     def generator(self) -> Array | None:
         return np.array(tf.random.uniform([4]))
