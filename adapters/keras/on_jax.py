@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import cache
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import Any
 from unittest import mock
 
@@ -27,7 +27,8 @@ from keras.src.utils import jax_utils
 
 from conformance.model.observation import Execution, Leaf, Observation, Phase, RandomSample, Run
 from conformance.model.program import Program, Site
-from conformance.observe.worker.observer import Meter, load_program
+from conformance.observe.worker.loaded import LoadedProgram, load_program
+from conformance.observe.worker.observer import Meter
 from conformance.observe.worker.observer import Observer as Base
 from conformance.observe.worker.phases import announced
 from conformance.observe.worker.threads import entering
@@ -105,9 +106,7 @@ class Observer(Base):
             return id(value)
         return executables.buffer(value)
 
-    def retained(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any]
-    ) -> int | None:
+    def retained(self, loaded: LoadedProgram) -> int | None:
         """As the base class says, but in one run, which ends where backward would start: the values'
         pass has filled all caches, and no peak is read."""
         meter = Meter(self)
@@ -117,37 +116,31 @@ class Observer(Base):
             if label == "backward":
                 raise _EnoughSeen
 
-        with announced(program, module, on_phase) as run, suppress(_EnoughSeen):
-            run(forward)
+        with announced(loaded.program, loaded.module, on_phase) as run, suppress(_EnoughSeen):
+            run(loaded.forward)
         return meter.retained
 
     # -- executions ----------------------------------------------------------------------------
 
-    def count(
-        self,
-        program: Program,
-        module: ModuleType,
-        forward: Callable[..., Any],
-        run: Run,
-        meter: Meter | None = None,
-    ) -> Run:
-        path = forward.__name__
+    def count(self, loaded: LoadedProgram, run: Run, meter: Meter | None = None) -> Run:
+        program = loaded.program
         walk, trace = jaxprs.Walk(program), self.tracing(program)
         # JAX keeps the graph of a function that it has traced: each pass has functions of its own.
-        alone, whole = load_program(program), load_program(program)
+        alone, whole = (
+            LoadedProgram.of(program, load_program(program), loaded.path) for _ in range(2)
+        )
         _seed(alone)
-        closed = _jaxpr(lambda: getattr(alone, path)(**alone.inputs()))
+        closed = _jaxpr(lambda: alone.forward(**alone.module.inputs()))
         known = walk.known = jaxprs.signatures(walk, walk.run(closed))
         with trace.active():
-            closed = _jaxpr(lambda: whole.run(getattr(whole, path)))
+            closed = _jaxpr(whole.run)
         higher = program.procedure in ("second_order", "third_order")
         counts = jaxprs.count(walk.run(closed), known, higher=higher)
-        found = Counter(trace.completed)
-        if path == "recomputed":  # else Python runs whatever there is
-            inside = {site for site in known if site.region}
-            found = Counter({key: n for key, n in found.items() if key[0] not in inside})
-            found += Counter({(site, "forward"): counts.forward[site] for site in inside})
-            found += Counter({(site, "rerun"): counts.rerun[site] for site in inside})
+        # Python itself runs what lies outside regions, and a line in one that makes no equation.
+        inside = {site for site in known if site.region}
+        found = Counter({key: n for key, n in trace.completed.items() if key[0] not in inside})
+        found += Counter({(site, "forward"): counts.forward[site] for site in inside})
+        found += Counter({(site, "rerun"): counts.rerun[site] for site in inside})
         # NumPy and Python draw while a region is traced: a constant, which no equation draws.
         hidden = {site for site, _ in found if site.op in hosts.SOURCES and site not in known}
         shown = {key: n for key, n in found.items() if key[0] not in hidden}
@@ -169,14 +162,14 @@ class Observer(Base):
         )
 
 
-def _seed(module: ModuleType) -> None:
+def _seed(loaded: LoadedProgram) -> None:
     """Seed all generators as `run` of a program does before its forward pass."""
 
     def reached(**values: Any) -> None:
         raise _EnoughSeen
 
     with suppress(_EnoughSeen):
-        module.run(reached)
+        loaded.module.run(reached)
 
 
 def _jaxpr(function: Callable[[], Any]) -> Any:

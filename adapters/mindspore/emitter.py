@@ -25,6 +25,7 @@ from conformance.model.case import (
     Region,
     Statement,
     Tree,
+    flat,
     leaves,
     node_makes,
     node_reads,
@@ -405,7 +406,7 @@ class Emitter(procedures.Procedures):
                 begin = len(code.lines)
                 for attribute in held:
                     code(f"self.{attribute} = {attribute}")
-                for part in nodes:
+                for part in flat(nodes):
                     if isinstance(part, Region):
                         self._write_attribute(part, own)
                     else:
@@ -430,7 +431,7 @@ class Emitter(procedures.Procedures):
 
     def write_own(self, nodes: Sequence[Node], region: Region | None) -> None:
         """The attributes of a cell that are none of its regions and parameters."""
-        for node in nodes:
+        for node in flat(nodes):
             if self._kept(node, region):
                 random = node.op in ("dropout", "uniform")
                 primitive = self._drawing(node) if random else self._primitive(node)
@@ -457,7 +458,7 @@ class Emitter(procedures.Procedures):
         """The names that a cell's own lines read from outside the cell."""
         known = set() if region is None else set(leaves(region.takes) + leaves(region.kwargs))
         found: set[str] = set()
-        for node in nodes:
+        for node in flat(nodes):
             if isinstance(node, Region) and (self.primitive or self._made_at_call(node)):
                 read = set(node_reads(node)) | set(self._cells(node))
             elif isinstance(node, Region) and not node.called:

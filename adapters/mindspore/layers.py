@@ -14,7 +14,18 @@ from conformance.emit.emitter import Emitter as Base
 from conformance.emit.expressions import function
 from conformance.emit.layers import Layer, attributes, taken
 from conformance.errors import AdapterError
-from conformance.model.case import Again, Case, Node, Ref, Region, Statement, Tree, leaves, walk
+from conformance.model.case import (
+    Again,
+    Case,
+    Node,
+    Ref,
+    Region,
+    Statement,
+    Tree,
+    flat,
+    leaves,
+    walk,
+)
 from conformance.model.program import Site
 
 #: Layers without weights, constructed out of an operation's options.
@@ -71,7 +82,7 @@ class Layers(Base):
 
     def alone(self, region: Region) -> Statement | None:
         """A region's only statement, if a layer does it; else `None`."""
-        (first, *rest) = region.body
+        (first, *rest) = flat(region.body)
         if rest or not isinstance(first, Statement) or id(first) not in self._layers:
             return None
         layer = LAYERS.get(first.op)
@@ -114,7 +125,7 @@ class Layers(Base):
 
     def write_own(self, nodes: Sequence[Node], region: Region | None) -> None:
         super().write_own(nodes, region)  # type: ignore[misc]
-        for node in nodes:
+        for node in flat(nodes):
             if isinstance(node, Statement) and id(node) in self._layers:
                 place = f"self.{self._layers[id(node)]}"
                 self.code(f"{place} = {self.constructed(node)}")
@@ -132,7 +143,7 @@ class Layers(Base):
         """The names that a cell's own lines read, without weights, which the layers own."""
         listed = tuple(nodes)
         found: set[str] = super()._reads(listed, gives, region)  # type: ignore[misc]
-        own = [n for n in listed if isinstance(n, Statement)]
+        own = [n for n in flat(listed) if isinstance(n, Statement)]
         weights = {
             name
             for n in own

@@ -19,6 +19,7 @@ from conformance.model.case import (
     Ref,
     Statement,
     Tree,
+    flat,
     leaves,
     node_reads,
     walk,
@@ -195,7 +196,7 @@ class Procedures(Base, ABC):
         """Whether gradients through the outputs are stopped by hand: in graph mode `has_aux` does
         it for tensors and tuples, and raises at dicts and at what is no tensor."""
         kept = leaves(self.case.outputs)
-        calls = [node for node in self.case.program if not isinstance(node, Statement)]
+        calls = [node for node in flat(self.case.program) if not isinstance(node, Statement)]
         whole = [node.gives for node in calls if node.returned in kept]
         return self.graph and any(map(_has_others, (self.case.outputs, *whole)))
 
