@@ -69,12 +69,6 @@ class Observer(Base):
             found["retained memory"] = reason
         elif program.procedure == "functional":
             found["retained memory"] = "a transform gives gradients at once, with no boundary"
-        # A forward that draws other numbers has none of the plain run's results.
-        looks = self.variant.startswith("scope-larger")
-        if looks and hosts.samples_on_host(program):
-            found["executions"] = (
-                "the forward draws other numbers than the plain run, which tells it"
-            )
         return found
 
     def leaf(self, value: object) -> Leaf | None:
