@@ -15,7 +15,7 @@ from dataclasses import replace
 from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import Emitter as Base
 from conformance.emit.emitter import Writer
-from conformance.emit.expressions import elements, function, listed
+from conformance.emit.expressions import block, class_name, elements, function, listed
 from conformance.language.operations import OF_CALLABLES
 from conformance.model.case import (
     Again,
@@ -67,9 +67,8 @@ class Emitter(Base):
     def __init__(self, case: Case, variant: Variant) -> None:
         self.way, *mode, name = variant.name.split("-")
         if case.procedure.kind == "backward":
-            self.lists = (
-                "all" if self.way == "remat" else "uncaptured"
-            )  # layers own what they capture
+            # Layers own what they capture.
+            self.lists = "all" if self.way == "remat" else "uncaptured"
         super().__init__(case, variant)
         #: The mode in which every layer is recomputed, where it is not `full`.
         self._mode = MODES[mode[0]] if mode else ""
@@ -136,14 +135,13 @@ class Emitter(Base):
         if self._is_layer(region):
             owned = [self.name(n) for n in self._variables_of(region)]
             with self._scope("full", region):
-                self.code(f"{name} = {_class(name)}({', '.join(owned)})")
+                self.code(f"{name} = {class_name(name)}({', '.join(owned)})")
         elif self.way == "scope":
             given = f'{name}, name="{name}"' if self._listed else name
             with self._scope("activations", region):
                 self.code(f"{name}_layer = keras.layers.Activation({given})")
         if self.way == "remat" and self.path == "recomputed":
-            block = "None" if region.block == "invalid" else name
-            given = ", ".join([block, *self.misuse(region)])
+            given = ", ".join([block(region), *self.misuse(region)])
             self.code(f"remat_{name} = keras.remat({given})")
 
     def recompute(self, region: Region) -> str:
@@ -197,7 +195,7 @@ class Emitter(Base):
         outside = replace(region, body=tuple(n for n in region.body if n not in inner))
         owned = [n for n in given if n not in others or n in outside.captured()]
         site = Site("region", self.path, region.name, region.name)
-        with code.indent(f"class {_class(name)}(keras.layers.Layer):"):
+        with code.indent(f"class {class_name(name)}(keras.layers.Layer):"):
             words = [f'name="{name}"'] if self._listed else []
             words += ["autocast=False"] if self._casts else []
             if self.case.autocast:
@@ -210,7 +208,7 @@ class Emitter(Base):
                         code(f"self.{variable} = {variable}")
                     for part in inner:
                         part_name = function(part.name)
-                        made = f"{_class(part_name)}({', '.join(self._variables_of(part))})"
+                        made = f"{class_name(part_name)}({', '.join(self._variables_of(part))})"
                         with self._scope("full", part):
                             code(f"self.{part_name} = {made}")
                 code()
@@ -232,14 +230,14 @@ class Emitter(Base):
     @contextmanager
     def _scope(self, mode: str, region: Region) -> Iterator[None]:
         """The scope in which the layer of a region, which is to be recomputed, is constructed."""
+        if self.way != "scope" or self.path == "plain":
+            yield
+            return
         words = [] if region.option == "wrong" else [f'mode="{self._mode or mode}"']
         words += [f'layer_names=["{function(region.name)}"]'] if self._listed else []
         words += ["output_size_threshold=0"] if self._mode == "larger_than" else []
-        if self.way == "scope" and self.path == "recomputed":
-            words += self.misuse(region)
-            with self.code.indent(f"with keras.RematScope({', '.join(words)}):"):
-                yield
-        else:
+        words += self.misuse(region)
+        with self.code.indent(f"with keras.RematScope({', '.join(words)}):"):
             yield
 
     @contextmanager
@@ -338,11 +336,6 @@ class Emitter(Base):
         if kind == "train":
             results.append(f'"parameters": {self.chosen(case.parameters)}')
         self.code(f"return {{{', '.join(results)}{self.state_entry()}}}")
-
-
-def _class(name: str) -> str:
-    """The name of the class of a region's layer."""
-    return "".join(word.capitalize() for word in name.split("_"))
 
 
 class Fit(models.Models, Emitter):  # type: ignore[misc]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from conformance.model.case import Array
+from conformance.model.case import Array, Region
 
 #: How Python shows a small number, `1e-05`, which people write `1e-5`.
 _EXPONENT = re.compile(r"(?<=\d)e-0(\d)\b")
@@ -20,6 +20,16 @@ def in_docstring(text: str) -> str:
 def function(region: str) -> str:
     """The Python name of a region's function."""
     return region.replace("-", "_")
+
+
+def class_name(region: str) -> str:
+    """The name of the class of a region's module or layer."""
+    return "".join(word.capitalize() for word in function(region).split("_"))
+
+
+def block(region: Region) -> str:
+    """What a recompute is given to wrap: a region's function, or where the case says so, no callable."""
+    return "None" if region.block == "invalid" else function(region.name)
 
 
 def listed(names: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import Emitter as Base
-from conformance.emit.expressions import function, listed
+from conformance.emit.expressions import block, function, listed
 from conformance.language.operations import OF_CALLABLES
 from conformance.model.case import Case, Region, Statement
 
@@ -39,7 +39,7 @@ class Functional(Base, ABC):
 
     def block(self, region: Region) -> str:
         """What is handed over to be recomputed."""
-        return "None" if region.block == "invalid" else function(region.name)
+        return block(region)
 
     def write_region(self, region: Region) -> None:
         super().write_region(region)
