@@ -131,7 +131,7 @@ class Observer(Base):
         higher = program.procedure in ("second_order", "third_order")
         counts = jaxprs.count(walk.run(closed), known, higher=higher)
         # Python itself runs what lies outside regions, and a line in one that makes no equation.
-        inside = {site for site in known if site.region}
+        inside = [site for site in known if site.region]
         found = Counter({key: n for key, n in trace.completed.items() if key[0] not in inside})
         found += Counter({(site, "forward"): counts.forward[site] for site in inside})
         found += Counter({(site, "rerun"): counts.rerun[site] for site in inside})
