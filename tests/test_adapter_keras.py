@@ -321,9 +321,10 @@ def test_bytes_kept_are_the_activations_that_were_published(
 @pytest.mark.skipif(BACKEND != "tensorflow", reason="how TensorFlow's variables hold their values")
 def test_a_tensor_read_from_a_variable_is_kept_once_the_variable_has_another_value() -> None:
     from adapters.keras.on_tensorflow import LiveBuffers
+    from adapters.tf.following import following
 
     buffers, size = LiveBuffers(), 64 * 64 * 4
-    with buffers.active():
+    with following(buffers):
         variable = keras.Variable(np.ones((64, 64), "float32"))
         read = variable.value + 0, keras.ops.reshape(variable.value.read_value(), (-1,))
         assert buffers.held == size  # of the sum; the other one is the variable's own memory

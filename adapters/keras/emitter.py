@@ -13,16 +13,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from conformance.drivers.adapter import Variant
-from conformance.emit import usual
-from conformance.emit.emitter import Call, Writer
 from conformance.emit.emitter import Emitter as Base
-from conformance.emit.expressions import elements, function, listed
+from conformance.emit.emitter import Writer
+from conformance.emit.expressions import class_name, elements, function, listed
 from conformance.language.operations import OF_CALLABLES
 from conformance.model.case import (
     Again,
     Array,
     Case,
-    Generator,
     Region,
     Statement,
     Value,
@@ -33,7 +31,7 @@ from conformance.model.case import (
 )
 from conformance.model.program import Site
 
-from . import gradients, models
+from . import gradients, models, operations
 
 #: The mode of the scope, by the word in the variant's name.
 MODES: Mapping[str, str] = {
@@ -43,116 +41,10 @@ MODES: Mapping[str, str] = {
 }
 
 
-#: Functions that a program carries along where it uses the operation.
-HELPERS: Mapping[str, str] = {
-    **Base.helpers,
-    "batch_norm": """
-        def batch_norm(x, gamma, beta, running_mean, running_var, momentum, epsilon):
-            mean, var = ops.moments(x, axes=[0, 2, 3])
-            running_mean.assign((1 - momentum) * running_mean + momentum * mean)
-            running_var.assign((1 - momentum) * running_var + momentum * var)
-            return ops.batch_normalization(x, mean, var, 1, beta, gamma, epsilon)
-        """,
-    "branch_sin": """
-        def branch_sin(x):
-            return ops.cond(ops.sum(x) > 0, lambda: ops.sin(x), lambda: ops.cos(x))
-        """,
-    "loop_sin": """
-        def loop_sin(x, times):
-            return ops.fori_loop(0, times, lambda i, x: ops.sin(x), x)
-        """,
-    # The gradient is called with what backends call it with, as in the example of Keras' documentation.
-    "custom_sin": """
-        def custom_sin(x, reads):
-            @ops.custom_gradient
-            def sin(x):
-                def gradient(*args, upstream=None):
-                    if upstream is None:
-                        (upstream,) = args
-                    for _ in range(reads):
-                        slope = ops.multiply(2.0, ops.cos(x))
-                    return ops.multiply(slope, upstream)
-
-                return ops.sin(x), gradient
-
-            return sin(x)
-        """,
-    "accumulate_sin": """
-        def accumulate_sin(x, total):
-            total.assign_add(ops.sum(x, axis=0))
-            return ops.sin(x)
-        """,
-}
-
-#: `jax.custom_gradient` gives the function itself to derivatives of higher order, and not its rule: so
-#: the function calls another one with the rule, once for each order.
-CUSTOM_SIN_ORDERS = """
-    def custom_sin(x, reads, order={order}):
-        below = ops.sin if order == 1 else lambda x: custom_sin(x, reads, order - 1)
-
-        @ops.custom_gradient
-        def sin(x):
-            def gradient(upstream):
-                for _ in range(reads):
-                    slope = ops.multiply(2.0, ops.cos(x))
-                return ops.multiply(slope, upstream)
-
-            return below(x), gradient
-
-        return sin(x)
-    """
-
-
-def _conv2d(call: Call) -> str:
-    x, w = call.arguments["x"], call.arguments["w"]
-    stride = "" if call.options["stride"] == 1 else f", strides={call.options['stride']}"
-    # A kernel of Keras is (height, width, in, out).
-    kernel = f"ops.transpose({w}, (2, 3, 1, 0))"
-    padding = "" if call.options["padding"] == "valid" else ', padding="same"'
-    return f'ops.conv({x}, {kernel}{stride}{padding}, data_format="channels_first")'
-
-
-def _pool(call: Call) -> str:
-    kind = {"max_pool2d": "max", "avg_pool2d": "average"}[call.op]
-    size = call.options["size"]
-    return f'ops.{kind}_pool({call.arguments["x"]}, {size}, {size}, data_format="channels_first")'
-
-
-def _reduced(call: Call) -> str:
-    axis, keepdims = call.options["axis"], call.options["keepdims"]
-    words = [call.arguments["x"]]
-    words += [] if axis is None else [f"axis={axis}"]
-    words += ["keepdims=True"] if keepdims else []
-    return f"ops.{call.op}({', '.join(words)})"
-
-
-def _range(call: Call) -> str:
-    low, high = call.options["low"], call.options["high"]
-    return "" if (low, high) == (0, 1) else f", minval={low}, maxval={high}"
-
-
-def _seed(call: Call) -> str:
-    generator, seed = call.arguments.get("generator"), call.options.get("seed")
-    given = generator or seed
-    return "" if given is None else f", seed={given}"
-
-
-def _dropout(call: Call) -> str:
-    return f"keras.random.dropout({call.arguments['x']}, {call.options['p']}{_seed(call)})"
-
-
-#: A draw of NumPy's: `source` is its global generator or one of its own.
-_NUMPY = 'ops.convert_to_tensor({source}.uniform({low}, {high}, {shape}), "float32")'
-
-
-def _uniform(call: Call) -> str:
-    return f"keras.random.uniform({call.options['shape']}{_range(call)}{_seed(call)})"
-
-
 class Emitter(Base):
     """Writes one case for `remat-…` or `scope-…`; `Fit` does for `fit-…`."""
 
-    helpers = HELPERS
+    helpers = operations.HELPERS
     loops = "calls"  # operations are told apart by the lines that led to them
     shares = True
     procedures_written = (
@@ -167,50 +59,7 @@ class Emitter(Base):
         for name in {names}:
             values[name].assign(0.5 * values[name])
         """
-    operations: Mapping[str, Writer] = {
-        **usual.functions("ops"),
-        "add": "ops.add({a}, {b})",
-        "subtract": "ops.subtract({a}, {b})",
-        "multiply": "ops.multiply({a}, {b})",
-        "divide": "ops.divide({a}, {b})",
-        "negative": "ops.negative({x})",
-        "matmul": "ops.matmul({a}, {b})",
-        "linear": "ops.add(ops.matmul({x}, ops.transpose({w})), {b})",
-        "conv2d": _conv2d,
-        "max_pool2d": _pool,
-        "avg_pool2d": _pool,
-        "batch_norm": "batch_norm({x}, {gamma}, {beta}, {running_mean}, {running_var}, "
-        "momentum={momentum}, epsilon={eps})",
-        "layer_norm": "ops.layer_normalization({x}, {gamma}, {beta}, epsilon={eps})",
-        "embedding": "ops.take({table}, {indices}, axis=0)",
-        "relu": "ops.relu({x})",
-        "gelu": "ops.gelu({x}, approximate=False)",
-        "sigmoid": "ops.sigmoid({x})",
-        "max": _reduced,
-        "solve": "ops.solve({a}, {b})",
-        "softmax": "ops.softmax({x}, axis={axis})",
-        "dropout": _dropout,
-        "sum": _reduced,
-        "mean": _reduced,
-        "reshape": "ops.reshape({x}, {shape})",
-        "permute_dims": "ops.transpose({x}, {axes})",
-        "concat": "ops.concatenate({arrays}, axis={axis})",
-        "split": "ops.split({x}, {sections}, axis={axis})",
-        "to_complex": "ops.view_as_complex(ops.stack([{a}, {b}], axis=-1))",
-        "real": "ops.real({x})",
-        "imag": "ops.imag({x})",
-        "astype": 'ops.cast({x}, "{dtype}")',
-        "stop_gradient": "ops.stop_gradient({x})",
-        "uniform": _uniform,
-        "uniform_from": _uniform,
-        "numpy_uniform": lambda call: _NUMPY.format(source="np.random", **call.options),
-        "python_uniform": 'ops.convert_to_tensor(random.uniform({low}, {high}), "float32")',
-        "raise_if": "raise_if({x}, {flag})",
-        "branch_sin": "branch_sin({x})",
-        "loop_sin": "loop_sin({x}, {times})",
-        "custom_sin": "custom_sin({x}, {reads})",
-        "accumulate_sin": "accumulate_sin({x}, {total})",
-    }
+    operations: Mapping[str, Writer] = operations.OPERATIONS
 
     def __new__(cls, case: Case, variant: Variant) -> Emitter:
         return super().__new__(Fit if variant.name.startswith("fit-") else cls)
@@ -218,13 +67,12 @@ class Emitter(Base):
     def __init__(self, case: Case, variant: Variant) -> None:
         self.way, *mode, name = variant.name.split("-")
         if case.procedure.kind == "backward":
-            self.lists = (
-                "all" if self.way == "remat" else "uncaptured"
-            )  # layers own what they capture
+            # Layers own what they capture.
+            self.lists = "all" if self.way == "remat" else "uncaptured"
         super().__init__(case, variant)
         #: The mode in which every layer is recomputed, where it is not `full`.
         self._mode = MODES[mode[0]] if mode else ""
-        self.backend = gradients.BACKENDS[name]
+        self.backend = gradients.BACKENDS[name](self)
         self.imports = (
             "import os",
             "import random",
@@ -236,7 +84,8 @@ class Emitter(Base):
         )
         order = case.procedure.order
         if name == "jax" and order > 1:
-            self.helpers = {**HELPERS, "custom_sin": CUSTOM_SIN_ORDERS.format(order=order)}
+            nested = operations.CUSTOM_SIN_ORDERS.format(order=order)
+            self.helpers = {**self.helpers, "custom_sin": nested}
         self.without_gradients = self.backend.without_gradients
         variables = {array.name for array in (*case.parameters, *case.state)}
         #: Names that are a `keras.Variable` where the program is now, and those read from `self`.
@@ -247,8 +96,6 @@ class Emitter(Base):
             self.halving = f"{name}.assign(0.5 * {name})"
         #: The regions whose layers are attributes of the layer around them.
         self._held: frozenset[str] = frozenset()
-        generators = [value for value in case.inputs if isinstance(value, Generator)]
-        self._numpy = {value.name for value in generators if value.library == "numpy"}
         dtypes = {array.dtype for array in case.arrays}
         dtypes |= {str(s.options.get("dtype", "float32")) for _, s in case.statements()}
         self._wide = name == "jax" and "float64" in dtypes
@@ -276,9 +123,6 @@ class Emitter(Base):
     def expression(self, statement: Statement) -> str:
         if statement.op in OF_CALLABLES:
             return self.of_callable(statement, "remat_")
-        if statement.op == "uniform_from" and statement.names()[0] in self._numpy:
-            call = self.call_of(statement)
-            return _NUMPY.format(source=call.arguments["generator"], **call.options)
         return super().expression(statement)
 
     # -- regions -------------------------------------------------------------------------------
@@ -291,14 +135,13 @@ class Emitter(Base):
         if self._is_layer(region):
             owned = [self.name(n) for n in self._variables_of(region)]
             with self._scope("full", region):
-                self.code(f"{name} = {_class(name)}({', '.join(owned)})")
+                self.code(f"{name} = {class_name(name)}({', '.join(owned)})")
         elif self.way == "scope":
             given = f'{name}, name="{name}"' if self._listed else name
             with self._scope("activations", region):
                 self.code(f"{name}_layer = keras.layers.Activation({given})")
         if self.way == "remat" and self.path == "recomputed":
-            block = "None" if region.block == "invalid" else name
-            given = ", ".join([block, *self.misuse(region)])
+            given = ", ".join([self.block(region), *self.misuse(region)])
             self.code(f"remat_{name} = keras.remat({given})")
 
     def recompute(self, region: Region) -> str:
@@ -352,7 +195,7 @@ class Emitter(Base):
         outside = replace(region, body=tuple(n for n in region.body if n not in inner))
         owned = [n for n in given if n not in others or n in outside.captured()]
         site = Site("region", self.path, region.name, region.name)
-        with code.indent(f"class {_class(name)}(keras.layers.Layer):"):
+        with code.indent(f"class {class_name(name)}(keras.layers.Layer):"):
             words = [f'name="{name}"'] if self._listed else []
             words += ["autocast=False"] if self._casts else []
             if self.case.autocast:
@@ -365,7 +208,7 @@ class Emitter(Base):
                         code(f"self.{variable} = {variable}")
                     for part in inner:
                         part_name = function(part.name)
-                        made = f"{_class(part_name)}({', '.join(self._variables_of(part))})"
+                        made = f"{class_name(part_name)}({', '.join(self._variables_of(part))})"
                         with self._scope("full", part):
                             code(f"self.{part_name} = {made}")
                 code()
@@ -387,14 +230,14 @@ class Emitter(Base):
     @contextmanager
     def _scope(self, mode: str, region: Region) -> Iterator[None]:
         """The scope in which the layer of a region, which is to be recomputed, is constructed."""
+        if self.way != "scope" or self.path == "plain":
+            yield
+            return
         words = [] if region.option == "wrong" else [f'mode="{self._mode or mode}"']
         words += [f'layer_names=["{function(region.name)}"]'] if self._listed else []
         words += ["output_size_threshold=0"] if self._mode == "larger_than" else []
-        if self.way == "scope" and self.path == "recomputed":
-            words += self.misuse(region)
-            with self.code.indent(f"with keras.RematScope({', '.join(words)}):"):
-                yield
-        else:
+        words += self.misuse(region)
+        with self.code.indent(f"with keras.RematScope({', '.join(words)}):"):
             yield
 
     @contextmanager
@@ -444,21 +287,19 @@ class Emitter(Base):
     def write_gradients(self) -> None:
         if self.case.procedure.after != "backward":  # which the backend writes
             self.write_after()
-        self.backend.write_before(self)
+        self.backend.write_before()
         self._write_step()
         self._write_return("[loss]")
 
     @property
     def result(self) -> str:
-        """With changed variables, a function of JAX gives more than its loss."""
-        more = isinstance(self.backend, gradients.Jax) and gradients.variables_changed(self.case)
-        return "outputs" if more else super().result
+        return self.backend.result or super().result
 
     def write_training(self) -> None:
         code, case = self.code, self.case
         trained = [p.name for p in case.parameters if p.gradient]
         code("losses = []")
-        self.backend.write_before(self)
+        self.backend.write_before()
         with code.indent(f"for _ in range({case.procedure.steps}):"):
             self._write_step()
             with code.indent(f"for name in {listed(trained)}:"):
@@ -468,7 +309,7 @@ class Emitter(Base):
 
     def _write_step(self) -> None:
         inputs = [a.name for a in self.case.inputs if isinstance(a, Array) and a.gradient]
-        asks, value = self.backend.asked(self.case.procedure.kind)
+        asks, value = self.backend.asked
         entries = [f'"{name}": values["{name}"]{asks}' for name in inputs]
         variables = [a.name for a in self.case.parameters if a.gradient]
         for name in dict.fromkeys(self.in_lists[n].name for n in variables if n in self.in_lists):
@@ -478,7 +319,7 @@ class Emitter(Base):
         loop = " for " in named and not named.startswith('{"') and not named.startswith("{**")
         entries.append(f"**{named}" if loop else named[1:-1])
         self.code(f"wanted = {{{', '.join(filter(None, entries))}}}")
-        self.backend.write(self)
+        self.backend.write()
 
     def _write_return(self, losses: str) -> None:
         case, kind = self.case, self.case.procedure.kind
@@ -487,7 +328,7 @@ class Emitter(Base):
         for found in ("gradients", "again"):
             if found == "again" and kind not in gradients.TWICE:
                 continue
-            chosen = self.backend.chooses(kind)
+            chosen = self.backend.chooses
             if self.in_lists and not chosen:
                 self.code(f"{found} = {self.entries(case.wrt, found)}")
             whole = chosen or self.in_lists or asking == list(case.wrt)
@@ -495,11 +336,6 @@ class Emitter(Base):
         if kind == "train":
             results.append(f'"parameters": {self.chosen(case.parameters)}')
         self.code(f"return {{{', '.join(results)}{self.state_entry()}}}")
-
-
-def _class(name: str) -> str:
-    """The name of the class of a region's layer."""
-    return "".join(word.capitalize() for word in name.split("_"))
 
 
 class Fit(models.Models, Emitter):  # type: ignore[misc]

@@ -6,26 +6,26 @@ layer for is an operation of `keras.ops` in the graph of the model, to which the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 
 from conformance.emit.code import FORWARD
+from conformance.emit.emitter import Call
 from conformance.emit.emitter import Emitter as Base
 from conformance.emit.expressions import elements, short_exponents
+from conformance.emit.layers import Layer
 from conformance.errors import AdapterError
 from conformance.model.case import (
     Again,
     Array,
     Node,
     Ref,
-    Region,
     Statement,
     flat,
     node_makes,
     walk,
 )
-from conformance.model.program import Site
 
 #: A metric and an optimizer, at the end of the program.
 KEPT = """
@@ -65,37 +65,24 @@ WEIGHTLESS: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Layer:
-    """A layer with weights.
-
-    `words` construct it, `takes` is the argument of the operation that it is called on, `weights` are
-    pairs of another argument and the name of the weight, in the order of `set_weights`; `axes` has, by
-    argument, the permutation that makes the case's array from the weight.
-    """
-
-    name: str
-    takes: str
-    weights: Sequence[tuple[str, str]]
-    axes: Mapping[str, tuple[int, ...]]
-
-
+#: Layers with weights; their attributes are in the order of `set_weights`.
 LAYERS: Mapping[str, Layer] = {
-    "linear": Layer("Dense", "x", (("w", "kernel"), ("b", "bias")), {"w": (1, 0)}),
-    "matmul": Layer("Dense", "a", (("b", "kernel"),), {}),
-    "conv2d": Layer("Conv2D", "x", (("w", "kernel"),), {"w": (3, 2, 0, 1)}),
+    "linear": Layer("Dense", "x", {"w": "kernel", "b": "bias"}),
+    "matmul": Layer("Dense", "a", {"b": "kernel"}),
+    "conv2d": Layer("Conv2D", "x", {"w": "kernel"}),
     "batch_norm": Layer(
         "BatchNormalization",
         "x",
-        (
-            *(("gamma", "gamma"), ("beta", "beta")),
-            *(("running_mean", "moving_mean"), ("running_var", "moving_variance")),
-        ),
-        {},
+        {
+            **{"gamma": "gamma", "beta": "beta"},
+            **{"running_mean": "moving_mean", "running_var": "moving_variance"},
+        },
     ),
-    "layer_norm": Layer("LayerNormalization", "x", (("gamma", "gamma"), ("beta", "beta")), {}),
-    "embedding": Layer("Embedding", "indices", (("table", "embeddings"),), {}),
+    "layer_norm": Layer("LayerNormalization", "x", {"gamma": "gamma", "beta": "beta"}),
+    "embedding": Layer("Embedding", "indices", {"table": "embeddings"}),
 }
+#: The permutations that make the case's `w` from a kernel.
+AXES: Mapping[str, tuple[int, ...]] = {"linear": (1, 0), "conv2d": (3, 2, 0, 1)}
 
 
 @dataclass(frozen=True)
@@ -181,74 +168,38 @@ class Models(Base):
             with self.code.indent(head) if self.path == "recomputed" else nullcontext():
                 self.write_nodes(node.body, node.name)
 
-    def write_statement(self, statement: Statement, region: str) -> None:
-        site = Site("statement", self.path, region, statement.label, statement.op)
-        self.code(f"{', '.join(statement.targets)} = {self.called_layer(statement)}", site)
-
-    def recompute(self, region: Region) -> str:
-        raise AdapterError(f"{self.variant.id} calls no region")
-
-    def called_layer(self, statement: Statement) -> str:
+    def expression(self, statement: Statement) -> str:
         """A layer, constructed and called; an operation of `keras.ops` where there is no layer."""
-        call = self.call_of(statement)
-        layer = LAYERS.get(statement.op)
-        read = {**call.options, "inner": tuple(call.options.get("shape", (0,)))[1:]}  # type: ignore[arg-type]
+        call, layer = self.call_of(statement), LAYERS.get(statement.op)
         policy = [f'dtype="mixed_{self.case.autocast}"'] if self.case.autocast else []
         if layer is not None:
-            constructed = self._constructed(layer, statement, [*self._words(statement), *policy])
-            return f"keras.layers.{constructed}({call.arguments[layer.takes]})"
+            given = self._weights_of(layer, call)
+            self._weights[statement.label] = [
+                Weight(
+                    array.name,
+                    f"{statement.label}/{layer.weights[argument]}",
+                    AXES.get(statement.op, ()) if argument == "w" else (),
+                )
+                for argument, array in given.items()
+            ]
+            words = [*_words(call, given), *policy, f"name={statement.label!r}"]
+            return f"keras.layers.{layer.name}({', '.join(words)})({call.arguments[layer.takes]})"
         if statement.op not in WEIGHTLESS:
-            return self.expression(statement)
-        constructed = WEIGHTLESS[statement.op].format(**read)
+            return super().expression(statement)
+        inner = tuple(call.options.get("shape", (0,)))[1:]  # type: ignore[arg-type]
+        constructed = WEIGHTLESS[statement.op].format(**call.options, inner=inner)
         if policy:
             constructed = f"{constructed.removesuffix(')')}, {policy[0]})"
         return f"keras.layers.{constructed}({call.arguments['x']})"
 
-    def _constructed(self, layer: Layer, statement: Statement, words: list[str]) -> str:
-        """The construction of a layer with weights, which is named after the statement."""
-        name, given = statement.label, self._given(statement)
-        self._weights[name] = [
-            Weight(given[argument].name, f"{name}/{weight}", layer.axes.get(argument, ()))
-            for argument, weight in layer.weights
-        ]
-        return f"{layer.name}({', '.join([*words, f'name={name!r}'])})"
-
-    def _given(self, statement: Statement) -> dict[str, Array]:
-        """The arrays that a statement reads as weights, by argument."""
-        layer = LAYERS[statement.op]
-        found: dict[str, Array] = {}
-        names = self.call_of(statement).arguments
+    def _weights_of(self, layer: Layer, call: Call) -> dict[str, Array]:
+        """The arrays that a statement reads as weights of a layer, by argument."""
         arrays = {array.name: array for array in (*self.case.parameters, *self.case.state)}
-        for argument, _ in layer.weights:
-            array = arrays.get(names[argument])
-            if array is None:
-                raise AdapterError(f"{self.variant.id}: {names[argument]} is no weight of a layer")
-            found[argument] = array
-        return found
-
-    def _words(self, statement: Statement) -> list[str]:
-        """The arguments with which the layer of a statement is constructed."""
-        given, options = self._given(statement), self.call_of(statement).options
-        if statement.op == "linear":
-            return [str(given["w"].shape[0])]
-        if statement.op == "matmul":
-            return [str(given["b"].shape[1]), "use_bias=False"]
-        if statement.op == "embedding":
-            return [str(length) for length in given["table"].shape]
-        if statement.op == "conv2d":
-            filters, _, *size = given["w"].shape
-            found = [str(filters), str(size[0]) if len(set(size)) == 1 else str(tuple(size))]
-            found += [f"strides={options['stride']}"] if options["stride"] != 1 else []
-            found += ['padding="same"'] if options["padding"] == "same" else []
-            return [*found, "use_bias=False", 'data_format="channels_first"']
-        if statement.op == "batch_norm":
-            kept = 1 - float(options["momentum"])  # type: ignore[arg-type]
-            return [
-                "axis=1",
-                f"momentum={kept:g}",
-                f"epsilon={short_exponents(repr(options['eps']))}",
-            ]
-        return [f"epsilon={short_exponents(repr(options['eps']))}"]
+        names = {argument: call.arguments[argument] for argument in layer.weights}
+        for name in names.values():
+            if name not in arrays:
+                raise AdapterError(f"{self.variant.id}: {name} is no weight of a layer")
+        return {argument: arrays[name] for argument, name in names.items()}
 
     # -- run -----------------------------------------------------------------------------------
 
@@ -290,3 +241,24 @@ class Models(Base):
         """A dict of what `source` has of the weights that start from arrays of these names."""
         places = {weight.array: weight for layer in self._weights.values() for weight in layer}
         return "{" + ", ".join(f'"{name}": {places[name].taken(source)}' for name in names) + "}"
+
+
+def _words(call: Call, given: Mapping[str, Array]) -> list[str]:
+    """The arguments with which the layer of a statement is constructed, given its weights."""
+    options = call.options
+    if call.op == "linear":
+        return [str(given["w"].shape[0])]
+    if call.op == "matmul":
+        return [str(given["b"].shape[1]), "use_bias=False"]
+    if call.op == "embedding":
+        return [str(length) for length in given["table"].shape]
+    if call.op == "conv2d":
+        filters, _, *size = given["w"].shape
+        words = [str(filters), str(size[0]) if len(set(size)) == 1 else str(tuple(size))]
+        words += [f"strides={options['stride']}"] if options["stride"] != 1 else []
+        words += ['padding="same"'] if options["padding"] == "same" else []
+        return [*words, "use_bias=False", 'data_format="channels_first"']
+    epsilon = f"epsilon={short_exponents(repr(options['eps']))}"
+    if call.op == "layer_norm":
+        return [epsilon]
+    return ["axis=1", f"momentum={1 - float(options['momentum']):g}", epsilon]  # type: ignore[arg-type]

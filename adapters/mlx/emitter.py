@@ -12,8 +12,8 @@ from contextlib import nullcontext
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import Writer
-from conformance.emit.expressions import function, like_numpy
-from conformance.emit.layers import class_name, module_class
+from conformance.emit.expressions import class_name, function, like_numpy
+from conformance.emit.layers import module_class
 from conformance.emit.lazy import Lazy
 from conformance.model.case import Again, Array, Case, Region, walk
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import full_type_pb2, types_pb2
+
+from conformance.model.observation import Leaf
 
 from . import following
 
@@ -17,54 +19,50 @@ from . import following
 Place = tuple[int, int]
 EagerTensor = type(tf.constant(0))
 #: Enum values of dtypes whose tensors have no elements that NumPy could view.
-_WITHOUT_ELEMENTS = (types_pb2.DT_RESOURCE, types_pb2.DT_STRING)
-_WITHOUT_SIZE = (*_WITHOUT_ELEMENTS, types_pb2.DT_VARIANT)
+_WITHOUT_SIZE = (types_pb2.DT_RESOURCE, types_pb2.DT_STRING, types_pb2.DT_VARIANT)
 
 
 class LiveBuffers(following.Follower):
     """Tracks the buffers of eager operations' outputs that some tensor still holds."""
 
     def __init__(self) -> None:
-        #: The tensors that hold a buffer, by `id`, with the whole buffers that they hold.
-        self._live: dict[int, tuple[weakref.ref[Any], frozenset[Place]]] = {}
+        #: The tensors that hold a buffer, by `id`, with the whole buffer that each holds.
+        self._live: dict[int, tuple[weakref.ref[Any], Place]] = {}
         #: Lists of tensors: what is in one is known when the operation is over.
-        self._lists: dict[int, weakref.ref[Any]] = {}
+        self._lists: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
     def put_out(self, inputs: Sequence[Any], outputs: Sequence[Any], *_: Any) -> None:
         around: list[Place] | None = None  # made where there is something to look up in it
         for value in outputs:
             if type(value) is not EagerTensor:
                 continue
-            key = id(value)
-            kind = value._datatype_enum()
-            if kind == types_pb2.DT_VARIANT:
-                self._lists[key] = weakref.ref(value, self._forgetting(key))
+            if value._datatype_enum() == types_pb2.DT_VARIANT:
+                self._lists[id(value)] = value
                 continue
-            place = None if kind in _WITHOUT_ELEMENTS else _elements(value)
+            place = elements(value)
             if place is not None:
                 if around is None:
                     around = [found for given in inputs for found in self.places_of(given)]
-                held = frozenset((_whole(place, around),))
-                self._live[key] = weakref.ref(value, self._forgetting(key)), held
+                self.keep(value, _whole(place, around))
 
-    def _forgetting(self, key: int) -> Callable[[object], None]:
-        """The callback for when a tensor is freed."""
-        return lambda _: self._forget(key)
+    def keep(self, tensor: Any, place: Place) -> None:
+        """Note the buffer that a tensor holds, until it is freed."""
+        key = id(tensor)
+        self._live[key] = weakref.ref(tensor, lambda _: self.forget(key)), place
 
-    def _forget(self, key: int) -> None:
-        self._live.pop(key, None)
-        self._lists.pop(key, None)
+    def forget(self, key: int) -> Place:
+        """Called when the tensor with that `id` is freed: the buffer that it has held."""
+        return self._live.pop(key)[1]
 
-    def places_of(self, value: Any) -> frozenset[Place]:
+    def places_of(self, value: Any) -> Sequence[Place]:
         """Every whole buffer that a tensor holds."""
         known = self._live.get(id(value))
-        return frozenset(buffers(value)) if known is None else known[1]
+        return tuple(buffers(value)) if known is None else (known[1],)
 
     def places(self) -> set[Place]:
         """Every buffer that is held."""
-        found = {place for _, places in self._live.values() for place in places}
-        lists = [value() for value in self._lists.values()]
-        return found | {place for value in lists for place in buffers(value)}
+        found = {place for _, place in self._live.values()}
+        return found | {place for value in list(self._lists.values()) for place in buffers(value)}
 
 
 def _whole(place: Place, around: Sequence[Place]) -> Place:
@@ -83,22 +81,23 @@ def buffers(value: Any) -> Iterator[Place]:
         value = value.read_value()
     if type(value) is not EagerTensor:
         return
-    kind = value._datatype_enum()
-    if kind == types_pb2.DT_VARIANT:
+    if value._datatype_enum() == types_pb2.DT_VARIANT:
         for part in _listed(value):
             yield from buffers(part)
-    elif kind not in _WITHOUT_ELEMENTS:
-        place = _elements(value)
+    else:
+        place = elements(value)
         if place is not None:
             yield place
 
 
-def _elements(value: Any) -> Place | None:
+def elements(value: Any) -> Place | None:
     """Address and bytes of an eager tensor's elements; `None` where it has none."""
-    elements = value._numpy()  # the tensor's own memory, not a copy
-    if not isinstance(elements, np.ndarray) or not elements.nbytes:
+    if value._datatype_enum() in _WITHOUT_SIZE:
         return None
-    return elements.__array_interface__["data"][0], elements.nbytes
+    array = value._numpy()  # the tensor's own memory, not a copy
+    if not isinstance(array, np.ndarray) or not array.nbytes:
+        return None
+    return array.__array_interface__["data"][0], array.nbytes
 
 
 def _listed(value: Any) -> Iterator[Any]:
@@ -113,6 +112,16 @@ def _listed(value: Any) -> Iterator[Any]:
         yield tf.raw_ops.TensorListGetItem(
             input_handle=value, index=number, element_shape=-1, element_dtype=kind.dtype
         )
+
+
+def leaf(value: object) -> Leaf | None:
+    """The elements and dtype of a tensor or variable; `None` for anything else."""
+    if isinstance(value, tf.IndexedSlices):
+        value = tf.convert_to_tensor(value)
+    if not isinstance(value, tf.Tensor | tf.Variable):
+        return None
+    array, dtype = value.numpy(), value.dtype.name
+    return Leaf(np.array(array, np.float32 if dtype == "bfloat16" else None), dtype)
 
 
 def tensors(value: Any) -> Iterator[Any]:

@@ -59,7 +59,7 @@ class Functions:
             if made == len(self.known):
                 self.known.append(Function(body, original(**options)(body)))
             found = self.known[made]
-            assert found.body.__code__ is body.__code__, (
+            assert found.body.__code__ == body.__code__, (
                 "a program makes its functions in one order"
             )
             made += 1

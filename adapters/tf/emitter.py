@@ -8,13 +8,12 @@ from conformance.drivers.adapter import Variant
 from conformance.emit.code import BACKWARD, FORWARD
 from conformance.emit.emitter import Emitter as Base
 from conformance.emit.emitter import Writer
-from conformance.emit.expressions import function, listed
+from conformance.emit.expressions import class_name, function, listed
 from conformance.language.operations import OF_CALLABLES
 from conformance.model.case import (
     Again,
     Array,
     Case,
-    Generator,
     Loss,
     Region,
     Statement,
@@ -61,10 +60,6 @@ class Emitter(Base):
         return super().__new__({"loop": Loop, "keras-model": KerasModel}.get(variant.name, cls))
 
     def expression(self, statement: Statement) -> str:
-        if statement.op == "uniform_from":
-            (name,) = statement.names()
-            own = [i for i in self.case.inputs if isinstance(i, Generator) and i.name == name]
-            return str(operations.uniform_from(self.call_of(statement), own[0].library))
         if statement.op in OF_CALLABLES:
             return self.of_callable(statement, "recomputed_")
         return super().expression(statement)
@@ -87,12 +82,12 @@ class Emitter(Base):
         super().write_region(region)
         if region.granularity == "module":
             owned = ", ".join(map(self.name, self._variables_of(region)))
-            self.code(f"{name} = {_class(name)}({owned})")
+            self.code(f"{name} = {class_name(name)}({owned})")
         if self.path == "recomputed":
-            block = "None" if region.block == "invalid" else name
-            made = f"tf.recompute_grad({', '.join([block, *self.misuse(region)])})"
+            given = self.block(region)
+            made = f"tf.recompute_grad({', '.join([given, *self.misuse(region)])})"
             if self.own is not None:
-                made = self.own_transform(block, region)
+                made = self.own_transform(given, region)
             self.code(f"recomputed_{name} = {made}")
 
     def write_function(self, region: Region) -> None:
@@ -114,7 +109,7 @@ class Emitter(Base):
         """The class of a module that owns the variables its body reads."""
         code, owned = self.code, self._variables_of(region)
         site = Site("region", self.path, region.name, region.name)
-        with code.indent(f"class {_class(function(region.name))}({self.module}):"):
+        with code.indent(f"class {class_name(region.name)}({self.module}):"):
             with code.indent(f"def __init__({', '.join(['self', *owned])}):"):
                 code(self.made)
                 for variable in owned:
@@ -140,9 +135,6 @@ class Emitter(Base):
 
     # -- run -----------------------------------------------------------------------------------
 
-    def write_training(self) -> None:
-        self.write_gradients()
-
     @property
     def _one_graph(self) -> bool:
         return self.variant.name in ("function", "loop", "xla")
@@ -158,6 +150,8 @@ class Emitter(Base):
             self._write_function()
         else:
             self._write_taped_run()
+
+    write_training = write_gradients
 
     def write_inference(self) -> None:
         self._write_inferring(FORWARD)
@@ -331,9 +325,8 @@ class Emitter(Base):
 
     def _write_return(self) -> None:
         case, kind = self.case, self.case.procedure.kind
-        gradients = "gradients"
-        if self._sources() != list(case.wrt):
-            gradients = "{" + ", ".join(f'"{n}": gradients["{n}"]' for n in case.wrt) + "}"
+        whole = self._sources() == list(case.wrt)
+        gradients = "gradients" if whole else self.entries(case.wrt, "gradients")
         losses = "losses" if kind == "train" else "[loss]"
         results = [f'"outputs": {self.result}', f'"losses": {losses}', f'"gradients": {gradients}']
         if kind in AGAIN:
@@ -341,11 +334,6 @@ class Emitter(Base):
         if kind == "train":
             results.append(f'"parameters": {self.chosen(case.parameters)}')
         self.code(f"return {{{', '.join(results)}{self.state_entry()}}}")
-
-
-def _class(name: str) -> str:
-    """The name of the class of a region's module."""
-    return "".join(word.capitalize() for word in name.split("_"))
 
 
 class Loop(loops.Loops, Emitter):

@@ -6,38 +6,40 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from . import profiler
+from . import lines, profiler
 
-#: For an operation of a case, the types of the graph nodes that may do its work, and the opcodes of the
-#: instructions of such a node that do it; other instructions of the node (constants, changes of layout)
-#: may be there without them. Operations that are missing here have no reliable count: the compiler
-#: rewrites arithmetic (the square of a sum, the logarithm of an exponential), removes or merges changes
-#: of shape and type, and the instructions of random numbers name no node.
-WORK: Mapping[str, tuple[str, str]] = {
-    "matmul": ("MatMul BatchMatMulV2", "dot"),
-    "linear": ("MatMul BatchMatMulV2", "dot"),
-    "conv2d": ("Conv2D", "convolution dot"),
-    "max_pool2d": ("MaxPool", "reduce-window"),
-    "avg_pool2d": ("AvgPool", "reduce-window"),
-    "batch_norm": ("SquaredDifference", "multiply"),
-    "layer_norm": ("SquaredDifference", "multiply"),
-    "embedding": ("ResourceGather GatherV2", "gather dynamic-slice"),
-    "relu": ("Relu", "maximum"),
-    "gelu": ("Erf Erfc", "exponential erf"),
-    "tanh": ("Tanh", "tanh"),
-    "sigmoid": ("Sigmoid", "divide logistic"),
-    "sin": ("Sin", "sine"),
-    "cos": ("Cos", "cosine"),
-    "sin_or_cos": ("Sin Cos", "sine cosine"),
-    "custom_sin": ("Sin", "sine"),
-    "noted_sin": ("Sin", "sine"),
-    "slope_of_sin": ("Cos", "cosine"),
-    "accumulate_sin": ("Sin", "sine"),
-    "sqrt": ("Sqrt", "sqrt"),
-    "maximum": ("Maximum", "maximum"),
-    "max": ("Max", "reduce"),
-    "softmax": ("Softmax", "exponential"),
-    "dropout": ("GreaterEqual", "compare"),
+#: For an operation of a case, the types of the graph nodes that may do its work.
+WORK: Mapping[str, Sequence[str]] = {**lines.WORK, "dropout": ("GreaterEqual",)}
+#: The opcodes of the instructions of such a node that do the work; other instructions of the node
+#: (constants, changes of layout) may be there without them. Operations that are missing here have no
+#: reliable count: the compiler rewrites arithmetic (the square of a sum, the logarithm of an
+#: exponential), removes or merges changes of shape and type, and the instructions of random numbers name
+#: no node.
+OPCODES: Mapping[str, Sequence[str]] = {
+    "matmul": ("dot",),
+    "linear": ("dot",),
+    "conv2d": ("convolution", "dot"),
+    "max_pool2d": ("reduce-window",),
+    "avg_pool2d": ("reduce-window",),
+    "batch_norm": ("multiply",),
+    "layer_norm": ("multiply",),
+    "embedding": ("gather", "dynamic-slice"),
+    "relu": ("maximum",),
+    "gelu": ("exponential", "erf"),
+    "tanh": ("tanh",),
+    "sigmoid": ("divide", "logistic"),
+    "sin": ("sine",),
+    "cos": ("cosine",),
+    "sin_or_cos": ("sine", "cosine"),
+    "custom_sin": ("sine",),
+    "noted_sin": ("sine",),
+    "slope_of_sin": ("cosine",),
+    "accumulate_sin": ("sine",),
+    "sqrt": ("sqrt",),
+    "maximum": ("maximum",),
+    "max": ("reduce",),
+    "softmax": ("exponential",),
+    "dropout": ("compare",),
 }
 
 
@@ -75,9 +77,9 @@ def runs(
 ) -> int | None:
     """How often a statement of the operation `op` ran that was traced to `nodes` (name, type); `None`
     where its instructions do not show it."""
-    types, opcodes = (words.split() for words in WORK.get(op, ("", "")))
-    names = [name for name, kind in nodes if kind in types]
-    if not names:
+    opcodes = OPCODES.get(op)
+    names = [name for name, kind in nodes if kind in WORK.get(op, ())]
+    if opcodes is None or not names:
         return None
     return max(ran.get((names[-1], opcode), 0) for opcode in opcodes)
 

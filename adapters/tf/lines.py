@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any
-from unittest import mock
 
 import tensorflow as tf
 
@@ -215,11 +213,7 @@ class Operations(following.Follower):
 
     def _phase(self, call: Call, graph: Any) -> Phase:
         if self._two_graphs and graph is not None:
-            while graph is not None:
-                if getattr(graph, "name", "").startswith("__backward_"):
-                    return "rerun"
-                graph = getattr(graph, "outer_graph", None)
-            return "forward"
+            return _phase_of(graph)
         return "forward" if call.forward else "rerun"
 
     def close(self) -> None:
@@ -307,54 +301,18 @@ class Graphs(Trace):
     def _enter(self, frame: FrameType, event: str, argument: object) -> Any:
         graph = tf.compat.v1.get_default_graph()
         if graph.building_function:
-            self.phase = "forward"
-            while graph is not None:
-                if getattr(graph, "name", "").startswith("__backward_"):
-                    self.phase = "rerun"
-                graph = getattr(graph, "outer_graph", None)
+            self.phase = _phase_of(graph)
         return super()._enter(frame, event, argument)
 
 
-@contextmanager
-def backward(
-    program: Program, run: Callable[..., Any], call: Callable[[FrameType], None]
-) -> Iterator[None]:
-    """Have `call` called with the frame of `run` when the program first asks a tape for gradients."""
-    original = tf.GradientTape.gradient
-    asked = False
-
-    def gradient(tape: Any, *given: Any, **named: Any) -> Any:
-        nonlocal asked
-        frame = None if asked else _asking(sys._getframe(1), program, run)
-        if frame is not None:
-            asked = True
-            call(frame)
-        return original(tape, *given, **named)
-
-    with mock.patch.object(tf.GradientTape, "gradient", gradient):
-        yield
-
-
-def _asking(frame: FrameType, program: Program, run: Callable[..., Any]) -> FrameType | None:
-    """The frame of `run`, if it is what asks for gradients, in this thread or through another; else
-    `None`: TensorFlow itself asks."""
-    if frame.f_code.co_filename == program.file:
-        site = program.lines.get(frame.f_lineno)
-        return (
-            frame if site is not None and (site.kind, site.label) == ("phase", "backward") else None
-        )
-    if any(one.f_code.co_filename == program.file for one in _stack(frame)):
-        return None  # TensorFlow itself asks
-    threads = sys._current_frames().values()
-    found = (one for top in threads for one in _stack(top) if one.f_code is run.__code__)
-    return next(found, None)
-
-
-def _stack(frame: FrameType | None) -> Iterator[FrameType]:
-    """A frame and those around it."""
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
+def _phase_of(graph: Any) -> Phase:
+    """Whether a graph that is being built belongs to a forward or to a backward pass, by its name or the
+    name of one around it."""
+    while graph is not None:
+        if getattr(graph, "name", "").startswith("__backward_"):
+            return "rerun"
+        graph = getattr(graph, "outer_graph", None)
+    return "forward"
 
 
 #: Gradients of sine and cosine compute each other, and a rerun may be merged with such a one.

@@ -8,8 +8,6 @@ it is asked of the optimised HLO, whose instructions name the nodes that they co
 
 from __future__ import annotations
 
-import sys
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -27,6 +25,7 @@ from conformance.model.program import Program, Site
 from conformance.observe.worker.loaded import LoadedProgram
 from conformance.observe.worker.observer import Growth, Meter, with_shared_counts
 from conformance.observe.worker.observer import Observer as Base
+from conformance.observe.worker.phases import announced
 from conformance.observe.worker.surroundings import Setting
 from conformance.observe.worker.trace import Trace, executions
 
@@ -41,8 +40,8 @@ _EXECUTIONS = {
     "loop": "not told by round",
     "xla": "optimised HLO, instructions by the program line that traced their node",
 }
-
-
+#: The variants whose forward and backward are one graph.
+ONE_GRAPH = ("function", "loop", "xla")
 #: What TensorFlow, and Keras in it, have set for the whole process.
 SETTINGS: Mapping[str, Setting] = {
     "whether functions run eagerly": (
@@ -85,11 +84,10 @@ class Observer(Base):
     def _forget(self) -> None:
         """Drop what earlier passes of a run have kept for later ones."""
         #: The functions that the program has compiled.
-        self._functions: Any = None
+        self._functions = compiled.Functions("")
         #: The operations that made values or their graphs, and the bytes that they put out.
         self._operations: Any = None
         self._sizes: Any = None
-        self._kept: int | None = None
 
     def warm_up(self) -> None:
         with profiler.no_rewrites():
@@ -101,12 +99,7 @@ class Observer(Base):
         tape.gradient(loss, value)
 
     def leaf(self, value: object) -> Leaf | None:
-        if isinstance(value, tf.IndexedSlices):
-            value = tf.convert_to_tensor(value)
-        if not isinstance(value, tf.Tensor | tf.Variable):
-            return None
-        array, dtype = value.numpy(), value.dtype.name
-        return Leaf(np.array(array, np.float32 if dtype == "bfloat16" else None), dtype)
+        return buffers.leaf(value)
 
     def generator(self) -> Array | None:
         return np.array(tf.random.uniform([4]))
@@ -117,7 +110,7 @@ class Observer(Base):
         return np.array(generator.uniform([4]))
 
     def unobserved(self, program: Program) -> Mapping[str, str]:
-        if self.variant in ("eager", "forward-function"):
+        if self.variant not in ONE_GRAPH:
             return {}
         unobserved = {
             "retained memory": "forward and backward are one graph, no moment lies between"
@@ -144,9 +137,9 @@ class Observer(Base):
 
     def values(self, loaded: LoadedProgram) -> Run:
         self._forget()
+        self._functions = compiled.Functions(loaded.program.file)
         if self.variant == "eager":
             return super().values(loaded)
-        self._functions = compiled.Functions(loaded.program.file)
         if self.variant == "xla" and loaded.program.random:
             # A compiled function draws anew each time, whatever the seeds: the draws are those of
             # the run whose values they go with.
@@ -196,17 +189,8 @@ class Observer(Base):
         return run
 
     def _run_eagerly(self, loaded: LoadedProgram, run: Run) -> Run:
-        """`run` with its executions, and where it has any, its draws; and the bytes that are kept for
-        backward, for `retained`."""
-        live = buffers.LiveBuffers()
-
-        def at_backward(frame: FrameType) -> None:
-            self._kept = self._held_beyond(frame, live)
-
-        with (
-            lines.backward(loaded.program, loaded.module.run, at_backward),
-            self._noting(loaded, live),
-        ):
+        """`run` with its executions, and where it has any, its draws."""
+        with self._noting(loaded):
             loaded.run()
         operations = self._operations
         found = executions(operations.entered(), operations.eager_statements())
@@ -309,29 +293,22 @@ class Observer(Base):
         return replace(found, plain=with_shared_counts(found.plain, found.recomputed))
 
     def retained(self, loaded: LoadedProgram) -> int | None:
-        if self.variant == "eager":
-            return self._kept
+        """Bytes of the buffers that are held when the first backward pass starts, without those that the
+        variables of `run` hold."""
         found: list[int] = []
 
         def on_phase(label: str, frame: FrameType) -> None:
             if label == "backward" and not found:
-                found.append(self._held_beyond(frame, live))
+                self.settle()
+                held = buffers.tensors(frame.f_locals)
+                mine = {place for value in held for place in live.places_of(value)}
+                found.append(sum(size for _, size in live.places() - mine))
 
         live = buffers.LiveBuffers()
-        with (
-            self._functions.active(),
-            following.following(live),
-            Trace(loaded.program, on_phase=on_phase).active(),
-        ):
-            loaded.run()
+        phases = announced(loaded.program, loaded.module, on_phase)
+        with self._functions.active(), following.following(live), phases as run:
+            run(loaded.forward)
         return found[0] if found else None
-
-    def _held_beyond(self, frame: FrameType, live: Any) -> int:
-        """Bytes of the buffers that are held now, without those that a frame's variables hold."""
-        self.settle()
-        held = buffers.tensors(frame.f_locals)
-        mine = {place for value in held for place in live.places_of(value)}
-        return sum(size for _, size in live.places() - mine)
 
     def _highest(self, loaded: LoadedProgram) -> int | None:
         """The most bytes allocated from the start of forward on, as the profiler saw; `None` where
@@ -348,23 +325,22 @@ class Observer(Base):
         def on_phase(label: str, frame: FrameType) -> None:
             if label == "forward":
                 begin()
-                # A frame that is traced holds on to what its variables no longer do.
-                sys.settrace(None)
-                threading.settrace(None)
 
-        one_graph = self.variant in ("function", "loop", "xla")
-        follow = nullcontext() if one_graph else Trace(loaded.program, on_phase=on_phase).active()
-        functions = self._functions or compiled.Functions(loaded.program.file)
         try:
-            with functions.active(begin if one_graph else lambda: None), follow:
-                loaded.run()
+            if self.variant in ONE_GRAPH:  # its forward pass starts as the function is called
+                with self._functions.active(begin):
+                    loaded.run()
+            else:
+                phases = announced(loaded.program, loaded.module, on_phase)
+                with self._functions.active(), phases as run:
+                    run(loaded.forward)
         finally:
             planes = [plane for session in sessions for plane in session.stop()]
         return int(profiler.highest(planes))
 
     def leftovers(self, loaded: LoadedProgram) -> tuple[Growth, Growth]:
         # What earlier passes keep is no leftover, and each run traces anew, as the program does.
-        self._functions = self._operations = None
+        self._functions, self._operations = compiled.Functions(loaded.program.file), None
         return super().leftovers(loaded)
 
     def held(self) -> int | None:

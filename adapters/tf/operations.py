@@ -89,14 +89,6 @@ HELPERS: Mapping[str, str] = {
 }
 
 
-def _reduced(call: Call) -> str:
-    axis, keepdims = call.options["axis"], call.options["keepdims"]
-    if axis is None and not keepdims:
-        return f"tf.reduce_{call.op}({call.arguments['x']})"
-    keep = ", keepdims=True" if keepdims else ""
-    return f"tf.reduce_{call.op}({call.arguments['x']}, axis={axis}{keep})"
-
-
 def _conv2d(call: Call) -> str:
     stride, padding = call.options["stride"], str(call.options["padding"]).upper()
     return f'conv2d({call.arguments["x"]}, {call.arguments["w"]}, {stride}, "{padding}")'
@@ -110,25 +102,19 @@ def _seed(call: Call) -> str:
     return "" if call.options["seed"] is None else f", seed={call.options['seed']}"
 
 
-def _bounds(call: Call) -> str:
-    low, high = call.options["low"], call.options["high"]
-    return "" if (low, high) == (0, 1) else f", minval={low}, maxval={high}"
-
-
 def _uniform(call: Call) -> str:
-    return f"tf.random.uniform({_shape(call)}{_bounds(call)}{_seed(call)})"
+    return f"tf.random.uniform({_shape(call)}{usual.bounds(call)}{_seed(call)})"
 
 
 def _shape(call: Call) -> list[int]:
     return list(call.options["shape"])  # type: ignore[arg-type]
 
 
-def uniform_from(call: Call, library: str) -> str:
-    """Uniform numbers from an explicit generator, of TensorFlow or of NumPy."""
-    generator = call.arguments["generator"]
-    if library == "framework":
-        return f"{generator}.uniform({_shape(call)}{_bounds(call)})"
-    return _numpy_uniform(call, f"{generator}.uniform")
+def _uniform_from(call: Call) -> str:
+    draw = f"{call.arguments['generator']}.uniform"
+    if call.of_numpy:
+        return _numpy_uniform(call, draw)
+    return f"{draw}({_shape(call)}{usual.bounds(call)})"
 
 
 def _numpy_uniform(call: Call, draw: str = "np.random.uniform") -> str:
@@ -136,32 +122,22 @@ def _numpy_uniform(call: Call, draw: str = "np.random.uniform") -> str:
     return f"tf.constant({draw}({low}, {high}, {_shape(call)}), dtype=tf.float32)"
 
 
-def _python_uniform(call: Call) -> str:
-    return f"tf.constant(random.uniform({call.options['low']}, {call.options['high']}))"
-
-
 #: How TensorFlow writes each operation.
 OPERATIONS: Mapping[str, Writer] = {
     **usual.OPERATORS,
     **usual.functions("tf"),
+    **usual.reductions("tf.reduce_"),
+    **usual.calls(HELPERS),
     "solve": "tf.linalg.solve({a}, {b})",
     "linear": "tf.matmul({x}, {w}, transpose_b=True) + {b}",
     "conv2d": _conv2d,
-    "max_pool2d": "max_pool2d({x}, {size})",
-    "avg_pool2d": "avg_pool2d({x}, {size})",
-    "batch_norm": "batch_norm({x}, {gamma}, {beta}, {running_mean}, {running_var}, "
-    "momentum={momentum}, eps={eps})",
-    "layer_norm": "layer_norm({x}, {gamma}, {beta}, eps={eps})",
     "embedding": "tf.gather({table}, {indices})",
     "relu": "tf.nn.relu({x})",
     "gelu": "tf.nn.gelu({x})",
     "sigmoid": "tf.sigmoid({x})",
     "log": "tf.math.log({x})",
-    "max": _reduced,
     "softmax": "tf.nn.softmax({x}, axis={axis})",
     "dropout": _dropout,
-    "sum": _reduced,
-    "mean": _reduced,
     "reshape": "tf.reshape({x}, {shape})",
     "permute_dims": "tf.transpose({x}, {axes})",
     "concat": "tf.concat({arrays}, axis={axis})",
@@ -173,10 +149,8 @@ OPERATIONS: Mapping[str, Writer] = {
     "stop_gradient": "tf.stop_gradient({x})",
     "uniform": _uniform,
     "numpy_uniform": _numpy_uniform,
-    "python_uniform": _python_uniform,
-    "branch_sin": "branch_sin({x})",
+    "uniform_from": _uniform_from,
+    "python_uniform": "tf.constant(random.uniform({low}, {high}))",
     "loop_sin": "loop_sin({x}, times={times})",
     "custom_sin": "custom_sin({x}, reads={reads})",
-    "slope_of_sin": "slope_of_sin({x})",
-    "accumulate_sin": "accumulate_sin({x}, {total})",
 }

@@ -22,6 +22,11 @@ def function(region: str) -> str:
     return region.replace("-", "_")
 
 
+def class_name(region: str) -> str:
+    """The name of the class of a region's modules: `MyBlock` for `my-block`."""
+    return "".join(word[:1].upper() + word[1:] for word in function(region).split("_"))
+
+
 def listed(names: Iterable[str]) -> str:
     """An expression for a sequence of names."""
     written = [f'"{name}"' for name in names]

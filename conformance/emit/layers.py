@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from conformance.emit.code import Code
-from conformance.emit.expressions import function
 from conformance.model.case import (
     Again,
     Node,
@@ -46,11 +45,6 @@ def attributes(statements: Iterable[Statement]) -> dict[int, str]:
         often = seen[statement.label]
         named[id(statement)] = statement.label + ("" if often == 1 else f"_{often}")
     return named
-
-
-def class_name(region: str) -> str:
-    """The name of the class of a region's modules: `MyBlock` for `my-block`."""
-    return "".join(word[:1].upper() + word[1:] for word in function(region).split("_"))
 
 
 @contextmanager

@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from conformance.emit.helpers import CALLS
+
 if TYPE_CHECKING:
     from conformance.emit.emitter import Call, Writer
 
@@ -58,8 +60,26 @@ def functions(module: str) -> dict[str, str]:
 
 def calls(helpers: Iterable[str]) -> dict[str, Writer]:
     """The calls of an adapter's `helpers`, by operation, of those that take what the operation does."""
-    defined = {**_DEFINED, "conv2d": _conv2d}
+    defined = {**CALLS, **_DEFINED, "conv2d": _conv2d}
     return {op: defined[op] for op in helpers if op in defined}
+
+
+def reductions(prefix: str) -> dict[str, Writer]:
+    """Reductions as functions, `{prefix}sum(x, axis=0)`."""
+
+    def reduced(call: Call) -> str:
+        words = [call.arguments["x"]]
+        words += [] if call.options["axis"] is None else [f"axis={call.options['axis']}"]
+        words += ["keepdims=True"] if call.options["keepdims"] else []
+        return f"{prefix}{call.op}({', '.join(words)})"
+
+    return dict.fromkeys(("sum", "mean", "max"), reduced)
+
+
+def bounds(call: Call) -> str:
+    """The keywords `minval` and `maxval` of a draw, after a comma; empty where they are 0 and 1."""
+    low, high = call.options["low"], call.options["high"]
+    return "" if (low, high) == (0, 1) else f", minval={low}, maxval={high}"
 
 
 def arrays(module: str) -> dict[str, Writer]:
