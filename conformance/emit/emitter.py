@@ -764,12 +764,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         backward pass with `BACKWARD`.
         """
         with self.code.indent(self.run_signature()):
-            self.write_seeding(self.case.seed)
-            used = {statement.op for _, statement in self.case.statements()}
-            for op in (op for op in LISTS if op in used):
-                self.code(f"{LISTS[op]}.clear()")
-            self.code(f"values = {self.inputs_call()}")
-            self.write_hooks()
+            self.write_beginning()
             if self.case.procedure.kind == "inference":
                 self.write_inference()
             elif self.case.procedure.kind == "train":
@@ -777,6 +772,15 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
             else:
                 self.write_gradients()
         self.code("\n")
+
+    def write_beginning(self) -> None:
+        """Write what `run` does first, whatever its procedure: seed, and make the inputs."""
+        self.write_seeding(self.case.seed)
+        used = {statement.op for _, statement in self.case.statements()}
+        for op in (op for op in LISTS if op in used):
+            self.code(f"{LISTS[op]}.clear()")
+        self.code(f"values = {self.inputs_call()}")
+        self.write_hooks()
 
     def write_hooks(self) -> None:
         """Register a gradient hook on each tensor in the case's `hooks`."""
