@@ -21,7 +21,7 @@ from conformance.emit.finishing import LINE_LENGTH, Text
 from conformance.emit.programs import EmitFailure, program_path, texts
 from conformance.errors import CaseError
 from conformance.language.load import load_text
-from conformance.model.case import Again, Case, Ref, leaves
+from conformance.model.case import Again, Case, Ref, leaves, walk
 from conformance.model.program import Site
 
 from .every_program import BETWEEN, CASES, Written, every_program
@@ -294,7 +294,7 @@ def test_each_statement_has_one_site(written: Written, path: str) -> None:
         lines_of = text.text.split("\n")
         wanted = Counter((region, s.label, s.op) for region, s in case.statements())
         if variant.id in NO_FUNCTION:
-            calls = Counter(node.region for node in case.program if isinstance(node, Again))
+            calls = Counter(node.region for node in walk(case.program) if isinstance(node, Again))
             wanted += Counter({site: calls[site[0]] for site in wanted})
         found: Counter[tuple[str, str, str]] = Counter()
         reached = _reached(text.text, path)

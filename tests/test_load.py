@@ -11,7 +11,7 @@ import pytest
 
 from conformance.errors import CaseError
 from conformance.language.load import load_file, load_folder, load_text
-from conformance.model.case import Again, Literal, Ref, Statement, Tolerance
+from conformance.model.case import Again, Literal, Ref, Repeat, Statement, Tolerance, flat
 from conformance.results.hashing import cases_hash
 
 ROOT = Path(__file__).parent.parent
@@ -394,6 +394,24 @@ def test_repeat_numbers_names() -> None:
     text = GOOD.replace(region, f"      - repeat: [2, 5]\n        body:\n    {inner.rstrip()}\n")
     (case,) = load_text(text, "f.yaml")
     assert [r.name for r in case.regions()] == ["block2", "block5"]
+
+
+def test_what_is_repeated_is_one_node_with_its_iterations() -> None:
+    chain = "      - {repeat: 3, body: h = sin(h)}\n      - z = exp(h)"
+    text = GOOD.replace("      - z = exp(y)", f"      - h = exp(y)\n{chain}")
+    (case,) = load_text(text, "f.yaml")
+    (repeat,) = (node for node in case.program if isinstance(node, Repeat))
+    assert [[s.op for s in flat(nodes)] for nodes in repeat.iterations] == [["sin"]] * 3
+    ops = [node.op for node in flat(case.program) if isinstance(node, Statement)]
+    assert ops == ["exp", *["sin"] * 3, "exp"]
+    line = "h = sin(h)"
+    written_out = text.replace(f"{{repeat: 3, body: {line}}}", "; ".join([line] * 3))
+    assert cases_hash([case]) == cases_hash(load_text(written_out, "f.yaml"))
+
+
+def test_what_is_repeated_once_is_no_repetition() -> None:
+    (case,) = load_text(GOOD.replace("- z = exp(y)", "- {repeat: [4], body: z = exp(y)}"), "f.yaml")
+    assert not any(isinstance(node, Repeat) for node in case.program)
 
 
 def test_trees() -> None:

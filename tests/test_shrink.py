@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from conformance.language.load import load_text
-from conformance.model.case import leaves, node_makes, node_reads, walk
+from conformance.model.case import Repeat, flat, leaves, node_makes, node_reads, walk
 from conformance.run.shrink import candidates, shrink
 
 TEXT = """
@@ -78,6 +78,18 @@ def test_tries_and_seconds_are_limits():
     assert len(asked) <= 4
 
 
+def test_iterations_are_taken_away_one_by_one():
+    text = TEXT.replace(
+        "      - v = multiply(z, z)",
+        "      - {repeat: 5, body: z = sin(z)}\n      - v = multiply(z, z)",
+    )
+    (case,) = load_text(text, "made.yaml")
+    small = shrink(case, lambda case: _operations(case).count("sin") >= 5, tries=500)
+    assert _operations(small).count("sin") == 5
+    (repeat,) = (node for node in small.program if isinstance(node, Repeat))
+    assert len(repeat.iterations) in (3, 4, 5)
+
+
 def test_nothing_is_asked_twice():
     asked = []
 
@@ -92,7 +104,7 @@ def test_nothing_is_asked_twice():
 def test_a_candidate_reads_no_name_that_is_not_there():
     for case in candidates(_case()):
         known = set(case.names())
-        for node in case.program:
+        for node in flat(case.program):
             assert known.issuperset(node_reads(node))
             known |= set(node_makes(node))
         assert known.issuperset(leaves(case.outputs))

@@ -51,7 +51,7 @@ class Emitter(references.References, procedures.Procedures):
         *("second_order", "third_order", "inference", "train"),
     )
     shares = True
-    rolls = "calls"  # operations are told apart by the lines that led to them
+    loops = "calls"  # operations are told apart by the lines that led to them
     lists: Lists = "all"
     imports = (
         "import random",

@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from conformance.emit.expressions import function
-from conformance.model.case import Region, Statement, walk
+from conformance.model.case import (
+    Region,
+    Statement,
+    flat,
+    walk,
+)
 
 IMPORTS = ("from jax.ad_checkpoint import checkpoint_name",)
 DOTS = "dot_general_p"
@@ -72,7 +77,7 @@ def expression(region: Region) -> str:
         found.append("jax.checkpoint_policies.dots_saveable")
     elif primitives:
         found.append(f"keeps_{function(region.name)}")
-    statements = [node for node in region.body if isinstance(node, Statement)]
+    statements = [node for node in flat(region.body) if isinstance(node, Statement)]
     names = [s.label for s in statements if is_named(region, s)]
     if names:
         listed = ", ".join(f'"{name}"' for name in names)

@@ -17,6 +17,7 @@ from conformance.model.case import (
     Region,
     Statement,
     Tree,
+    flat,
     leaves,
     node_makes,
     walk,
@@ -100,7 +101,7 @@ class References(Emitter, ABC):
     def _over(self, nodes: Iterable[Node]) -> set[str]:
         """The names that some nodes write over, as these nodes know them."""
         found: set[str] = set()
-        for node in nodes:
+        for node in flat(nodes):
             if isinstance(node, Statement):
                 argument = node.arguments[0] if node.op == WRITES else None
                 found |= {argument.name} if isinstance(argument, Ref) else set()

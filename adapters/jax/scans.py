@@ -15,7 +15,7 @@ class Scans(Emitter):
     """Writes each chain of calls as one loop, with the region's function as its body."""
 
     def write_nodes(self, nodes: Iterable[Node], region: str) -> None:
-        for chain in chains(tuple(nodes)):
+        for chain in chains(nodes):
             first = chain[0]
             if isinstance(first, Region):
                 self.write_region(first)

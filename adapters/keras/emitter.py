@@ -26,6 +26,7 @@ from conformance.model.case import (
     Region,
     Statement,
     Value,
+    flat,
     leaves,
     node_makes,
     walk,
@@ -152,7 +153,7 @@ class Emitter(Base):
     """Writes one case for `remat-…` or `scope-…`; `Fit` does for `fit-…`."""
 
     helpers = HELPERS
-    rolls = "calls"  # operations are told apart by the lines that led to them
+    loops = "calls"  # operations are told apart by the lines that led to them
     shares = True
     procedures_written = (
         *("backward", "part", "functional", "per_output", "second_backward"),
@@ -330,7 +331,7 @@ class Emitter(Base):
         made = {name for node in walk(region.body) for name in node_makes(node)}
         made |= set(leaves(region.takes)) | set(leaves(region.kwargs))
         calls = [n.region for n in walk(self.case.program) if isinstance(n, Again)]
-        here = [n.region for n in region.body if isinstance(n, Again)]
+        here = [n.region for n in flat(region.body) if isinstance(n, Again)]
         return [
             node
             for node in region.body

@@ -14,7 +14,17 @@ from conformance.emit.code import FORWARD
 from conformance.emit.emitter import Emitter as Base
 from conformance.emit.expressions import elements, short_exponents
 from conformance.errors import AdapterError
-from conformance.model.case import Again, Array, Node, Ref, Region, Statement, node_makes, walk
+from conformance.model.case import (
+    Again,
+    Array,
+    Node,
+    Ref,
+    Region,
+    Statement,
+    flat,
+    node_makes,
+    walk,
+)
 from conformance.model.program import Site
 
 #: A metric and an optimizer, at the end of the program.
@@ -161,7 +171,7 @@ class Models(Base):
             self.wrote("autocast")
 
     def write_nodes(self, nodes: Iterable[Node], region: str) -> None:
-        for node in nodes:
+        for node in flat(nodes):
             if isinstance(node, Statement):
                 self.write_statement(node, region)
                 continue

@@ -14,7 +14,18 @@ from dataclasses import replace
 from conformance.drivers.adapter import Variant
 from conformance.emit.expressions import function
 from conformance.errors import AdapterError, NotEmittedError
-from conformance.model.case import Again, Array, Case, Node, Ref, Region, Statement, leaves, walk
+from conformance.model.case import (
+    Again,
+    Array,
+    Case,
+    Node,
+    Ref,
+    Region,
+    Statement,
+    flat,
+    leaves,
+    walk,
+)
 from conformance.model.program import Site
 
 from . import procedures
@@ -199,7 +210,7 @@ class Cells(procedures.Procedures, ABC):
             for name in given:
                 if name in read:
                     code(f"self.{name} = {name}")
-            for node in region.body:
+            for node in flat(region.body):
                 self.write_attribute(node, region)
         made = code.lines[top:]
         if not given and len(code.lines) == begin:

@@ -19,6 +19,7 @@ from conformance.model.case import (
     Ref,
     Statement,
     Tree,
+    flat,
     leaves,
     node_reads,
     walk,
@@ -89,7 +90,7 @@ class Procedures(Base, ABC):
     def _gives_others(self) -> bool:
         """Whether the outputs have dicts, or leaves that are not tensors."""
         kept = leaves(self.case.outputs)
-        calls = [node for node in self.case.program if not isinstance(node, Statement)]
+        calls = [node for node in flat(self.case.program) if not isinstance(node, Statement)]
         whole = [node.gives for node in calls if node.returned in kept]
         return any(map(_has_others, (self.case.outputs, *whole)))
 

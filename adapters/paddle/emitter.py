@@ -217,7 +217,7 @@ class Emitter(Accumulating):
                 """.replace("{name}", case.parameters[0].name)
         if self.static:
             self.imports = static.IMPORTS
-            self.rolls = "nothing"  # a graph tells operations apart by the lines that led to them
+            self.loops = "nothing"  # a graph tells operations apart by the lines that led to them
             self.operations = {**self.operations, **static.OPERATIONS}
             self.helpers = {**Emitter.helpers, **static.HELPERS}
         elif variant.name == "to-static-ast":

@@ -15,7 +15,18 @@ from conformance.emit.emitter import Emitter as Base
 from conformance.emit.expressions import function, short_exponents
 from conformance.emit.layers import attributes, taken
 from conformance.errors import AdapterError
-from conformance.model.case import Again, Array, Case, Node, Ref, Region, Statement, leaves, walk
+from conformance.model.case import (
+    Again,
+    Array,
+    Case,
+    Node,
+    Ref,
+    Region,
+    Statement,
+    flat,
+    leaves,
+    walk,
+)
 from conformance.model.program import Site
 
 IMPORTS = ("from paddle import nn",)
@@ -97,7 +108,10 @@ class Networks(Base):
             and not case.state
             and not any(r.captured() or r.block == "invalid" for r in regions)
             and not any(isinstance(n, Region) for r in regions for n in walk(r.body))
-            and not any(isinstance(n, Statement) and self._is_layer(n, None) for n in case.program)
+            and not any(
+                isinstance(node, Statement) and self._is_layer(node, None)
+                for node in flat(case.program)
+            )
         )
 
     def _transposed(self) -> Iterator[str]:
@@ -178,9 +192,10 @@ class Networks(Base):
                 self._defined.add(self._class(part))
                 self._write_class(self._class(part), self._captured(part), part.body, part)
         outer = self._layers, self._attributes
-        made = [s for s in nodes if isinstance(s, Statement) and self._is_layer(s, region)]
+        statements = [node for node in flat(nodes) if isinstance(node, Statement)]
+        made = [s for s in statements if self._is_layer(s, region)]
         layers = attributes(made)
-        read = {n for s in nodes if isinstance(s, Statement) and s not in made for n in s.names()}
+        read = {name for s in statements if s not in made for name in s.names()}
         read |= taken(nodes)
         own = [n for n in given if n in read | set(leaves(region.gives if region else ()))]
         with code.indent(f"class {name}(nn.Layer):"):
@@ -190,7 +205,7 @@ class Networks(Base):
                 begin = len(code.lines)
                 for attribute in own:
                     code(f"self.{attribute} = {attribute}")
-                for node in nodes:
+                for node in flat(nodes):
                     if isinstance(node, Region):
                         self._write_held(node)
                     elif isinstance(node, Statement) and id(node) in layers:
@@ -228,7 +243,7 @@ class Networks(Base):
 
     def _class(self, region: Region) -> str:
         name = "".join(w[:1].upper() + w[1:] for w in function(region.name).split("_"))
-        inside = any(isinstance(node, Region | Again) for node in region.body)
+        inside = any(isinstance(node, Region | Again) for node in flat(region.body))
         return f"Recomputed{name}" if self.path == "recomputed" and inside else name
 
     def _captured(self, region: Region) -> list[str]:
@@ -249,7 +264,7 @@ class Networks(Base):
             self.code(f"{place} = {self._class(region)}({', '.join(self._captured(region))})")
             return
         names = self._names_of_layers(region, place)
-        for number, (name, statement) in enumerate(zip(names, region.body, strict=True)):
+        for number, (name, statement) in enumerate(zip(names, flat(region.body), strict=True)):
             assert isinstance(statement, Statement)
             site = Site("layer", self.path, region.name, statement.label, statement.op)
             self.code(f"{name} = {self._constructed(statement)}", site)
@@ -260,9 +275,10 @@ class Networks(Base):
     def _names_of_layers(self, region: Region, place: str) -> list[str]:
         """The variables of the layers of a sequence: named after what they give, and after the region
         too where another one stands beside it."""
-        labels = [node.label for node in region.body if isinstance(node, Statement)]
+        labels = [node.label for node in flat(region.body) if isinstance(node, Statement)]
         others = [r for r in self.case.regions() if r is not region]
-        taken = {node.label for r in others for node in r.body if isinstance(node, Statement)}
+        nodes = (node for other in others for node in flat(other.body))
+        taken = {node.label for node in nodes if isinstance(node, Statement)}
         taken |= {*self.case.names(), *(function(r.name) for r in self.case.regions())}
         if taken.isdisjoint(labels):
             return labels
@@ -323,7 +339,7 @@ class Networks(Base):
             return False
         handed = region.takes[0].name  # type: ignore[union-attr]
         labels = []
-        for node in region.body:
+        for node in flat(region.body):
             if not isinstance(node, Statement) or not self._is_layer(node, region):
                 return False
             kind = KINDS.get(node.op)

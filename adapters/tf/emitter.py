@@ -40,7 +40,7 @@ class Emitter(Base):
         *("backward", "part", "per_output", "second_backward", "second_order"),
         *("third_order", "inference", "train"),
     )
-    rolls = "calls"  # operations are told apart by the lines that led to them
+    loops = "calls"  # operations are told apart by the lines that led to them
     shares = True
     lists = "all"
     imports: Sequence[str] = ("import random", "import numpy as np", "import tensorflow as tf")

@@ -13,7 +13,7 @@ class Loops(Emitter):
     """Writes each chain of calls as one loop, with the region's function as its body."""
 
     def write_nodes(self, nodes: Iterable[Node], region: str) -> None:
-        for chain in chains(tuple(nodes)):
+        for chain in chains(nodes):
             first = chain[0]
             one = len(chain) == 1 and not (isinstance(first, Region) and first.round)
             if one or not isinstance(first, Region | Again):

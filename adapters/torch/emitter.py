@@ -303,7 +303,7 @@ class Method(method.Methods, Emitter):
 class Compiled(selective.Policies, Emitter):
     """Writes one case for a variant that compiles: a policy where a region has one."""
 
-    rolls, shares = "nothing", False  # a graph tells operations apart by the lines that led to them
+    loops, shares = "nothing", False  # a graph tells operations apart by the lines that led to them
     imports = (*Emitter.imports, *compiled.IMPORTS)
 
     def __init__(self, case: Case, variant: Variant) -> None:

@@ -8,7 +8,13 @@ from collections.abc import Collection, Mapping
 from conformance.emit.emitter import Emitter as Base
 from conformance.emit.expressions import function
 from conformance.errors import AdapterError
-from conformance.model.case import Again, Region, Statement, walk
+from conformance.model.case import (
+    Again,
+    Region,
+    Statement,
+    flat,
+    walk,
+)
 
 IMPORTS = (
     "from collections import Counter",
@@ -132,7 +138,7 @@ def _calls(region: Region, known: Mapping[str, str]) -> list[tuple[str, int, boo
     call from 0, and whether the region's policy keeps it."""
     found: list[tuple[str, int, bool]] = []
     seen: Counter[str] = Counter()
-    own = [node for node in region.body if isinstance(node, Statement)]
+    own = [node for node in flat(region.body) if isinstance(node, Statement)]
     for node in walk(region.body):
         if isinstance(node, Again) and region.save:
             raise AdapterError("a policy around further calls of a region is not written")

@@ -99,9 +99,10 @@ class MayWrite(Protocol):
     helpers: Mapping[str, str]
     #: Import lines of programs; unused ones are removed.
     imports: Sequence[str]
-    #: Which repeated lines become a loop: `all`; only `calls` of regions, for an observer that tells the
-    #: operations within one call apart by their lines; `nothing`, for one that goes by lines alone.
-    rolls: Literal["all", "calls", "nothing"]
+    #: Which repetitions of a case become a loop: `all`; only those of `calls` of regions, for an
+    #: observer that tells the operations within one call apart by their lines; `nothing`, for one that
+    #: goes by lines alone.
+    loops: Literal["all", "calls", "nothing"]
     #: Kinds of procedure other than `backward`, which every adapter writes; `train` is one of them
     #: where `write_training` is there.
     procedures_written: Collection[str]

@@ -30,7 +30,7 @@ from typing import Literal as OneOf
 
 from conformance.drivers import contract
 from conformance.drivers.adapter import Implementation, Variant
-from conformance.emit import lists, rolling
+from conformance.emit import lists, loops
 from conformance.emit.asked import REQUIRED, missing
 from conformance.emit.code import BACKWARD, FORWARD, Code
 from conformance.emit.expressions import function, in_docstring, listed, numpy_fill, short_exponents
@@ -49,9 +49,11 @@ from conformance.model.case import (
     Option,
     Ref,
     Region,
+    Repeat,
     Statement,
     Tree,
     Value,
+    flat,
     leaves,
     node_makes,
     walk,
@@ -95,9 +97,9 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
     imports: Sequence[str] = ()
     #: For each operation a format string over its arguments and options, or a function of a `Call`.
     operations: Mapping[str, Writer] = {}
-    #: Which repeated lines become a loop: only calls of regions (`calls`) if the observer tells
+    #: Which repetitions become a loop: those of calls of regions alone (`calls`) if the observer tells
     #: operations apart by their lines, since a loop hides how often a line ran within one call.
-    rolls: OneOf["all", "calls", "nothing"] = "all"
+    loops: OneOf["all", "calls", "nothing"] = "all"
     #: Whether a region's function without captured names is written once, before `plain`, for both
     #: paths. The observer must then not rely on lines to tell `plain` and `recomputed` apart.
     shares: bool = False
@@ -246,7 +248,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
                 else:
                     self.write_array(value)
             taken = {*self.case.names(), *_imported(tuple(self.imports)), "rng"}
-            lines, entry = rolling.series(self.code.lines[begin:], taken)
+            lines, entry = loops.series(self.code.lines[begin:], taken)
             self.code.lines[begin:] = lines
             entry |= {name: f'"{item.name}": {item.name}' for name, item in self.in_lists.items()}
             entries = [entry.get(name, f"{name!r}: {name}") for name in self.case.names()]
@@ -291,7 +293,7 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
         """Whether both paths may share a region's function: it calls no other region (which might be
         recomputed), and no value of the case has its name."""
         names = self._case_names | _OWN_NAMES | _imported(tuple(self.imports))
-        inner = any(isinstance(node, Region | Again) for node in region.body)
+        inner = any(isinstance(node, Region | Again) for node in flat(region.body))
         return not inner and not region.mapped and function(region.name) not in names
 
     def write_forward(self, path: str) -> None:
@@ -319,53 +321,37 @@ class Emitter(contract.Emitter, contract.Writes, contract.MayWrite, ABC):
 
     def write_nodes(self, nodes: Iterable[Node], region: str) -> None:
         """The body of a function: `region` is the innermost region's name."""
-        code = self.code
-        begin = len(code.lines)
-        ends: list[int] = []
         for node in nodes:
-            rolls = isinstance(node, Again) or (self.rolls == "all" and isinstance(node, Statement))
-            if not rolls:
-                self._roll(begin, ends)
             self.within = region  # set for each node, since writing a region's body changes it
-            self._write_node(node, region)
-            if rolls:
-                ends.append(len(code.lines))
+            if isinstance(node, Statement):
+                self.write_statement(node, region)
+            elif isinstance(node, Region):
+                self.write_region(node)
+                self.within = region
+                if node.called:
+                    self.write_call(node, self.recompute(node), node)
+            elif isinstance(node, Again):
+                self.write_call(node, self.again(node), self.region_named(node.region))
             else:
-                begin, ends = len(code.lines), []
-        self._roll(begin, ends)
+                self.write_repeat(node, region)
 
-    def _write_node(self, node: Node, region: str) -> None:
-        if isinstance(node, Statement):
-            self.write_statement(node, region)
-        elif isinstance(node, Region):
-            self.write_region(node)
-            self.within = region
-            if node.called:
-                self.write_call(node, self.recompute(node), node)
-        else:
-            self.write_call(node, self.again(node), self.region_named(node.region))
+    def write_repeat(self, node: Repeat, region: str) -> None:
+        """A loop; the lines of all iterations one after the other where `loops` says so, and where they
+        differ in more than which of the program's own tensors they read."""
+        written, ends = self.code.lines, [len(self.code.lines)]
+        for iteration in node.iterations:
+            self.write_nodes(iteration, region)
+            ends.append(len(written))
+        if self.writes_loop(node):
+            tensors = {array.name for array in self.case.arrays}
+            iterations = [loops.iteration(written[a:b], tensors) for a, b in pairwise(ends)]
+            written[ends[0] :] = loops.loop(iterations, self._taken_names) or written[ends[0] :]
 
-    def _roll(self, begin: int, ends: Sequence[int]) -> None:
-        """Write the lines from `begin` on as loops where they repeat; nodes end at `ends`."""
-        if self.rolls == "nothing" or len(ends) < rolling.FEWEST:
-            return
-        written = self.code.lines
-        tensors = {array.name for array in self.case.arrays}
-        spans = pairwise((begin, *ends))
-        groups = [rolling.group(written[start:end], tensors) for start, end in spans]
-        lines: list[str] = []
-        at = 0
-        while at < len(groups):
-            length, often = rolling.rounds(groups, at)
-            every = [groups[at + n * length : at + (n + 1) * length] for n in range(often)]
-            loop = rolling.loop(every, self._taken_names) if length else None
-            if loop is None:
-                lines += groups[at].lines
-                at += 1
-            else:
-                lines += loop
-                at += length * often
-        self.code.lines[begin:] = lines
+    def writes_loop(self, node: Repeat) -> bool:
+        """Whether a repetition is written as a loop, as far as `loops` decides it."""
+        calls = all(isinstance(inner, Again) for inner in flat((node,)))
+        wanted = self.loops == "all" or (self.loops == "calls" and calls)
+        return wanted and len(node.iterations) >= loops.FEWEST
 
     def write_statement(self, statement: Statement, region: str) -> None:
         """`targets = operation`."""
@@ -1087,7 +1073,7 @@ def _series(names: Sequence[str]) -> dict[str, int]:
         else:
             made[name], stem = 0, ""
         last = stem
-    short = {stem for stem, count in made.items() if 0 < count < rolling.FEWEST}
+    short = {stem for stem, count in made.items() if 0 < count < loops.FEWEST}
     return {
         name: count
         for stem, many in made.items()

@@ -6,7 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from conformance.model.case import Again, Node, Region, Statement, leaves
+from conformance.model.case import (
+    Again,
+    Node,
+    Region,
+    Statement,
+    flat,
+    leaves,
+)
 
 
 @dataclass(frozen=True)
@@ -22,7 +29,7 @@ class Layer:
 def taken(nodes: Iterable[Node]) -> frozenset[str]:
     """The names passed as arguments to the regions called among these nodes. Such a tensor cannot be a
     weight of a layer, since a layer gets its weights when it is made."""
-    calls = [node for node in nodes if isinstance(node, Region | Again)]
+    calls = [node for node in flat(nodes) if isinstance(node, Region | Again)]
     return frozenset(n for call in calls for n in leaves(call.takes) + leaves(call.kwargs))
 
 

@@ -22,6 +22,7 @@ from conformance.model.case import (
     Tree,
     Value,
     chains,
+    flat,
     leaves,
     walk,
 )
@@ -227,7 +228,7 @@ def _taken(region: Region) -> tuple[str, ...]:
 
 def _single(region: Region) -> bool:
     """Whether a region consists of one operation and returns its one result."""
-    first, *rest = region.body
+    first, *rest = flat(region.body)
     if rest or not isinstance(first, Statement):
         return False
     return len(first.targets) == 1 and region.gives == Ref(first.targets[0])

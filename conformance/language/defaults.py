@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from conformance.language.operations import BOOLS
 from conformance.model.case import (
     Array,
+    FlatNode,
     Generator,
     Loss,
     Node,
@@ -24,7 +25,7 @@ from conformance.model.case import (
 )
 
 
-def last_value(nodes: Sequence[Node]) -> Ref | None:
+def last_value(nodes: Sequence[FlatNode]) -> Ref | None:
     """The value that the last of these nodes makes; `None` if that makes none or several."""
     made = node_makes(nodes[-1]) if nodes else ()
     return Ref(made[0]) if len(made) == 1 else None

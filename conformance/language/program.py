@@ -33,14 +33,17 @@ from conformance.language.spec_errors import described
 from conformance.language.statements import RegionCall, divided, parse, parse_head
 from conformance.model.case import (
     Again,
+    FlatNode,
     Literal,
     Node,
     Position,
     Ref,
     Region,
+    Repeat,
     Segment,
     Statement,
     Tree,
+    flat,
     leaves,
     node_makes,
     node_reads,
@@ -77,21 +80,12 @@ class ProgramBuilder:
     def _read_list(
         self, models: Iterable[Any], path: KeyPath, known: set[str], words: Mapping[str, str]
     ) -> list[Node]:
-        """The nodes of a list, a `repeat` unrolled, without a scope of its own."""
+        """The nodes of a list, without a scope of its own."""
         nodes: list[Node] = []
         for i, model in enumerate(models):
             here = (*path, i)
             if isinstance(model, RepeatModel):
-                times = model.repeat
-                numbers = times if isinstance(times, list) else range(1, int(times) + 1)
-                for number in numbers:
-                    inner = {**words, NUMBER: str(number)}
-                    nodes += self._read_list(model.body, (*here, "body"), known, inner)
-                    if len(nodes) > MAX_COPIES:
-                        raise CaseError(
-                            f"the program has more than {MAX_COPIES} statements and regions here",
-                            where=self._source.at(*here, "repeat"),
-                        )
+                nodes += self._repeated(model, here, known, words, len(nodes))
             elif isinstance(model, RegionModel | DefineModel):
                 nodes.append(self._region(model, here, known, words))
             elif isinstance(model, SequenceModel):
@@ -101,6 +95,34 @@ class ProgramBuilder:
             else:
                 nodes += self._statements(with_numbers(model, words), here, known)
         return nodes
+
+    def _repeated(
+        self,
+        model: RepeatModel,
+        path: KeyPath,
+        known: set[str],
+        words: Mapping[str, str],
+        before: int,
+    ) -> Sequence[Node]:
+        """What a `repeat` stands for, after `before` nodes: a `Repeat`; the nodes of all iterations one
+        after the other where these define regions, or where there is only one."""
+        numbers = (
+            model.repeat if isinstance(model.repeat, list) else range(1, int(model.repeat) + 1)
+        )
+        iterations: list[tuple[Node, ...]] = []
+        for number in numbers:
+            inner = {**words, NUMBER: str(number)}
+            nodes = tuple(self._read_list(model.body, (*path, "body"), known, inner))
+            iterations.append(nodes)
+            before += sum(1 for _ in flat(nodes))
+            if before > MAX_COPIES:
+                raise CaseError(
+                    f"the program has more than {MAX_COPIES} statements and regions here",
+                    where=self._source.at(*path, "repeat"),
+                )
+        alike = [Repeat(tuple(iterations))]
+        regions = any(isinstance(node, Region) for node in flat(alike))
+        return alike if len(iterations) > 1 and not regions else tuple(flat(alike))
 
     def _statements(self, text: str, path: KeyPath, known: set[str]) -> Iterator[Statement | Again]:
         """The statements of a text; a further call of a region reads as one."""
@@ -215,14 +237,15 @@ class ProgramBuilder:
             option=model.option or "",
             contexts=model.contexts,
         )
-        ops = {node.op for node in body if isinstance(node, Statement)}
+        nodes = tuple(flat(body))
+        ops = {node.op for node in nodes if isinstance(node, Statement)}
         if "doubled_sin" in ops and not region.contexts:
             raise CaseError(
                 "doubled_sin runs in the contexts of its region, which has none",
                 where=self._source.at(*path),
                 hint="write `contexts: true`",
             )
-        if region.signature == "undeclared" and set(leaves(kwargs)) & set(_read(body)):
+        if region.signature == "undeclared" and set(leaves(kwargs)) & set(_read(nodes)):
             raise CaseError(
                 "the body reads what is no argument of the function",
                 where=self._source.at(*path, "signature"),
@@ -238,7 +261,7 @@ class ProgramBuilder:
                 "the round of a loop takes one tensor and gives one",
                 where=self._source.at(*path, "round"),
             )
-        made = {n for node in body for n in node_makes(node)}
+        made = {n for node in nodes for n in node_makes(node)}
         both = made & set(region.captured())
         if both:
             raise CaseError(
@@ -262,11 +285,12 @@ class ProgramBuilder:
         """What a region gives (`gives`) or a program puts out (`outputs`)."""
         if key in model.model_fields_set:
             return self._tree(getattr(model, key), (*path, key), words)
-        last = last_value(nodes)
+        unrolled = tuple(flat(nodes))
+        last = last_value(unrolled)
         if last is None:
             raise CaseError(
                 f"what comes last makes more than one value, or none: `{key}` must say which",
-                where=nodes[-1].where,
+                where=unrolled[-1].where,
                 hint=f"left out, `{key}` is the last value that is made",
             )
         return last
@@ -325,7 +349,8 @@ class ProgramBuilder:
         self, model: BlockModel, body: Sequence[Node], path: KeyPath, words: Mapping[str, str]
     ) -> tuple[str, ...]:
         """The policy: operations, or names that statements of the body make."""
-        made = {n for node in body if isinstance(node, Statement) for n in node.targets}
+        statements = [node for node in flat(body) if isinstance(node, Statement)]
+        made = {name for statement in statements for name in statement.targets}
         saved = tuple(with_numbers(word, words) for word in model.save)
         for i, word in enumerate(saved):
             here = (*path, "save", i)
@@ -333,7 +358,7 @@ class ProgramBuilder:
                 raise CaseError(
                     f"{word!r} is an operation and a name of the body", where=self._source.at(*here)
                 )
-            used = {node.op for node in body if isinstance(node, Statement)}
+            used = {statement.op for statement in statements}
             if word not in made and word not in used:
                 raise CaseError(
                     f"{word!r} is neither an operation of the body nor a name that it makes",
@@ -550,7 +575,7 @@ class ProgramBuilder:
         return CaseError(f"unknown name {name!r}", where=where, hint=nearest(name, known))
 
 
-def _read(nodes: Sequence[Node]) -> Iterator[str]:
+def _read(nodes: Iterable[FlatNode]) -> Iterator[str]:
     """The names that nodes read."""
     for node in nodes:
         yield from node_reads(node)
@@ -559,7 +584,7 @@ def _read(nodes: Sequence[Node]) -> Iterator[str]:
 def refuse_rebinding(nodes: Sequence[Node]) -> None:
     """Refuse to reassign a name that a region has captured: a rerun would read the new value."""
     captured: dict[str, str] = {}
-    for node in nodes:
+    for node in flat(nodes):
         for name in node_makes(node):
             if name in captured:
                 raise CaseError(

@@ -266,7 +266,8 @@ class CallModel(Model):
 
 
 class RepeatModel(Model):
-    """The same nodes several times; `$i` in any text of the body is the number."""
+    """The same nodes several times; `$i` in any text of the body is the number. Programs write three
+    iterations or more as a loop."""
 
     repeat: (
         Annotated[int, Field(ge=1, le=MAX_COPIES)]

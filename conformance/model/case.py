@@ -7,7 +7,7 @@ unchanged is tested, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal as OneOf
@@ -212,7 +212,7 @@ class Region:
     def _captured(self) -> tuple[str, ...]:
         known = set(leaves(self.takes)) | set(leaves(self.kwargs))
         captured: dict[str, None] = {}
-        for node in self.body:
+        for node in flat(self.body):
             for name in node_reads(node):
                 if name not in known:
                     captured.setdefault(name)
@@ -235,7 +235,21 @@ class Again:
     returned: str = ""
 
 
-Node = Statement | Region | Again
+@dataclass(frozen=True)
+class Repeat:
+    """Statements and calls of regions that the case writes once, for several iterations.
+
+    `iterations` are the nodes of each, alike but for the number in their names (`w$i`): programs write
+    them as a loop. A region that is written inside a `repeat` is a region of its own in each
+    iteration; such iterations follow each other as if they were written out, and are no `Repeat`.
+    """
+
+    iterations: tuple[tuple[Node, ...], ...]
+
+
+Node = Statement | Region | Again | Repeat
+#: What is left of the nodes once repetitions are unrolled.
+FlatNode = Statement | Region | Again
 
 
 @dataclass(frozen=True)
@@ -406,11 +420,22 @@ class Case:
         return any(statement.op in operations for _, statement in self.statements())
 
 
-def chains(nodes: tuple[Node, ...]) -> tuple[tuple[Node, ...], ...]:
-    """The nodes of a list in order, grouped. A chain of calls of one region, each taking the one tensor
-    that the previous call returned (under the same name), is a group; every other node is one alone."""
-    chained: list[tuple[Node, ...]] = []
+def flat(nodes: Iterable[Node]) -> Iterator[FlatNode]:
+    """The nodes of a list in the order in which they run, repetitions unrolled; regions stay whole."""
     for node in nodes:
+        if isinstance(node, Repeat):
+            for iteration in node.iterations:
+                yield from flat(iteration)
+        else:
+            yield node
+
+
+def chains(nodes: Iterable[Node]) -> tuple[tuple[FlatNode, ...], ...]:
+    """The nodes of a list in order, repetitions unrolled, grouped. A chain of calls of one region, each
+    taking the one tensor that the previous call returned (under the same name), is a group; every other
+    node is one alone."""
+    chained: list[tuple[FlatNode, ...]] = []
+    for node in flat(nodes):
         before = chained[-1][-1] if chained else None
         if isinstance(node, Again) and _hands_on(before, node):
             chained[-1] = (*chained[-1], node)
@@ -419,7 +444,7 @@ def chains(nodes: tuple[Node, ...]) -> tuple[tuple[Node, ...], ...]:
     return tuple(chained)
 
 
-def _hands_on(before: Node | None, node: Again) -> bool:
+def _hands_on(before: FlatNode | None, node: Again) -> bool:
     """Whether `node` calls the same region as the node before it, on the result of that call."""
     if before is None or isinstance(before, Statement):
         return False
@@ -431,16 +456,16 @@ def _hands_on(before: Node | None, node: Again) -> bool:
     return single and same and node.gives == before.gives  # else what lies between may be read, too
 
 
-def walk(nodes: tuple[Node, ...]) -> Iterator[Node]:
-    """Every node, a region before what is in it."""
-    for node in nodes:
+def walk(nodes: Iterable[Node]) -> Iterator[FlatNode]:
+    """Every node, repetitions unrolled, a region before what is in it."""
+    for node in flat(nodes):
         yield node
         if isinstance(node, Region):
             yield from walk(node.body)
 
 
 def _statements(nodes: tuple[Node, ...], region: str) -> Iterator[tuple[str, Statement]]:
-    for node in nodes:
+    for node in flat(nodes):
         if isinstance(node, Statement):
             yield region, node
         elif isinstance(node, Region):
@@ -457,7 +482,7 @@ def leaves(tree: Tree) -> tuple[str, ...]:
     return tuple(name for part in parts for name in leaves(part))
 
 
-def node_reads(node: Node) -> tuple[str, ...]:
+def node_reads(node: FlatNode) -> tuple[str, ...]:
     """The names that a node reads and does not make itself."""
     if isinstance(node, Statement):
         return node.names()
@@ -467,7 +492,7 @@ def node_reads(node: Node) -> tuple[str, ...]:
     return given + (node.captured() if isinstance(node, Region) else ())
 
 
-def node_makes(node: Node) -> tuple[str, ...]:
+def node_makes(node: FlatNode) -> tuple[str, ...]:
     """The names that a node assigns (or reassigns), for use by later nodes."""
     if isinstance(node, Statement):
         return node.targets

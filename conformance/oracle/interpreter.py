@@ -22,6 +22,7 @@ from conformance.model.case import (
     Statement,
     Tree,
     Value,
+    flat,
 )
 from conformance.model.observation import RandomSample
 from conformance.oracle import tape
@@ -158,7 +159,7 @@ class Interpreter:
         call: Call | None,
         body: list[Step | Call],
     ) -> None:
-        for node in nodes:
+        for node in flat(nodes):
             if isinstance(node, Statement):
                 self._statement(node, names, call, body)
             elif isinstance(node, Again) or node.called:

@@ -14,7 +14,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from conformance.language.operations import RANDOM
-from conformance.model.case import Position, Region
+from conformance.model.case import (
+    Position,
+    Region,
+    flat,
+)
 from conformance.oracle.assumptions import COSTLY, Assumption, is_kept, merged_into
 from conformance.oracle.dataflow import Call, Dataflow, Step
 from conformance.oracle.disciplines import Key
@@ -227,4 +231,4 @@ def _is_operation(step: Step) -> bool:
     if step.call is None:
         return False
     region = step.call.region
-    return len(region.body) == 1 and not region.captured()
+    return len(tuple(flat(region.body))) == 1 and not region.captured()

@@ -15,11 +15,13 @@ from conformance.model.case import (
     Argument,
     Array,
     Case,
+    FlatNode,
     Literal,
     Node,
     Ref,
     Region,
     Statement,
+    flat,
     leaves,
     node_makes,
     node_reads,
@@ -139,9 +141,9 @@ class _Drawing:
 
         `producers` maps each name to the box that computes it, and is updated.
         """
-        return [self._node(node, producers, region) for node in nodes]
+        return [self._node(node, producers, region) for node in flat(nodes)]
 
-    def _node(self, node: Node, producers: dict[str, Box], region: str) -> Box:
+    def _node(self, node: FlatNode, producers: dict[str, Box], region: str) -> Box:
         if isinstance(node, Region):
             return self._region(node, producers)
         if isinstance(node, Again):
@@ -192,12 +194,11 @@ class _Drawing:
             source, target = position.get(id(one)), position.get(id(other))
             if source is not None and target is not None and source != target:
                 above[target].append(source)
-        defined = {
-            node.name: len(inputs) + i for i, node in enumerate(nodes) if isinstance(node, Region)
-        }
-        for i, node in enumerate(nodes):
+        placed = list(enumerate(flat(nodes), len(inputs)))
+        defined = {node.name: place for place, node in placed if isinstance(node, Region)}
+        for place, node in placed:
             if isinstance(node, Again) and node.region in defined:  # below what it calls
-                above[len(inputs) + i].append(defined[node.region])
+                above[place].append(defined[node.region])
         return above
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from conformance.model.case import Case, Position
+from conformance.model.case import Case, Position, Repeat, flat
 
 
 def cases_hash(cases: Sequence[Case]) -> str:
@@ -21,7 +21,8 @@ def cases_hash(cases: Sequence[Case]) -> str:
 
 
 def _canonical(value: object) -> Any:
-    """A value as JSON that keeps types apart. Positions are left out; sets are sorted."""
+    """A value as JSON that keeps types apart. Positions are left out; sets are sorted; what is repeated
+    is the same as what is written out."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int | float):
@@ -29,7 +30,8 @@ def _canonical(value: object) -> Any:
     if isinstance(value, Mapping):
         return ["map", [[_canonical(k), _canonical(v)] for k, v in value.items()]]
     if isinstance(value, tuple | list):
-        return ["sequence", [_canonical(part) for part in value]]
+        written_out = flat(value) if any(isinstance(part, Repeat) for part in value) else value
+        return ["sequence", [_canonical(part) for part in written_out]]
     if isinstance(value, set | frozenset):
         return ["set", sorted((_canonical(part) for part in value), key=json.dumps)]
     if isinstance(value, np.ndarray | np.generic):

@@ -16,12 +16,15 @@ from conformance.model.case import (
     Array,
     Case,
     Fill,
+    FlatNode,
     Node,
     Procedure,
     Ref,
     Region,
+    Repeat,
     Statement,
     Tree,
+    flat,
     leaves,
     node_makes,
     node_reads,
@@ -93,9 +96,13 @@ def _candidates(case: Case) -> Iterator[Case]:
 
 
 def _without_one(nodes: tuple[Node, ...]) -> Iterator[tuple[Node, ...]]:
-    """Lists of nodes with one less, or with a region's body in its place."""
+    """Lists of nodes with one less, with a region's body in its place, or with an iteration less."""
     for number in reversed(range(len(nodes))):
         node, before, after = nodes[number], nodes[:number], nodes[number + 1 :]
+        if isinstance(node, Repeat):
+            for fewer in (*_without_an_iteration(node), *_without_one(tuple(flat((node,))))):
+                yield (*before, *fewer, *after)
+            continue
         yield (*before, *_bypassed(node, after))
         yield (*_made_before(node, before), *after)
         yield (*before, *after)
@@ -106,7 +113,14 @@ def _without_one(nodes: tuple[Node, ...]) -> Iterator[tuple[Node, ...]]:
                 yield (*before, replace(node, body=body), *after)
 
 
-def _bypassed(node: Node, after: tuple[Node, ...]) -> tuple[Node, ...]:
+def _without_an_iteration(node: Repeat) -> Iterator[tuple[Node, ...]]:
+    """The nodes of a repetition without one of its iterations, the last one first."""
+    for number in reversed(range(len(node.iterations))):
+        left = (*node.iterations[:number], *node.iterations[number + 1 :])
+        yield (Repeat(left),) if len(left) > 1 else left[0]
+
+
+def _bypassed(node: FlatNode, after: tuple[Node, ...]) -> tuple[Node, ...]:
     """The nodes after a node, reading its first input in place of its results."""
     read = node_reads(node)
     if not read:
@@ -115,7 +129,7 @@ def _bypassed(node: Node, after: tuple[Node, ...]) -> tuple[Node, ...]:
     return tuple(_renamed(part, words) for part in after)
 
 
-def _made_before(node: Node, before: tuple[Node, ...]) -> tuple[Node, ...]:
+def _made_before(node: FlatNode, before: tuple[Node, ...]) -> tuple[Node, ...]:
     """The nodes before a node, with the statement that made its input producing its result
     directly.
     """
@@ -144,6 +158,8 @@ def _renamed(node: Node, words: Mapping[str, str]) -> Node:
         return replace(node, arguments=arguments)
     if isinstance(node, Again):
         return replace(node, takes=tuple(_tree(t, words) for t in node.takes))
+    if isinstance(node, Repeat):
+        return Repeat(tuple(tuple(_renamed(n, words) for n in nodes) for nodes in node.iterations))
     body = tuple(_renamed(part, words) for part in node.body)
     return replace(node, takes=tuple(_tree(t, words) for t in node.takes), body=body)
 
@@ -181,13 +197,14 @@ def _is_drawn(array: Array) -> bool:
 
 def _tidied(case: Case) -> Case:
     """A case without tensors that nothing reads, and whose loss and outputs are still made."""
-    made = {name for node in case.program for name in node_makes(node)} | set(case.names())
+    nodes = tuple(flat(case.program))
+    made = {name for node in nodes for name in node_makes(node)} | set(case.names())
     outputs, loss = case.outputs, case.loss
-    if loss is not None and loss.name not in made and case.program:
-        last = node_makes(case.program[-1])
+    if loss is not None and loss.name not in made and nodes:
+        last = node_makes(nodes[-1])
         loss = replace(loss, name=last[0]) if last else loss
         outputs = Ref(loss.name)
-    read = {name for node in case.program for name in node_reads(node)} | set(leaves(outputs))
+    read = {name for node in nodes for name in node_reads(node)} | set(leaves(outputs))
 
     def used(values: tuple[_V, ...]) -> tuple[_V, ...]:
         return tuple(value for value in values if value.name in read)  # type: ignore[attr-defined]
@@ -217,14 +234,14 @@ def _is_whole(case: Case) -> bool:
     """
     known = set(case.names())
     regions: set[str] = set()
-    for node in case.program:
+    for node in flat(case.program):
         if not _knows(node, known, regions):
             return False
     asked = bool(case.wrt) or case.loss is None
     return bool(case.regions()) and asked and known.issuperset(leaves(case.outputs))
 
 
-def _knows(node: Node, known: set[str], regions: set[str]) -> bool:
+def _knows(node: FlatNode, known: set[str], regions: set[str]) -> bool:
     """Whether all names that a node reads are defined; adds those that it defines."""
     if not known.issuperset(node_reads(node)):
         return False
@@ -232,7 +249,7 @@ def _knows(node: Node, known: set[str], regions: set[str]) -> bool:
         return False
     if isinstance(node, Region):
         inner = known | set(leaves(node.takes)) | set(leaves(node.kwargs))
-        if not node.body or not all(_knows(part, inner, regions) for part in node.body):
+        if not node.body or not all(_knows(part, inner, regions) for part in flat(node.body)):
             return False
         if not inner.issuperset(leaves(node.gives)):
             return False

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from conformance.drivers.adapter import all_adapters
-from conformance.emit import lists, rolling
+from conformance.emit import lists, loops
 from conformance.emit.lists import Item
 from conformance.emit.programs import EmitFailure, texts
-from conformance.language.load import load_folder
+from conformance.language.load import load_folder, load_text
 
 ROOT = Path(__file__).parent.parent
 #: Variants in which Python runs the program eagerly, beside the first one of each adapter.
@@ -32,42 +32,37 @@ ADAPTERS = all_adapters(ROOT / "adapters")
 TENSORS = ["x", *(f"w{n}" for n in range(1, 6)), *(f"b{n}" for n in range(1, 6))]
 
 
-def _rolled(lines: Sequence[str], taken: Sequence[str] = ()) -> list[str]:
-    """Lines, each of them a node's, as they are written."""
-    groups = [rolling.group([line], TENSORS) for line in lines]
-    length, often = rolling.rounds(groups, 0)
-    if not length:
-        return []
-    every = [groups[n * length : (n + 1) * length] for n in range(often)]
-    return rolling.loop(every, [*TENSORS, *taken]) or []
+def _loop(iterations: Sequence[str], taken: Sequence[str] = ()) -> list[str]:
+    """The loop of iterations, each given as its lines; empty where there is none."""
+    given = [loops.iteration(text.splitlines(), TENSORS) for text in iterations]
+    return loops.loop(given, [*TENSORS, *taken]) or []
 
 
-def test_equal_lines_are_one_loop() -> None:
-    assert _rolled(["h = f(h)"] * 3) == ["for _ in range(3):", "    h = f(h)"]
-    assert _rolled(["    h = f(h)"] * 3) == ["    for _ in range(3):", "        h = f(h)"]
-    assert _rolled(["h = f(h)"] * 2) == []
+def test_equal_iterations_are_one_loop() -> None:
+    assert _loop(["h = f(h)"] * 3) == ["for _ in range(3):", "    h = f(h)"]
+    assert _loop(["    h = f(h)"] * 3) == ["    for _ in range(3):", "        h = f(h)"]
 
 
 def test_a_loop_goes_over_the_tensors_that_differ() -> None:
-    assert _rolled([f"h = f(h, w{n})" for n in (1, 2, 3)]) == [
+    assert _loop([f"h = f(h, w{n})" for n in (1, 2, 3)]) == [
         "for w in (w1, w2, w3):",
         "    h = f(h, w)",
     ]
-    assert _rolled([f"h = f(h, w{n}, x, b{n}, w{n})" for n in (1, 2, 3)]) == [
+    assert _loop([f"h = f(h, w{n}, x, b{n}, w{n})" for n in (1, 2, 3)]) == [
         "for w, b in zip((w1, w2, w3), (b1, b2, b3)):",
         "    h = f(h, w, x, b, w)",
     ]
 
 
-def test_a_round_may_be_several_lines() -> None:
-    lines = [line for n in (1, 2, 3) for line in (f"p = h @ w{n}", "h = sin(p)")]
-    assert _rolled(lines) == ["for w in (w1, w2, w3):", "    p = h @ w", "    h = sin(p)"]
+def test_an_iteration_may_be_several_lines() -> None:
+    lines = [f"p = h @ w{n}\nh = sin(p)" for n in (1, 2, 3)]
+    assert _loop(lines) == ["for w in (w1, w2, w3):", "    p = h @ w", "    h = sin(p)"]
 
 
 def test_the_variable_hides_no_other_name() -> None:
     lines = [f"h = f(h, w{n})" for n in (1, 2, 3)]
-    assert _rolled(lines, taken=["w"])[0] == "for w_i in (w1, w2, w3):"
-    assert _rolled(lines, taken=["w", "w_i"]) == []
+    assert _loop(lines, taken=["w"])[0] == "for w_i in (w1, w2, w3):"
+    assert _loop(lines, taken=["w", "w_i"]) == []
 
 
 @pytest.mark.parametrize(
@@ -78,15 +73,15 @@ def test_the_variable_hides_no_other_name() -> None:
     ],
 )
 def test_what_a_loop_would_change_stays(line: str) -> None:
-    assert _rolled([line.format(n=n) for n in (1, 2, 3)]) == []
+    assert _loop([line.format(n=n) for n in (1, 2, 3)]) == []
 
 
 def test_other_names_than_tensors_do_not_differ() -> None:
-    assert _rolled(["a = f(a)", "b = f(a)", "c = f(b)"]) == []
+    assert _loop(["a = f(a)", "b = f(a)", "c = f(b)"]) == []
 
 
 def test_tensors_made_alike_are_a_list() -> None:
-    lines, entries = rolling.series(
+    lines, entries = loops.series(
         ["    x = new(3)", *(f'    w{n} = new(2, name="w{n}")' for n in (1, 2, 3))], ["x"]
     )
     assert lines == ["    x = new(3)", '    ws = [new(2, name=f"w{i}") for i in range(1, 4)]']
@@ -103,7 +98,48 @@ def test_tensors_made_alike_are_a_list() -> None:
     ],
 )
 def test_others_stay_as_they_are(lines: list[str]) -> None:
-    assert rolling.series(lines, []) == (lines, {})
+    assert loops.series(lines, []) == (lines, {})
+
+
+REPEATED = """
+family: made
+cases:
+  chain:
+    title: A chain of calls
+    source: made up
+    why: It is written as a loop, or not.
+    inputs: {x: {shape: [64, 64], normal: 1.0}}
+    parameters: {w$i: {repeat: 4, shape: [64, 64], normal: 0.1}}
+    program:
+      - define: layer(h, w)
+        body: p = matmul(h, w); h = sin(p)
+      - h = negative(x)
+      - BODY
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        ('{repeat: 4, body: "h = layer(h, w$i)"}', "    for w in ws:"),
+        ('{repeat: [2, 3, 4], body: "h = layer(h, w$i)"}', "    for w in ws[1:]:"),
+        ('{repeat: 3, body: "h = layer(h, w1); h = cos(h)"}', "    for _ in range(3):"),
+        ('{repeat: 2, body: "h = layer(h, w$i)"}', ""),  # two lines are as short as a loop
+        ("h = layer(h, w1); h = layer(h, w2); h = layer(h, w3)", ""),  # the case has no loop
+        (
+            '{repeat: 3, body: "p$i = layer(h, w$i); h = cos(p$i)"}',
+            "",
+        ),  # each name may be read later
+    ],
+)
+def test_a_loop_is_written_where_the_case_has_one(body: str, line: str) -> None:
+    (case,) = load_text(REPEATED.replace("BODY", body), "made.yaml")
+    adapter = next(a for a in ADAPTERS if a.name == "torch")
+    written = texts(adapter, [(case, adapter.variant("non-reentrant"))])
+    (program,) = written.values()
+    assert not isinstance(program, EmitFailure)
+    plain = program.text.partition("def plain(")[2].partition("def recomputed(")[0].splitlines()
+    assert [each for each in plain if each.lstrip().startswith("for ")] == ([line] if line else [])
 
 
 @pytest.mark.parametrize(("adapter", "variant"), VARIANTS, ids=[v.id for _, v in VARIANTS])

@@ -1,14 +1,8 @@
-"""Rolls repeated lines of an emitted program into loops.
+"""Writes the iterations of a `repeat` as a loop, and tensors that are made alike as a list.
 
-A program is written node by node, each node a group of lines. Consecutive groups that are equal, or
-differ only in which of the program's own tensors they read, become one `for`.
-
-Loops are found in the program's lines, since a case has none: `repeat` is unrolled when a case is
-loaded. So the oracle, the laws and the search for a smaller case (`conformance.run.shrink`, which
-removes iterations one by one) see a flat list of nodes, and calls that a case writes out one by one
-become a loop, too. An emitter may leave lines unrolled if its observer tells operations apart by line
-numbers (`Emitter.rolls`). Iterations that assign different names (`p$i`) are not rolled, since each of
-these names may be read later.
+An emitter writes the lines of every iteration. Where they are equal, or differ only in which of the
+program's own tensors they read, they become one `for` over these tensors. Iterations that assign
+different names (`p$i`) stay as they are, since each of these names may be read later.
 """
 
 from __future__ import annotations
@@ -22,25 +16,23 @@ from conformance.emit.lists import list_name
 
 #: The fewest repetitions for which a loop is easier to read.
 FEWEST = 3
-#: The longest loop body that is searched for, in groups of lines.
-LONGEST = 12
 _NAME = re.compile(r"(?<![\w.\"'])(?:self\.)?[A-Za-z_]\w*")
 #: Function definitions. A closure reads a loop variable when it is called, not when it is defined.
 _LATER = re.compile(r"\blambda\b|\bdef\b")
 
 
 @dataclass(frozen=True)
-class Group:
-    """The lines of one node. `shape` is their text with each tensor's name replaced by a NUL character,
-    `names` are these names in order."""
+class Iteration:
+    """The lines of one iteration. `shape` is their text with each tensor's name replaced by a NUL
+    character, `names` are these names in order."""
 
     lines: tuple[str, ...]
     shape: tuple[str, ...]
     names: tuple[str, ...]
 
 
-def group(lines: Sequence[str], tensors: Collection[str]) -> Group:
-    """A node's lines as a group; `tensors` are the names that may differ between iterations."""
+def iteration(lines: Sequence[str], tensors: Collection[str]) -> Iteration:
+    """Lines as an iteration; `tensors` are the names that may differ between iterations."""
     names: list[str] = []
 
     def hide(name: re.Match[str]) -> str:
@@ -50,35 +42,18 @@ def group(lines: Sequence[str], tensors: Collection[str]) -> Group:
         return "\0"
 
     shape = tuple(_NAME.sub(hide, MARK.sub("", line)) for line in lines)
-    return Group(tuple(lines), shape, tuple(names))
+    return Iteration(tuple(lines), shape, tuple(names))
 
 
-def rounds(groups: Sequence[Group], start: int) -> tuple[int, int]:
-    """The loop that starts at `start`: (length of its body in groups, number of iterations). It is the
-    one that covers the most groups, the shortest of several; (0, 0) if there is none."""
-    best, covered = (0, 0), 0
-    for length in range(1, min(LONGEST, (len(groups) - start) // FEWEST) + 1):
-        often = 1
-        while _same(groups, start, start + often * length, length):
-            often += 1
-        if often >= FEWEST and often * length > covered:
-            best, covered = (length, often), often * length
-    return best
-
-
-def _same(groups: Sequence[Group], first: int, other: int, length: int) -> bool:
-    if other + length > len(groups):
-        return False
-    return all(groups[first + i].shape == groups[other + i].shape for i in range(length))
-
-
-def loop(every: Sequence[Sequence[Group]], taken: Collection[str]) -> list[str] | None:
-    """The lines of a loop, given the groups of each iteration, which have equal shapes. `taken` are
-    names that loop variables must not have. `None` if a loop would not be equivalent."""
-    by_position = list(zip(*(_names(groups) for groups in every), strict=True))
+def loop(iterations: Sequence[Iteration], taken: Collection[str]) -> list[str] | None:
+    """The lines of a loop; `None` if there is none that is equivalent. `taken` are names that loop
+    variables must not have."""
+    first = iterations[0]
+    if any(other.shape != first.shape for other in iterations):
+        return None
+    by_position = list(zip(*(other.names for other in iterations), strict=True))
     varying = list(dict.fromkeys(p for p in by_position if len(set(p)) > 1))
-    texts = [line for each in every[0] for line in each.shape]
-    if varying and any(_LATER.search(text) for text in texts):
+    if varying and any(_LATER.search(text) for text in first.shape):
         return None
     variables: dict[tuple[str, ...], str] = {}
     for tensors in varying:
@@ -90,23 +65,18 @@ def loop(every: Sequence[Sequence[Group]], taken: Collection[str]) -> list[str] 
         variables[tensors] = name
     positions_left = iter(by_position)
     body: list[str] = []
-    for each in every[0]:
-        for line, shape in zip(each.lines, each.shape, strict=True):
-            given = [next(positions_left) for _ in range(shape.count("\0"))]
-            made = shape.partition(" = ")[0].count("\0") if " = " in shape else 0
-            if any(p in variables for p in given[:made]):
-                return None  # assigning to a loop variable does not assign to the tensor's name
-            parts = shape.split("\0")
-            words = [variables.get(p, p[0]) for p in given]
-            text = parts[0] + "".join(w + part for w, part in zip(words, parts[1:], strict=True))
-            mark = MARK.search(line)
-            body.append("    " + text + (mark[0] if mark else ""))
-    indent = every[0][0].lines[0][: -len(every[0][0].lines[0].lstrip())]
-    return [f"{indent}{_head(variables, len(every))}", *body]
-
-
-def _names(groups: Sequence[Group]) -> tuple[str, ...]:
-    return tuple(name for each in groups for name in each.names)
+    for line, shape in zip(first.lines, first.shape, strict=True):
+        read = [next(positions_left) for _ in range(shape.count("\0"))]
+        assigned = shape.partition(" = ")[0].count("\0") if " = " in shape else 0
+        if any(p in variables for p in read[:assigned]):
+            return None  # assigning to a loop variable does not assign to the tensor's name
+        parts = shape.split("\0")
+        words = [variables.get(p, p[0]) for p in read]
+        text = parts[0] + "".join(w + part for w, part in zip(words, parts[1:], strict=True))
+        mark = MARK.search(line)
+        body.append("    " + text + (mark[0] if mark else ""))
+    indent = first.lines[0][: -len(first.lines[0].lstrip())]
+    return [f"{indent}{_head(variables, len(iterations))}", *body]
 
 
 def _stem(names: Sequence[str]) -> str:
