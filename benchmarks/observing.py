@@ -20,6 +20,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import chdir
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,6 +36,7 @@ from conformance.language.load import load_folder
 from conformance.model.case import Case
 from conformance.model.program import Program
 from conformance.observe.worker import entry
+from conformance.observe.worker.loaded import LoadedProgram
 from conformance.paths import find_paths
 
 #: Where none is named, each variant is measured on the first of these that it runs to its end.
@@ -74,48 +76,44 @@ class Stopwatch:
         self.observer.observe(program)
 
     def _timed(self, method: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        def timed(program: Program, module: Any, forward: Any, *rest: Any) -> Any:
-            if getattr(forward, "__name__", forward) != "recomputed":
-                return call(program, module, forward, *rest)
+        def timed(loaded: LoadedProgram, *rest: Any) -> Any:
+            if loaded.path != "recomputed":
+                return call(loaded, *rest)
             if method == "run":
-                return self._whole(call, program, module, forward, *rest)
+                return self._whole(call, loaded, *rest)
             before = self._runs
             start = time.perf_counter()
-            result = call(program, module, forward, *rest)
+            result = call(loaded, *rest)
             spent = time.perf_counter() - start
             self.seconds[PASSES[method]].append(spent / max(1, self._runs - before))
             self._spent["passes"] += spent
             if method == "values":
                 if result.error is not None:
-                    raise ProgramError(f"{program.file}: {result.error.message}")
-                self._unwatched(module, forward)
+                    raise ProgramError(f"{loaded.program.file}: {result.error.message}")
+                self._unwatched(loaded)
             return result
 
         return timed
 
-    def _whole(self, call: Callable[..., Any], program: Program, module: Any, *rest: Any) -> Any:
+    def _whole(self, call: Callable[..., Any], loaded: LoadedProgram, *rest: Any) -> Any:
         """All passes of a run, with those that an adapter has beside the common ones."""
-        run, self._spent = module.run, Counter()
+        self._spent = Counter()
 
-        def counted(*given: Any, **named: Any) -> Any:
+        def counted(**changes: Any) -> Any:
             self._runs += 1
-            return run(*given, **named)
+            return loaded.run(**changes)
 
-        module.run = counted
         start = time.perf_counter()
-        try:
-            result = call(program, module, *rest)
-        finally:
-            module.run = run
+        result = call(replace(loaded, run=counted), *rest)
         whole = time.perf_counter() - start
         self.seconds["rest"].append(whole - self._spent.total())
         return result
 
-    def _unwatched(self, module: Any, forward: Any) -> None:
+    def _unwatched(self, loaded: LoadedProgram) -> None:
         start = time.perf_counter()
         for _ in range(2):
             before = time.perf_counter()
-            module.run(forward)
+            loaded.run()
             self.observer.wait()
             self.seconds["run"].append(time.perf_counter() - before)
         self._spent["unwatched"] += time.perf_counter() - start

@@ -30,7 +30,7 @@ from conformance.model.case import Case  # noqa: E402
 from conformance.model.observation import Leaf, Observation, Run  # noqa: E402
 from conformance.model.program import Program  # noqa: E402
 from conformance.observe.worker.entry import observe  # noqa: E402
-from conformance.observe.worker.observer import load_program  # noqa: E402
+from conformance.observe.worker.loaded import load_program  # noqa: E402
 from tests.suite_cases import BY_ID  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -379,7 +379,7 @@ import hashlib
 from pathlib import Path
 from conformance.drivers.modules import load_module
 from conformance.model.program import Program, Site
-from conformance.observe.worker.observer import load_program
+from conformance.observe.worker.loaded import load_program
 program = {program!r}
 executables = load_module(Path({str(ADAPTER.folder)!r}), "executables")
 known = executables.Executables(program)

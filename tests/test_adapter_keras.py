@@ -20,7 +20,7 @@ from conformance.model.case import Case
 from conformance.model.observation import Leaf, Observation, Run
 from conformance.model.program import Program
 from conformance.observe.worker.entry import observer as worker_observer
-from conformance.observe.worker.observer import load_program
+from conformance.observe.worker.loaded import LoadedProgram, load_program
 from conformance.oracle.expected import expect
 from tests.every_program import not_imported
 from tests.operation_samples import offered, operations_of, samples_of, written
@@ -389,7 +389,7 @@ def test_fit_trains_the_model_that_the_reference_trains(tmp_path: Path) -> None:
     """Every kind of layer: their weights start from the case's arrays, and are read back as those."""
     for identity in ("models/lenet", "training/batch-norm", "training/residual"):
         case = published(identity)
-        run = observer(FIT).values(*loaded(emitted(case, FIT, tmp_path), "plain"))
+        run = observer(FIT).values(loaded(emitted(case, FIT, tmp_path), "plain"))
         expected = expect(case, "whole")
         assert run.error is None
         np.testing.assert_allclose(run.losses, expected.losses, rtol=1e-4)
@@ -415,14 +415,12 @@ def test_fit_constructs_the_layers_of_regions_in_the_scope_and_no_others(tmp_pat
 
 def test_a_layer_under_autocast_has_a_policy_of_mixed_precision(tmp_path: Path) -> None:
     case = published("autocast/block")
-    run = observer(SCOPE).values(*loaded(emitted(case, SCOPE, tmp_path), "plain"))
+    run = observer(SCOPE).values(loaded(emitted(case, SCOPE, tmp_path), "plain"))
     exact = expect(replace(case, autocast=""), "whole").outputs
     assert isinstance(run.outputs, Leaf)
     off = np.abs(run.outputs.array - exact.array).max()
     assert 1e-4 < off < 0.04  # rounded to eight bits
 
 
-def loaded(program: Program, path: str) -> tuple[Program, Any, Any]:
-    """What `Observer.values` is given."""
-    module = load_program(program)
-    return program, module, getattr(module, path)
+def loaded(program: Program, path: str) -> LoadedProgram:
+    return LoadedProgram.of(program, load_program(program), path)

@@ -16,7 +16,7 @@ ms = framework("mindspore", "mindspore")
 from conformance.language.load import load_text  # noqa: E402
 from conformance.model.case import Case  # noqa: E402
 from conformance.model.observation import Run  # noqa: E402
-from conformance.observe.worker.observer import load_program  # noqa: E402
+from conformance.observe.worker.loaded import LoadedProgram, load_program  # noqa: E402
 
 from .test_adapter_mindspore import (  # noqa: E402
     ADAPTER,
@@ -99,13 +99,14 @@ def test_the_pool_says_what_the_profiler_recorded(
     """In graph mode the peak is that of the run that gives the values."""
     watcher = observer(variant)
     program = emitted(published(name), variant, tmp_path)
-    module, pool = load_program(program), watcher._meter
+    loaded = LoadedProgram.of(program, load_program(program), "recomputed")
+    pool = watcher._meter
     found: list[Run] = []
     for meter in (pool, ADAPTER.load("profiler").Memory()):
         monkeypatch.setattr(watcher, "_meter", meter)
         monkeypatch.setattr(watcher, "together", False)  # the profiler records one thing at a time
         for _ in range(2):  # the first run fills caches
-            run = watcher.run(program, module, "recomputed", watcher.unobserved(program))
+            run = watcher.run(loaded, watcher.unobserved(program))
         found.append(run)
     assert type(pool).__name__ == "Pool"
     assert found[0].retained == found[1].retained
@@ -221,5 +222,6 @@ def test_a_program_runs_its_operations_asynchronously_where_nothing_watches(
 
     module.run = noting
     for path in ("plain", "recomputed"):
-        watcher.run(program, module, path, dict(watcher.unobserved(program)))
+        loaded = LoadedProgram.of(program, module, path)
+        watcher.run(loaded, dict(watcher.unobserved(program)))
     assert modes == expected

@@ -22,7 +22,7 @@ from conformance.model.case import Case
 from conformance.model.observation import Leaf, Observation, Run
 from conformance.model.program import Program
 from conformance.observe.worker import entry
-from conformance.observe.worker.observer import load_program
+from conformance.observe.worker.loaded import LoadedProgram, load_program
 from conformance.run.runner import refused
 from tests import suite_cases
 from tests.every_program import not_imported
@@ -235,7 +235,7 @@ def test_an_inert_recompute_reruns_nothing_and_keeps_what_plain_keeps(
     honest = observe(program)
     module = load_program(program)
     module.recompute = lambda function, *arguments, use_reentrant=True: function(*arguments)
-    inert = observer(variant).run(program, module, "recomputed", {})
+    inert = observer(variant).run(LoadedProgram.of(program, module, "recomputed"), {})
     assert any(e.phase == "rerun" for e in honest.recomputed.executions)
     assert not any(e.phase == "rerun" for e in inert.executions)
     assert inert.retained == honest.plain.retained
@@ -279,7 +279,7 @@ def test_an_error_in_the_rerun_spoils_no_later_program(variant: str, emit: Emit)
         return x
 
     module.raise_if = raise_second
-    run = watching.values(program, module, module.recomputed)
+    run = watching.values(LoadedProgram.of(program, module, "recomputed"))
     assert run.error is not None
     assert run.error.phase == "backward"
     after = observe(emit(published("basics/mlp-block"), variant))
@@ -294,9 +294,9 @@ def test_a_good_run_without_gradients_is_not_good(emit: Emit) -> None:
     program = emit(published("errors/raised-in-region"), "hook")
     observation = observe(program)
     assert observation.recomputed.good_run_after_error is True
-    module = load_program(program)
+    loaded = LoadedProgram.of(program, load_program(program), "recomputed")
     with paddle.no_grad():
-        assert watching.good_run(program, module, module.recomputed) is False
+        assert watching.good_run(loaded) is False
 
 
 NESTED_ARGUMENT = """

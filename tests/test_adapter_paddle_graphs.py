@@ -18,7 +18,7 @@ from conformance.model.case import Case
 from conformance.model.observation import Observation, Run
 from conformance.model.program import Program
 from conformance.observe.worker import entry
-from conformance.observe.worker.observer import load_program
+from conformance.observe.worker.loaded import LoadedProgram, load_program
 from tests.operation_samples import written
 from tests.suite_cases import BY_ID
 
@@ -113,7 +113,7 @@ def test_an_inert_pass_is_seen_as_inert(emit: Emit) -> None:
     try:
         watching = entry.observer(str(ADAPTER.folder), "pir-pass")
         unobserved = dict(watching.unobserved(program))
-        inert = watching.run(program, module, "recomputed", unobserved)
+        inert = watching.run(LoadedProgram.of(program, module, "recomputed"), unobserved)
     finally:
         paddle.disable_static()
     assert reruns(inert) == dict.fromkeys("hsty", 0)

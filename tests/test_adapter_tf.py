@@ -21,7 +21,7 @@ from conformance.model.case import Case  # noqa: E402
 from conformance.model.observation import Leaf, Observation, Run  # noqa: E402
 from conformance.model.program import Program  # noqa: E402
 from conformance.observe.worker.entry import observer as worker_observer  # noqa: E402
-from conformance.observe.worker.observer import load_program  # noqa: E402
+from conformance.observe.worker.loaded import load_program  # noqa: E402
 from conformance.oracle.expected import expect  # noqa: E402
 from conformance.oracle.interpreter import make_inputs  # noqa: E402
 from tests.every_program import not_imported  # noqa: E402

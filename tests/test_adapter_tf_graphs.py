@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,7 +24,7 @@ from tensorflow.python.eager import context  # noqa: E402
 from conformance.language.load import load_text  # noqa: E402
 from conformance.model.case import Case  # noqa: E402
 from conformance.model.observation import Leaf  # noqa: E402
-from conformance.observe.worker.observer import load_program  # noqa: E402
+from conformance.observe.worker.loaded import LoadedProgram, load_program  # noqa: E402
 from tests.test_adapter_tf import (  # noqa: E402
     ADAPTER,
     VARIANTS,
@@ -385,8 +387,9 @@ def test_what_a_step_leaves_behind_is_seen(tmp_path: Path) -> None:
         left.append(tf.zeros([512, 64]))
         return module.recomputed(**values)
 
-    held, alive = observer("eager").leftovers(program, module, module.recomputed)
+    loaded = LoadedProgram.of(program, module, "recomputed")
+    held, alive = observer("eager").leftovers(loaded)
     assert len(set(held or ())) == len(set(alive or ())) == 1
-    held, alive = observer("eager").leftovers(program, module, leaking)
+    held, alive = observer("eager").leftovers(replace(loaded, run=partial(module.run, leaking)))
     assert set(np.diff(held or ())) == {131072}
     assert set(np.diff(alive or ())) == {1}

@@ -21,7 +21,7 @@ from conformance.model.case import Case
 from conformance.model.observation import Leaf, Observation, Run
 from conformance.model.program import Program
 from conformance.observe.worker import entry
-from conformance.observe.worker.observer import load_program
+from conformance.observe.worker.loaded import LoadedProgram, load_program
 from tests.every_program import not_imported
 from tests.frameworks import framework
 from tests.operation_samples import (
@@ -289,10 +289,11 @@ def test_inert_recompute_is_seen(variant: str, emit: Emit, monkeypatch: Any) -> 
     observer = entry.observer(str(ADAPTER.folder), variant)
     module = load_program(program)
     monkeypatch.setattr(module, "checkpoint", lambda function, *args, **options: function(*args))
-    run = observer.count(program, module, module.recomputed, Run())
+    recomputed = LoadedProgram.of(program, module, "recomputed")
+    run = observer.count(recomputed, Run())
     assert not any(reruns(run).values())
-    kept = observer.retained(program, module, module.recomputed)
-    assert kept == observer.retained(program, module, module.plain)
+    kept = observer.retained(recomputed)
+    assert kept == observer.retained(LoadedProgram.of(program, module, "plain"))
     assert kept == 16 * 2048 * 64 * 4
 
 

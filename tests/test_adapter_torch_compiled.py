@@ -20,7 +20,7 @@ from conformance.model.case import Case
 from conformance.model.observation import Observation, Run
 from conformance.model.program import Program
 from conformance.observe.worker import entry
-from conformance.observe.worker.observer import load_program
+from conformance.observe.worker.loaded import load_program
 from tests.frameworks import framework
 from tests.suite_cases import BY_ID as SUITE
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,7 +17,7 @@ from conformance.drivers.adapter import read_adapter
 from conformance.emit.programs import write_programs
 from conformance.model.program import Program
 from conformance.observe.worker import entry
-from conformance.observe.worker.observer import load_program
+from conformance.observe.worker.loaded import LoadedProgram, load_program
 from tests.frameworks import framework
 from tests.suite_cases import BY_ID as CASES
 
@@ -96,12 +98,12 @@ def test_kept_and_peak_agree_with_the_profiler(
     variant: str, path: str, regions: int, tmp_path: Path
 ) -> None:
     program, module, observer = emit("memory/chain-each", variant, tmp_path)
-    forward = getattr(module, path)
-    kept = observer.retained(program, module, forward)
+    loaded = LoadedProgram.of(program, module, path)
+    kept = observer.retained(loaded)
     peak = observer.highest
     assert kept is not None
     assert peak is not None
-    kept_seen, peak_seen = profiled(module, forward)
+    kept_seen, peak_seen = profiled(module, loaded.forward)
     assert kept_seen == kept + SCALAR + regions * RNG_STATE  # `z` is the program's own
     if regions == 0:
         assert peak_seen == peak
@@ -113,6 +115,7 @@ def test_kept_and_peak_agree_with_the_profiler(
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_kept_tensor_more_moves_bytes_by_exactly_that(variant: str, tmp_path: Path) -> None:
     program, module, observer = emit("memory/chain-whole", variant, tmp_path)
+    loaded = LoadedProgram.of(program, module, "recomputed")
     kept: list[Any] = []
 
     def keeping(count: int) -> Callable[..., Any]:
@@ -124,7 +127,7 @@ def test_a_kept_tensor_more_moves_bytes_by_exactly_that(variant: str, tmp_path: 
 
     found = []
     for count in (0, 1, 3):
-        bytes_kept = observer.retained(program, module, keeping(count))
+        bytes_kept = observer.retained(replace(loaded, run=partial(module.run, keeping(count))))
         found.append((bytes_kept, observer.highest))
     (none, peak), *more = found
     assert none == 0
@@ -134,20 +137,18 @@ def test_a_kept_tensor_more_moves_bytes_by_exactly_that(variant: str, tmp_path: 
 def test_peak_derived_by_hand(tmp_path: Path) -> None:
     """Sixteen activations, then backward: the cotangent, and what the first sine's gradient makes."""
     program, module, observer = emit("memory/chain-whole", "non-reentrant", tmp_path)
-    observer.retained(program, module, module.plain)
+    observer.retained(LoadedProgram.of(program, module, "plain"))
     assert observer.highest == 18 * ACTIVATION + 2 * SCALAR
-    observer.retained(program, module, module.recomputed)
+    observer.retained(LoadedProgram.of(program, module, "recomputed"))
     assert observer.highest == 18 * ACTIVATION + 2 * SCALAR  # all of them are back
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_what_is_left_over_is_seen(variant: str, tmp_path: Path) -> None:
     """Nothing grows; a tensor kept by the user grows, one in a cycle of objects grows too."""
-    from dataclasses import replace
-
     program, module, observer = emit("memory/chain-whole", variant, tmp_path)
-    program = replace(program, release=4)
-    held, alive = observer.leftovers(program, module, module.recomputed)
+    loaded = LoadedProgram.of(replace(program, release=4), module, "recomputed")
+    held, alive = observer.leftovers(loaded)
     assert held == (0,) * 4
     assert alive == (0,) * 4
     kept: list[Any] = []
@@ -156,7 +157,7 @@ def test_what_is_left_over_is_seen(variant: str, tmp_path: Path) -> None:
         kept.append(values["x"].detach() + 1)
         return module.recomputed(**values)
 
-    held, alive = observer.leftovers(program, module, leaking)
+    held, alive = observer.leftovers(replace(loaded, run=partial(module.run, leaking)))
     assert held == tuple(n * ACTIVATION for n in (1, 2, 3, 4))
     assert alive == (1, 2, 3, 4)
     kept.clear()
@@ -166,6 +167,6 @@ def test_what_is_left_over_is_seen(variant: str, tmp_path: Path) -> None:
         cycle.append(cycle)
         return module.recomputed(**values)
 
-    held, alive = observer.leftovers(program, module, cyclic)
+    held, alive = observer.leftovers(replace(loaded, run=partial(module.run, cyclic)))
     assert held == tuple(n * WEIGHT for n in (1, 2, 3, 4))
     assert alive == (1, 2, 3, 4)

@@ -12,6 +12,7 @@ import pytest
 from conformance.drivers.adapter import read_adapter
 from conformance.model.observation import Observation, Run
 from conformance.observe.worker import entry
+from conformance.observe.worker.loaded import LoadedProgram
 from tests.frameworks import framework
 from tests.suite_cases import BY_ID as CASES
 
@@ -109,13 +110,13 @@ def test_counts_agree_with_kernels_and_with_the_hand(
     emitted, module, observer = made(case, variant, tmp_path)
     module.run(module.recomputed)
     module.run(module.plain)  # compiled before anything is counted
-    run = observer.count(emitted, module, module.recomputed, Run())
+    run = observer.count(LoadedProgram.of(emitted, module, "recomputed"), Run())
     seen = by_operation(case, run)
     with kernels_counted() as (counted, _):
         module.run(module.recomputed)
     assert seen == counted
     assert {op: n for (op, phase), n in counted.items() if phase == "rerun"} == again
-    plain = by_operation(case, observer.count(emitted, module, module.plain, Run()))
+    plain = by_operation(case, observer.count(LoadedProgram.of(emitted, module, "plain"), Run()))
     forward = {op: n for (op, phase), n in counted.items() if phase == "forward"}
     assert {op: n for (op, phase), n in plain.items() if phase == "forward"} == forward
     assert not any(n for (_, phase), n in plain.items() if phase == "rerun")
@@ -134,17 +135,18 @@ def test_what_a_policy_keeps_does_not_run_again(tmp_path: Path) -> None:
     case = saving("tanh")
     emitted, module, observer = made(case, EAGER, tmp_path)
     module.run(module.recomputed)
-    run = observer.count(emitted, module, module.recomputed, Run())
+    run = observer.count(LoadedProgram.of(emitted, module, "recomputed"), Run())
     seen = by_operation(case, run)
     assert {op: n for (op, phase), n in seen.items() if phase == "rerun"} == {"sin": 2, "exp": 1}
-    assert observer.retained(emitted, module, module.recomputed) == 2 * UNIT  # `y` and the tangent
+    kept = observer.retained(LoadedProgram.of(emitted, module, "recomputed"))
+    assert kept == 2 * UNIT  # `y` and the tangent
 
 
 def test_a_compiled_region_is_entered_again_though_a_policy_hands_out_all(tmp_path: Path) -> None:
     case = CASES["policies/save-everything"]
     emitted, module, observer = made(case, INSIDE, tmp_path)
     module.run(module.recomputed)
-    run = observer.count(emitted, module, module.recomputed, Run())
+    run = observer.count(LoadedProgram.of(emitted, module, "recomputed"), Run())
     assert reruns(run, regions=True) == {"block": 1}
     # AOTAutograd saves the product, and its backward makes the cheap sine of it again
     assert reruns(run) == {"s": 1}
@@ -166,12 +168,12 @@ def test_inert_recompute_is_seen(variant: str, tmp_path: Path) -> None:
 def test_what_is_watched_is_compiled_once(variant: str, tmp_path: Path) -> None:
     """No mode makes Dynamo run eagerly, and passes run what the first one has compiled."""
     emitted, module, observer = made(CASES["basics/mlp-block"], variant, tmp_path)
-    observer.values(emitted, module, module.recomputed)
+    observer.values(LoadedProgram.of(emitted, module, "recomputed"))
     graphs = ADAPTER.load("kernels").Kernels._graphs
     known, calls = set(graphs.nodes), graphs.calls
     assert known
-    observer.count(emitted, module, module.recomputed, Run())
-    observer.retained(emitted, module, module.recomputed)
+    observer.count(LoadedProgram.of(emitted, module, "recomputed"), Run())
+    observer.retained(LoadedProgram.of(emitted, module, "recomputed"))
     assert set(graphs.nodes) == known
     assert graphs.calls > calls + 1
 

@@ -23,7 +23,7 @@ from conformance.model.observation import Run
 from conformance.model.program import Program
 from conformance.model.verdict import Status
 from conformance.observe.worker import entry
-from conformance.observe.worker.observer import load_program
+from conformance.observe.worker.loaded import load_program
 from conformance.results import read
 from tests.frameworks import framework
 from tests.suite_cases import BY_ID as CASES

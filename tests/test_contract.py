@@ -44,7 +44,7 @@ OBSERVE = """
 import numpy as np
 
 from conformance.model.observation import Leaf, Observation, Run
-from conformance.observe.worker.observer import load_program
+from conformance.observe.worker.loaded import load_program
 
 
 class Observer:

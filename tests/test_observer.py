@@ -15,7 +15,8 @@ import pytest
 from conformance.model.observation import Array, ErrorSeen, Execution, Leaf, RandomSample, Run
 from conformance.model.program import Program
 from conformance.observe.worker import observer as module
-from conformance.observe.worker.observer import Observer, computes_alike, load_program
+from conformance.observe.worker.loaded import LoadedProgram, load_program
+from conformance.observe.worker.observer import Observer, computes_alike
 
 from .test_trace import program
 
@@ -43,9 +44,9 @@ class Numpy(Observer):
     def unobserved(self, program: Program) -> Mapping[str, str]:
         return self.without
 
-    def run(self, program: Program, module: Any, path: str, unobserved: dict[str, str]) -> Run:
-        self.program = module
-        return super().run(program, module, path, unobserved)
+    def run(self, loaded: LoadedProgram, unobserved: dict[str, str]) -> Run:
+        self.program = loaded.module
+        return super().run(loaded, unobserved)
 
 
 #: Two values kept in forward, of 80 and of 8 bytes; the output's 16 bytes are held, too.

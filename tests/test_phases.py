@@ -7,7 +7,7 @@ from pathlib import Path
 from types import FrameType
 
 from conformance.model.program import Program
-from conformance.observe.worker.observer import load_program
+from conformance.observe.worker.loaded import load_program
 from conformance.observe.worker.phases import announced
 from conformance.observe.worker.trace import Trace
 from tests.test_trace import program

@@ -21,7 +21,7 @@ from conformance.language.operations import OF_CALLABLES
 from conformance.model.case import Case
 from conformance.model.observation import Observation, RandomSample
 from conformance.model.program import Program
-from conformance.observe.worker.observer import load_program
+from conformance.observe.worker.loaded import load_program
 from conformance.observe.worker.trace import Trace
 from conformance.oracle.expected import check_printed, expect
 from tests import suite_cases

@@ -14,7 +14,7 @@ import pytest
 
 from conformance.model.observation import Execution
 from conformance.model.program import Program, Site
-from conformance.observe.worker.observer import load_program
+from conformance.observe.worker.loaded import load_program
 from conformance.observe.worker.trace import Trace, executions
 
 

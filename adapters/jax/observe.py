@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import cache, partial
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import Any
 
 import jax
@@ -28,7 +28,8 @@ from conformance.model.observation import (
     Run,
 )
 from conformance.model.program import Program, Site
-from conformance.observe.worker.observer import Meter, told_apart
+from conformance.observe.worker.loaded import LoadedProgram
+from conformance.observe.worker.observer import Growth, Meter, told_apart
 from conformance.observe.worker.observer import Observer as Base
 from conformance.observe.worker.phases import announced
 from conformance.observe.worker.random_state import RandomStates
@@ -103,12 +104,11 @@ class Observer(Base):
         self._executables = None
         return replace(found, plain=told_apart(found.plain, found.recomputed))
 
-    def run(
-        self, program: Program, module: ModuleType, path: str, unobserved: dict[str, str]
-    ) -> Run:
-        self._executables = executables.Executables(program)
-        found = super().run(program, module, path, unobserved)
-        if found.error is None and self._jitted and program.procedure in ("backward", "part"):
+    def run(self, loaded: LoadedProgram, unobserved: dict[str, str]) -> Run:
+        self._executables = executables.Executables(loaded.program)
+        found = super().run(loaded, unobserved)
+        one_backward = loaded.program.procedure in ("backward", "part")
+        if found.error is None and self._jitted and one_backward:
             found = replace(found, peak=self._peak())
         return found
 
@@ -143,9 +143,9 @@ class Observer(Base):
             return None
         return np.array(jax.random.uniform(generator, (4,)))
 
-    def values(self, program: Program, module: ModuleType, forward: Callable[..., Any]) -> Run:
+    def values(self, loaded: LoadedProgram) -> Run:
         with self._executables.active(keep=self._jitted):
-            return super().values(program, module, forward)
+            return super().values(loaded)
 
     # -- memory --------------------------------------------------------------------------------
 
@@ -171,9 +171,7 @@ class Observer(Base):
             return id(value)
         return int(executables.buffer(value))
 
-    def retained(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any]
-    ) -> int | None:
+    def retained(self, loaded: LoadedProgram) -> int | None:
         """Retained bytes as in the base class, but from one run: the values pass has filled all caches.
         An eager run ends where backward would start, since no peak is read from it.
 
@@ -190,20 +188,18 @@ class Observer(Base):
             if label == "backward" and not self._jitted:
                 raise _EnoughSeen
 
-        phases = announced(program, module, on_phase)
+        phases = announced(loaded.program, loaded.module, on_phase)
         with phases as run, self._executables.active(), suppress(_EnoughSeen):
-            run(forward)
+            run(loaded.forward)
         self.random_state = meter.random_state
         if meter.retained is None or not self._two_phase:
             return meter.retained
         start = self._executables.calls[calls[0] - 1]  # the last before backward
         return meter.retained - int(sum(start.copies.values()))
 
-    def leftovers(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any]
-    ) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+    def leftovers(self, loaded: LoadedProgram) -> tuple[Growth, Growth]:
         with executables.compiled_once():
-            return super().leftovers(program, module, forward)
+            return super().leftovers(loaded)
 
     def _peak(self) -> int:
         """The peak in bytes, beyond the arguments: a running executable holds its temporaries and
@@ -217,30 +213,24 @@ class Observer(Base):
 
     # -- executions ----------------------------------------------------------------------------
 
-    def count(
-        self,
-        program: Program,
-        module: ModuleType,
-        forward: Callable[..., Any],
-        run: Run,
-        meter: Meter | None = None,
-    ) -> Run:
+    def count(self, loaded: LoadedProgram, run: Run, meter: Meter | None = None) -> Run:
+        program = loaded.program
         walk = jaxprs.Walk(program)
-        alone = walk.run(jax.make_jaxpr(lambda: _arrays(_forward(module, forward)))())
+        alone = walk.run(jax.make_jaxpr(lambda: _arrays(_forward(loaded)))())
         known = walk.known = jaxprs.signatures(walk, alone)
         drawn: list[RandomSample] = []
         if self._jitted and not hosts.samples_on_host(program):  # what was compiled says all
             events = walk.calls(self._executables.taken())
         else:
             with hosts.drawing(program) as drawn, entering(_same_trace):
-                closed = jax.make_jaxpr(lambda: _arrays(module.run(forward)))()
+                closed = jax.make_jaxpr(lambda: _arrays(loaded.run()))()
             events = walk.run(closed)
         higher = program.procedure in ("second_order", "third_order")
         counts = jaxprs.count(events, known, higher=higher)
         rerun, shown = counts.rerun, list(known)
         if self._jitted:
             held = _held(program, self._executables.calls)
-            if forward.__name__ == "plain":
+            if loaded.path == "plain":
                 self._control = held
             rerun = Counter()
             for site, signature in known.items():
@@ -256,7 +246,7 @@ class Observer(Base):
             )
             for site, again, n in counts.drawn
         )
-        found = _executions(program, forward.__name__, counts, rerun, shown)
+        found = _executions(program, loaded.path, counts, rerun, shown)
         return replace(
             run, executions=found, samples=(*samples, *drawn) if program.random else None
         )
@@ -270,11 +260,11 @@ def _same_trace() -> AbstractContextManager[object]:
         return same
 
 
-def _forward(module: ModuleType, forward: Callable[..., Any]) -> Any:
+def _forward(loaded: LoadedProgram) -> Any:
     """The forward pass alone; the argument that is no input is the key."""
-    given = module.inputs()
-    others = [name for name in inspect.signature(forward).parameters if name not in given]
-    return forward(**given, **{name: jax.random.key(0) for name in others})
+    given = loaded.module.inputs()
+    others = [name for name in inspect.signature(loaded.forward).parameters if name not in given]
+    return loaded.forward(**given, **{name: jax.random.key(0) for name in others})
 
 
 def _in_others_name(behind: Held, key: tuple[str, str, str], known: Mapping[Site, Any]) -> int:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from math import ceil
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import Any
 from unittest import mock
 
@@ -36,7 +36,8 @@ from conformance.model.observation import (
     Run,
 )
 from conformance.model.program import Program, Site
-from conformance.observe.worker.observer import Meter, load_program
+from conformance.observe.worker.loaded import LoadedProgram, load_program
+from conformance.observe.worker.observer import Meter
 from conformance.observe.worker.observer import Observer as Base
 from conformance.observe.worker.phases import announced
 
@@ -226,9 +227,7 @@ class Observer(Base):
             (jax.random.key_data(value) if _is_key(value) else value).unsafe_buffer_pointer()
         )
 
-    def retained(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any]
-    ) -> int | None:
+    def retained(self, loaded: LoadedProgram) -> int | None:
         """As the base class says, but in one run, which ends where backward would start: the values'
         pass has filled all caches, and no peak is read."""
         meter = Meter(self)
@@ -238,25 +237,18 @@ class Observer(Base):
             if label == "backward":
                 raise _EnoughSeen
 
-        with announced(program, module, on_phase) as run, suppress(_EnoughSeen):
-            run(forward)
+        with announced(loaded.program, loaded.module, on_phase) as run, suppress(_EnoughSeen):
+            run(loaded.forward)
         return meter.retained
 
     # -- executions ----------------------------------------------------------------------------
 
-    def count(
-        self,
-        program: Program,
-        module: ModuleType,
-        forward: Callable[..., Any],
-        run: Run,
-        meter: Meter | None = None,
-    ) -> Run:
+    def count(self, loaded: LoadedProgram, run: Run, meter: Meter | None = None) -> Run:
         # JAX keeps the graph of a function that it has traced: this pass has functions of its own.
-        module = load_program(program)
-        forward = getattr(module, forward.__name__)
-        plain = forward.__name__ == "plain"
-        order = statements(program, forward.__name__)
+        program = loaded.program
+        anew = LoadedProgram.of(program, load_program(program), loaded.path)
+        plain = loaded.path == "plain"
+        order = statements(program, loaded.path)
         known = self._known = [Known() for _ in order] if plain else self._known
         samples: list[RandomSample] = []
 
@@ -275,7 +267,7 @@ class Observer(Base):
 
         trace = self.tracing(program, on_statement=ran)
         with trace.active():
-            equations = dispatched(program, lambda: module.run(forward))
+            equations = dispatched(program, anew.run)
         if plain:
             for equation in equations:
                 known[order[id(equation.site)]].learn(equation)

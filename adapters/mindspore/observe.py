@@ -16,7 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from types import FrameType, MethodType, ModuleType, SimpleNamespace
+from types import FrameType, MethodType
 from typing import Any
 from unittest import mock
 
@@ -27,7 +27,8 @@ from mindspore.graph.api import _pynative_executor
 
 from conformance.model.observation import Leaf, Observation, Phase, Run
 from conformance.model.program import MAPPED, Program, Site
-from conformance.observe.worker.observer import Counts, Meter, load_program
+from conformance.observe.worker.loaded import LoadedProgram, load_program
+from conformance.observe.worker.observer import Counts, Meter
 from conformance.observe.worker.observer import Observer as Base
 from conformance.observe.worker.surroundings import Setting
 from conformance.observe.worker.trace import Trace
@@ -260,67 +261,57 @@ class Observer(Base):
             recomputed=counted(found.recomputed, "recomputed"),
         )
 
-    def run(
-        self, program: Program, module: ModuleType, path: str, unobserved: dict[str, str]
-    ) -> Run:
-        run = super().run(program, module, path, unobserved)
+    def run(self, loaded: LoadedProgram, unobserved: dict[str, str]) -> Run:
+        run = super().run(loaded, unobserved)
         if run.error is not None:
             profiler.forget_unfinished()
         return run
 
-    def values(self, program: Program, module: ModuleType, forward: Callable[..., Any]) -> Run:
+    def values(self, loaded: LoadedProgram) -> Run:
         """`run` with values, under PyNative mode's default asynchronous dispatch.
 
         The plain run and the recomputed run of a deep program are synchronous instead: an asynchronous
         run busy-waits at each region or layer, which took three times as long.
         """
-        alone = forward.__name__ == "plain" or self._deep
+        alone = loaded.path == "plain" or self._deep
         profiler.synchronous(alone and not self.graph)
         try:
             if self.graph:
-                return self._compiled(program, module, forward)
-            return super().values(program, module, forward)
+                return self._compiled(loaded)
+            return super().values(loaded)
         finally:
             profiler.synchronous(True)
 
-    def _compiled(self, program: Program, module: ModuleType, forward: Callable[..., Any]) -> Run:
+    def _compiled(self, loaded: LoadedProgram) -> Run:
         """The values of a run, and the peak and graphs of the same run: separate runs would have to
         compile it again."""
         peaks: list[int] = []
 
-        def run(*arguments: Any, **options: Any) -> Any:
-            if self._meter is None or program.procedure != "backward":
-                return module.run(*arguments, **options)
+        def run() -> Any:
+            if self._meter is None or loaded.program.procedure != "backward":
+                return loaded.run()
             self.settle()
             with self._meter as memory:
                 memory.reset_peak()
                 before = memory.allocated()
-                result = module.run(*arguments, **options)
+                result = loaded.run()
                 self.wait()
                 peaks.append(memory.peak() - before)
             return result
 
-        measured: Any = SimpleNamespace(run=run)
         with graphs.written() as texts:
-            found = super().values(program, measured, forward)
+            found = super().values(replace(loaded, run=run))
         if found.error is not None:
             return found
-        self._texts[forward.__name__] = [t for t in texts if f"# In file {program.file}:" in t]
+        self._texts[loaded.path] = [t for t in texts if f"# In file {loaded.program.file}:" in t]
         return replace(found, peak=peaks[-1] if peaks else None)
 
-    def count(
-        self,
-        program: Program,
-        module: ModuleType,
-        forward: Callable[..., Any],
-        run: Run,
-        meter: Meter | None = None,
-    ) -> Run:
+    def count(self, loaded: LoadedProgram, run: Run, meter: Meter | None = None) -> Run:
         # What a graph executes is read from it in the end.
         if self.graph:
             return run
-        found = super().count(program, module, forward, run, meter)
-        if forward.__name__ == "plain":
+        found = super().count(loaded, run, meter)
+        if loaded.path == "plain":
             ran = (e.count for e in found.executions or () if e.statement and e.phase == "forward")
             self._deep = sum(ran) > DEEP
         return found

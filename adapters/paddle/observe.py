@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 from unittest import mock
 
@@ -20,7 +20,8 @@ from paddle.jit.dy2static import program_translator
 
 from conformance.model.observation import Array, Leaf, Observation, Run
 from conformance.model.program import Program, Site
-from conformance.observe.worker.observer import Meter
+from conformance.observe.worker.loaded import LoadedProgram
+from conformance.observe.worker.observer import Growth, Meter
 from conformance.observe.worker.observer import Observer as Base
 from conformance.observe.worker.surroundings import Setting
 from conformance.observe.worker.trace import Trace, executions
@@ -203,34 +204,32 @@ class Observer(Base):
             # Compiled programs would keep their threads, and are known by addresses that come again.
             core.clear_executor_cache()
 
-    def run(
-        self, program: Program, module: ModuleType, path: str, unobserved: dict[str, str]
-    ) -> Run:
+    def run(self, loaded: LoadedProgram, unobserved: dict[str, str]) -> Run:
         if self.variant != MIXED:
-            return super().run(program, module, path, unobserved)
+            return super().run(loaded, unobserved)
         sot.forget()  # what it rewrites from here on is of this run
-        found = super().run(program, module, path, unobserved)
-        rewritten = sot.rewritten(program.file)
+        found = super().run(loaded, unobserved)
+        rewritten = sot.rewritten(loaded.program.file)
         if found.executions is None or not rewritten:
             return found
         # Where only the forward pass is another function, regions are called and their lines reached.
         inside = sorted(set(rewritten) - {"plain", "recomputed"})
         if not inside:
             return replace(found, samples=None)
-        if path == "recomputed":
+        if loaded.path == "recomputed":
             names = ", ".join(f"{name}()" for name in inside)
             unobserved["executions"] = (
                 f"SOT has rewritten {names}: Python does not run the program's lines there"
             )
         return replace(found, executions=None, samples=None)
 
-    def values(self, program: Program, module: ModuleType, forward: Callable[..., Any]) -> Run:
+    def values(self, loaded: LoadedProgram) -> Run:
         if self.variant != STATIC:
             # An exception that left a backward pass, of an earlier program or of the plain run,
             # leaves gradients switched off in Paddle, for the rest of the process.
             framework._dygraph_tracer()._has_grad = True
             core.eager.reset_saved_tensors_hooks()
-        run = super().values(program, module, forward)
+        run = super().values(loaded)
         if run.error is None:
             return run
         return replace(run, error=replace(run.error, message=essence(run.error.message)))
@@ -240,29 +239,19 @@ class Observer(Base):
         if self.variant == STATIC:
             self._broken.append(error)
 
-    def count(
-        self,
-        program: Program,
-        module: ModuleType,
-        forward: Callable[..., Any],
-        run: Run,
-        meter: Meter | None = None,
-    ) -> Run:
+    def count(self, loaded: LoadedProgram, run: Run, meter: Meter | None = None) -> Run:
         if self.variant not in (COMPILED, STATIC):
-            return super().count(program, module, forward, run, meter)
-        before, after, runs = self._looked(program, module, forward)
-        path = "plain" if forward is module.plain else "recomputed"
-        found = graphs.executions(program, path, before, after)
-        if program.sites("statement", path) and not found[1]:
+            return super().count(loaded, run, meter)
+        before, after, runs = self._looked(loaded)
+        found = graphs.executions(loaded.program, loaded.path, before, after)
+        if loaded.program.sites("statement", loaded.path) and not found[1]:
             raise RuntimeError("no operation comes from a line of the program")
         for counted in found:
             for key in counted:
                 counted[key] *= runs
         return replace(run, executions=executions(*found))
 
-    def _looked(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any]
-    ) -> tuple[list[Any], list[Any], int]:
+    def _looked(self, loaded: LoadedProgram) -> tuple[list[Any], list[Any], int]:
         """The operations of the forward and of the backward graph, and how often they ran.
 
         The profiler gathers launches from several threads, and may miss one. A record that misses a
@@ -270,23 +259,22 @@ class Observer(Base):
         """
         for _ in range(ATTEMPTS - 1):
             try:
-                return self._seen(program, module, forward)
+                return self._seen(loaded)
             except graphs.MissedError:
                 self.settle()
-        return self._seen(program, module, forward)
+        return self._seen(loaded)
 
-    def _seen(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any]
-    ) -> tuple[list[Any], list[Any], int]:
+    def _seen(self, loaded: LoadedProgram) -> tuple[list[Any], list[Any], int]:
+        program = loaded.program
         trace = graphs.Marking(program)
 
         def watched() -> None:
             with trace.active():
-                module.run(forward)
+                loaded.run()
 
         launched = graphs.launches(watched)
         names = self._names = trace.names
-        self._named = forward
+        self._named = loaded.forward
         if self.variant == STATIC:
             # What the pass has made of a program is not freed while others run.
             self._kept.append(names)
@@ -295,7 +283,7 @@ class Observer(Base):
             after = [op for op in ops if op.again]
             runs = graphs.times(program, ops, launched[""])
         else:
-            compiled: Any = forward
+            compiled: Any = loaded.forward
             _, (_, layer) = compiled.program_cache.last()
             if program.procedure == "inference":
                 before, after = graphs.operations(layer.infer_program.forward_program, program), []
@@ -314,16 +302,13 @@ class Observer(Base):
         fed = names.get("feed", names["values"])
         return module.fetch(names["executor"], names["main"], fed, names["results"])
 
-    def leftovers(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any]
-    ) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+    def leftovers(self, loaded: LoadedProgram) -> tuple[Growth, Growth]:
         if self.variant != STATIC:
-            return super().leftovers(program, module, forward)
-        if self._named is not forward:
+            return super().leftovers(loaded)
+        if self._named is not loaded.forward:
             return None, None  # an error came before there was a graph: the names are another's
         # A step is a run of the graph, `run` makes a new one each time.
-        step: Any = SimpleNamespace(run=lambda _: self._step(module))
-        return super().leftovers(program, step, forward)
+        return super().leftovers(replace(loaded, run=lambda: self._step(loaded.module)))
 
 
 def essence(message: str) -> str:

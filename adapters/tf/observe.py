@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,8 @@ from tensorflow.python.framework import config
 
 from conformance.model.observation import Array, Leaf, Observation, Phase, RandomSample, Run
 from conformance.model.program import Program, Site
-from conformance.observe.worker.observer import Meter, told_apart
+from conformance.observe.worker.loaded import LoadedProgram
+from conformance.observe.worker.observer import Growth, Meter, told_apart
 from conformance.observe.worker.observer import Observer as Base
 from conformance.observe.worker.surroundings import Setting
 from conformance.observe.worker.trace import Trace, executions
@@ -130,67 +131,57 @@ class Observer(Base):
             )
         return unobserved
 
-    def run(
-        self, program: Program, module: ModuleType, path: str, unobserved: dict[str, str]
-    ) -> Run:
+    def run(self, loaded: LoadedProgram, unobserved: dict[str, str]) -> Run:
         try:
-            run = super().run(program, module, path, unobserved)
-            if run.error is None and program.procedure == "backward":
-                run = replace(run, peak=self._highest(program, module, getattr(module, path)))
+            run = super().run(loaded, unobserved)
+            if run.error is None and loaded.program.procedure == "backward":
+                run = replace(run, peak=self._highest(loaded))
             return run
         finally:
             self._forget()
 
     # -- values, executions and draws ----------------------------------------------------------
 
-    def values(self, program: Program, module: ModuleType, forward: Callable[..., Any]) -> Run:
+    def values(self, loaded: LoadedProgram) -> Run:
         self._forget()
         if self.variant == "eager":
-            return super().values(program, module, forward)
-        self._functions = compiled.Functions(program.file)
-        if self.variant == "xla" and program.random:
+            return super().values(loaded)
+        self._functions = compiled.Functions(loaded.program.file)
+        if self.variant == "xla" and loaded.program.random:
             # A compiled function draws anew each time, whatever the seeds: the draws are those of
             # the run whose values they go with.
-            with sampling.returning(program) as drawn:
-                run = super().values(program, module, forward)
+            with sampling.returning(loaded.program) as drawn:
+                run = super().values(loaded)
             return replace(run, samples=tuple(drawn))
-        with self._functions.active(), self._noting(program, forward):
-            return super().values(program, module, forward)
+        with self._functions.active(), self._noting(loaded):
+            return super().values(loaded)
 
     @contextmanager
-    def _noting(
-        self, program: Program, forward: Callable[..., Any], *others: Any
-    ) -> Iterator[None]:
+    def _noting(self, loaded: LoadedProgram, *others: Any) -> Iterator[None]:
         """Note the operations that are run, or added to graphs, inside the `with`.
 
         A function that was traced before makes no new operations; what was noted at its tracing stays.
         `others` are further followers that are called for each operation.
         """
-        operations, sizes = lines.Operations(program, forward), buffers.Sizes(profiler.SEEN)
+        operations = lines.Operations(loaded.program, loaded.forward)
+        sizes = buffers.Sizes(profiler.SEEN)
         with following.following(operations, sizes, *others):
             yield
         operations.close()
         if self._operations is None or operations.traced:
             self._operations, self._sizes = operations, sizes
 
-    def count(
-        self,
-        program: Program,
-        module: ModuleType,
-        forward: Callable[..., Any],
-        run: Run,
-        meter: Meter | None = None,
-    ) -> Run:
+    def count(self, loaded: LoadedProgram, run: Run, meter: Meter | None = None) -> Run:
         if self.variant == "eager":
-            return self._run_eagerly(program, module, forward, run)
+            return self._run_eagerly(loaded, run)
         if self.variant == "xla":
-            regions, statements = self._compiled(program, module, forward)
+            regions, statements = self._compiled(loaded)
         else:
-            regions, statements = self._profiled(program, module, forward)
-        statements |= self._while_tracing(program, module, forward)
+            regions, statements = self._profiled(loaded)
+        statements |= self._while_tracing(loaded)
         run = replace(run, executions=executions(regions, statements))
-        if program.random:
-            drawn = run.samples if self.variant == "xla" else self._told(program, module, forward)
+        if loaded.program.random:
+            drawn = run.samples if self.variant == "xla" else self._told(loaded)
             known = {(s.region, s.label) for s, _ in statements}
             ever = {(s.region, s.label, phase) for (s, phase), n in statements.items() if n}
             run = replace(
@@ -204,9 +195,7 @@ class Observer(Base):
             )
         return run
 
-    def _run_eagerly(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run
-    ) -> Run:
+    def _run_eagerly(self, loaded: LoadedProgram, run: Run) -> Run:
         """`run` with its executions, and where it has any, its draws; and the bytes that are kept for
         backward, for `retained`."""
         live = buffers.LiveBuffers()
@@ -215,16 +204,16 @@ class Observer(Base):
             self._kept = self._held_beyond(frame, live)
 
         with (
-            lines.backward(program, module.run, at_backward),
-            self._noting(program, forward, live),
+            lines.backward(loaded.program, loaded.module.run, at_backward),
+            self._noting(loaded, live),
         ):
-            module.run(forward)
+            loaded.run()
         operations = self._operations
         found = executions(operations.entered(), operations.eager_statements())
-        silent = operations.without(forward.__name__)
-        if silent or program.random:
+        silent = operations.without(loaded.path)
+        if silent or loaded.program.random:
             # A line that makes no operation only the line trace sees, and what a line draws.
-            followed = super().count(program, module, forward, run)
+            followed = super().count(loaded, run)
             names = {(s.region, s.label if s.kind == "statement" else "") for s in silent}
             found = (
                 *(e for e in found if (e.region, e.statement) not in names),
@@ -239,25 +228,19 @@ class Observer(Base):
         trace: Trace = kind(program, **follow)
         return trace
 
-    def _while_tracing(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any]
-    ) -> Counted:
+    def _while_tracing(self, loaded: LoadedProgram) -> Counted:
         """Executions of statements that make no operation, as Python runs them while tracing."""
         ran = {run.site for run in self._operations.runs}
         silent = {
-            site
-            for site in self._operations.without(forward.__name__) - ran
-            if site.kind == "statement"
+            site for site in self._operations.without(loaded.path) - ran if site.kind == "statement"
         }
         if not silent:
             return Counter()
-        with self._trace(program).active() as trace:
-            module.run(forward)
+        with self._trace(loaded.program).active() as trace:
+            loaded.run()
         return Counter({key: n for key, n in trace.completed.items() if key[0] in silent})
 
-    def _profiled(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any]
-    ) -> tuple[Counted, Counted]:
+    def _profiled(self, loaded: LoadedProgram) -> tuple[Counted, Counted]:
         """Executions of regions and statements, by the kernels that the profiler saw.
 
         Two graphs may have nodes of the same name: there is a session for each phase.
@@ -273,11 +256,11 @@ class Observer(Base):
             now = "rerun" if label == "backward" else "forward"
             session = profiler.Session()
 
-        follow = Trace(program, on_phase=on_phase).active() if apart else nullcontext()
+        follow = Trace(loaded.program, on_phase=on_phase).active() if apart else nullcontext()
         with profiler.no_rewrites():
             try:
-                with self._functions.active(), self._noting(program, forward), follow:
-                    module.run(forward)
+                with self._functions.active(), self._noting(loaded), follow:
+                    loaded.run()
             finally:
                 ran[now] += profiler.kernels(session.stop())
         if not apart:
@@ -286,13 +269,11 @@ class Observer(Base):
         found: tuple[Counted, Counted] = self._operations.graph_executions(times)
         return found
 
-    def _compiled(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any]
-    ) -> tuple[Counted, Counted]:
+    def _compiled(self, loaded: LoadedProgram) -> tuple[Counted, Counted]:
         """Executions of regions and statements, by the instructions that are left."""
         if self._operations is None:  # the values are those of functions that put out draws as well
-            with self._functions.active(), self._noting(program, forward):
-                module.run(forward)
+            with self._functions.active(), self._noting(loaded):
+                loaded.run()
         nodes = hlo.ran(self._functions)
 
         def traced(run: Any) -> list[tuple[str, str]]:
@@ -308,14 +289,12 @@ class Observer(Base):
         )
         return found
 
-    def _told(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any]
-    ) -> list[RandomSample]:
+    def _told(self, loaded: LoadedProgram) -> list[RandomSample]:
         def follow(drawn: Callable[[Site, Phase, Mapping[str, Any]], None]) -> Trace:
-            return self._trace(program, on_statement=drawn)
+            return self._trace(loaded.program, on_statement=drawn)
 
         with sampling.passing(follow) as found:
-            module.run(forward)
+            loaded.run()
         return found
 
     # -- memory --------------------------------------------------------------------------------
@@ -329,9 +308,7 @@ class Observer(Base):
             return found
         return replace(found, plain=told_apart(found.plain, found.recomputed))
 
-    def retained(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any]
-    ) -> int | None:
+    def retained(self, loaded: LoadedProgram) -> int | None:
         if self.variant == "eager":
             return self._kept
         found: list[int] = []
@@ -344,9 +321,9 @@ class Observer(Base):
         with (
             self._functions.active(),
             following.following(live),
-            Trace(program, on_phase=on_phase).active(),
+            Trace(loaded.program, on_phase=on_phase).active(),
         ):
-            module.run(forward)
+            loaded.run()
         return found[0] if found else None
 
     def _held_beyond(self, frame: FrameType, live: Any) -> int:
@@ -356,9 +333,7 @@ class Observer(Base):
         mine = {place for value in held for place in live.places_of(value)}
         return sum(size for _, size in live.places() - mine)
 
-    def _highest(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any]
-    ) -> int | None:
+    def _highest(self, loaded: LoadedProgram) -> int | None:
         """The most bytes allocated from the start of forward on, as the profiler saw; `None` where
         too much lies in blocks that it does not see."""
         if self._sizes.small * 16 > self._sizes.large:
@@ -378,21 +353,19 @@ class Observer(Base):
                 threading.settrace(None)
 
         one_graph = self.variant in ("function", "loop", "xla")
-        follow = nullcontext() if one_graph else Trace(program, on_phase=on_phase).active()
-        functions = self._functions or compiled.Functions(program.file)
+        follow = nullcontext() if one_graph else Trace(loaded.program, on_phase=on_phase).active()
+        functions = self._functions or compiled.Functions(loaded.program.file)
         try:
             with functions.active(begin if one_graph else lambda: None), follow:
-                module.run(forward)
+                loaded.run()
         finally:
             planes = [plane for session in sessions for plane in session.stop()]
         return int(profiler.highest(planes))
 
-    def leftovers(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any]
-    ) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+    def leftovers(self, loaded: LoadedProgram) -> tuple[Growth, Growth]:
         # What earlier passes keep is no leftover, and each run traces anew, as the program does.
         self._functions = self._operations = None
-        return super().leftovers(program, module, forward)
+        return super().leftovers(loaded)
 
     def held(self) -> int | None:
         return int(buffers.held())

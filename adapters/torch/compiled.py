@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from types import ModuleType
-from typing import Any
 
 import torch
 
 from conformance.model.observation import Observation, RandomState, Run
 from conformance.model.program import Program
+from conformance.observe.worker.loaded import LoadedProgram
 from conformance.observe.worker.observer import Meter
 from conformance.observe.worker.random_state import RandomStates
 
@@ -56,31 +55,22 @@ class Compiled(Eager):
         GRAPHS.forget()
         return found
 
-    def run(
-        self, program: Program, module: ModuleType, path: str, unobserved: dict[str, str]
-    ) -> Run:
+    def run(self, loaded: LoadedProgram, unobserved: dict[str, str]) -> Run:
         self._unobserved = unobserved
-        return super().run(program, module, path, unobserved)
+        return super().run(loaded, unobserved)
 
-    def values(self, program: Program, module: ModuleType, forward: Callable[..., Any]) -> Run:
-        run = super().values(program, module, forward)
+    def values(self, loaded: LoadedProgram) -> Run:
+        run = super().values(loaded)
         for reason in graphs.breaks()[:1]:
             told = f"a graph break left regions to Python, and they ran eagerly: {reason}"
             self._unobserved |= dict.fromkeys(("executions", "retained memory", "release"), told)
         return run
 
-    def count(
-        self,
-        program: Program,
-        module: ModuleType,
-        forward: Callable[..., Any],
-        run: Run,
-        meter: Meter | None = None,
-    ) -> Run:
+    def count(self, loaded: LoadedProgram, run: Run, meter: Meter | None = None) -> Run:
         """`run` with its executions, counted in the graphs that the values pass compiled."""
         GRAPHS.restart()
-        module.run(forward)
-        path = forward.__name__
+        loaded.run()
+        program, path = loaded.program, loaded.path
         seen, calls = graphs.counts(GRAPHS.compiled, program, path)
         if not seen:
             raise RuntimeError(f"no statement of {program.case} is in a graph that has run")

@@ -17,7 +17,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import Any
 from unittest import mock
 
@@ -28,6 +28,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance.model.observation import Execution, Observation, Phase, Run
 from conformance.model.program import Program, Site
+from conformance.observe.worker.loaded import LoadedProgram
 from conformance.observe.worker.observer import Meter
 from conformance.observe.worker.threads import entering
 from conformance.observe.worker.trace import Trace
@@ -314,33 +315,25 @@ class Kernels(Eager):
         self._graphs.forget()
         return found
 
-    def run(
-        self, program: Program, module: ModuleType, path: str, unobserved: dict[str, str]
-    ) -> Run:
+    def run(self, loaded: LoadedProgram, unobserved: dict[str, str]) -> Run:
         self._unobserved = unobserved
-        return super().run(program, module, path, unobserved)
+        return super().run(loaded, unobserved)
 
-    def values(self, program: Program, module: ModuleType, forward: Callable[..., Any]) -> Run:
-        run = super().values(program, module, forward)
+    def values(self, loaded: LoadedProgram) -> Run:
+        run = super().values(loaded)
         for reason in graphs.breaks()[:1]:
             told = f"a graph break left parts of the program to Python: {reason}"
             self._unobserved["executions"] = told
         return run
 
-    def count(
-        self,
-        program: Program,
-        module: ModuleType,
-        forward: Callable[..., Any],
-        run: Run,
-        meter: Meter | None = None,
-    ) -> Run:
+    def count(self, loaded: LoadedProgram, run: Run, meter: Meter | None = None) -> Run:
         """`run` with executions, from the operations that graph nodes dispatch. Random samples are not
         read: a compiled region has no Python variables that hold them."""
+        program = loaded.program
         trace = Trace(program, on_phase=None if meter is None else meter.on_phase)
         watched = self._graphs.entries(trace), self._dispatched(trace)
         with trace.active(), watched[0] as entered, watched[1] as mode:
-            module.run(forward)
+            loaded.run()
             if meter is not None:
                 meter.finish()
             self.settle()
@@ -350,7 +343,7 @@ class Kernels(Eager):
         parts = {region for region, _ in entered}  # an interpreter tells more than what it runs
         regions = entered + Counter({k: n for k, n in regions.items() if k[0] not in parts})
         phases: tuple[Phase, Phase] = ("forward", "rerun")
-        inner = program.inner_regions(forward.__name__)
+        inner = program.inner_regions(loaded.path)
         found = [Execution(name, "", p, regions[name, p]) for name in inner for p in phases]
         found += [Execution(s.region, s.label, phase, n) for (s, phase), n in seen.items()]
         return replace(run, executions=tuple(found))

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ import numpy as np
 from conformance.language.operations import OPERATIONS, RANDOM
 from conformance.model.observation import Array, Execution, Phase, RandomSample, Run
 from conformance.model.program import Program, Site
+from conformance.observe.worker.loaded import LoadedProgram
 from conformance.observe.worker.observer import Meter
 from conformance.observe.worker.observer import Observer as Base
 from conformance.observe.worker.trace import Trace
@@ -119,14 +120,7 @@ class Lazy(Base):
             return 0
         return int(value.nbytes)  # type: ignore[attr-defined]
 
-    def count(
-        self,
-        program: Program,
-        module: ModuleType,
-        forward: Callable[..., Any],
-        run: Run,
-        meter: Meter | None = None,
-    ) -> Run:
+    def count(self, loaded: LoadedProgram, run: Run, meter: Meter | None = None) -> Run:
         values = Values()
 
         def made(site: Site, phase: Phase, names: Mapping[str, Any]) -> None:
@@ -136,15 +130,16 @@ class Lazy(Base):
             else:
                 values.computed.append(Made(site, phase, value))
 
+        program = loaded.program
         trace = Building(program, on_statement=made)
         with trace.active(), self._evaluating(values):
-            module.run(forward)
+            loaded.run()
         samples = tuple(
             RandomSample(made.site.region, made.site.label, made.phase, self._numbers(made.value))
             for made in values.computed
             if made.site.op in RANDOM
         )
-        found = _executions(program, forward.__name__, trace, values)
+        found = _executions(program, loaded.path, trace, values)
         return replace(run, executions=found, samples=samples if program.random else None)
 
     def _numbers(self, value: Any) -> Array:

@@ -15,13 +15,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import Any
 
 import numpy as np
 
 from conformance.drivers import contract
-from conformance.drivers.modules import load_file
 from conformance.language.operations import RANDOM
 from conformance.model.observation import (
     RESOLUTION,
@@ -36,6 +35,7 @@ from conformance.model.observation import (
     Tree,
 )
 from conformance.model.program import Program, Site
+from conformance.observe.worker.loaded import LoadedProgram, load_program
 from conformance.observe.worker.random_state import SHARED, RandomStates, Reader
 from conformance.observe.worker.surroundings import Setting
 from conformance.observe.worker.trace import Trace, executions
@@ -43,6 +43,8 @@ from conformance.words import printable
 
 #: Executions by statement and phase.
 Counts = Mapping[tuple[Site, Phase], int]
+#: Bytes or tensors after each of several runs, beyond those before the first; `None` where unknown.
+Growth = tuple[int, ...] | None
 BACKWARD_PROCEDURES = (
     *("backward", "part", "per_output", "functional"),
     *("second_backward", "second_order", "third_order", "train"),
@@ -166,78 +168,69 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
             self.unseed()
         if program.then:  # before any error: a framework left in disorder would agree with itself
             self._good = self.read(module.run(module.plain, **program.then))
-        plain = self.run(program, module, "plain", unobserved)
-        recomputed = self.run(program, module, "recomputed", unobserved)
+        plain = self.run(LoadedProgram.of(program, module, "plain"), unobserved)
+        recomputed = self.run(LoadedProgram.of(program, module, "recomputed"), unobserved)
         seconds = time.perf_counter() - start
         return Observation(plain, recomputed, self.methods, unobserved, seconds, self.resolution)
 
-    def run(
-        self, program: Program, module: ModuleType, path: str, unobserved: dict[str, str]
-    ) -> Run:
+    def run(self, loaded: LoadedProgram, unobserved: dict[str, str]) -> Run:
         """One run, in passes. An exception of the program's ends it, as `Run.error`."""
-        forward: Callable[..., Any] = getattr(module, path)
-        run = self.first(program, module, forward, unobserved)
+        program = loaded.program
+        run = self.first(loaded, unobserved)
         if run.error is not None:
             if program.then:
-                run = replace(run, good_run_after_error=self.good_run(program, module, forward))
+                run = replace(run, good_run_after_error=self.good_run(loaded))
             if program.release and "release" not in unobserved:
-                again: Any = _Failing(module, self.raised)
-                held, alive = self.leftovers(program, again, forward)
+                held, alive = self.leftovers(self._dropping_errors(loaded))
                 run = replace(run, held=held, alive=alive)
             return run
         try:
-            return self.watched(program, module, forward, run, unobserved)
+            return self.watched(loaded, run, unobserved)
         except BaseException as error:
             # A program that ran once may fail when it is run again. Whether it is at fault, or the
             # observer, is told by running it once more with nothing attached.
             self.raised(error)
-            alone = self.values(program, module, forward)
+            alone = self.values(loaded)
             if alone.error is None:
                 raise
             return alone
 
-    def watched(
-        self,
-        program: Program,
-        module: ModuleType,
-        forward: Callable[..., Any],
-        run: Run,
-        unobserved: Mapping[str, str],
-    ) -> Run:
+    def watched(self, loaded: LoadedProgram, run: Run, unobserved: Mapping[str, str]) -> Run:
         """`run` with what later passes observe; each of these passes runs the program again."""
+        program = loaded.program
         kept = self.keeps(program, unobserved)
         together = self.counts_and_reads(program, unobserved)
         if run.executions is None and "executions" not in unobserved:
             count = self.count_and_read if together else self.count
-            run = count(program, module, forward, run)
+            run = count(loaded, run)
         if kept and not together:
             self.highest = self.random_state = None
-            retained = self.retained(program, module, forward)
+            retained = self.retained(loaded)
             run = replace(run, retained=retained, random_state=self.random_state, peak=self.highest)
         if program.release and "release" not in unobserved:
-            held, alive = self.leftovers(program, module, forward)
+            held, alive = self.leftovers(loaded)
             run = replace(run, held=held, alive=alive)
         return run
 
-    def first(
-        self,
-        program: Program,
-        module: ModuleType,
-        forward: Callable[..., Any],
-        unobserved: Mapping[str, str],
-    ) -> Run:
+    def first(self, loaded: LoadedProgram, unobserved: Mapping[str, str]) -> Run:
         """The first run: values with nothing attached or, with `at_once`, values and all counts."""
         if not self.at_once or "executions" in unobserved:
-            return self.values(program, module, forward)
-        keeping: Any = _Keeping(module)
-        together = self.counts_and_reads(program, unobserved)
+            return self.values(loaded)
+        result: Mapping[str, Any] = {}
+
+        def keep_result() -> Mapping[str, Any]:
+            nonlocal result
+            result = loaded.run()
+            return result
+
+        together = self.counts_and_reads(loaded.program, unobserved)
         count = self.count_and_read if together else self.count
         try:
-            counted = count(program, keeping, forward, Run())
-            run = self.read(keeping.result)
+            counted = count(replace(loaded, run=keep_result), Run())
+            run = self.read(result)
         except Exception as error:
             self.raised(error)
-            alone = self.values(program, module, forward)
+            alone = self.values(loaded)
             if alone.error is None:
                 raise
             return alone
@@ -248,7 +241,7 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
             retained=counted.retained,
             random_state=counted.random_state,
             peak=counted.peak,
-            generators=self.standing(program, keeping.result),
+            generators=self.standing(loaded.program, result),
         )
 
     def keeps(self, program: Program, unobserved: Mapping[str, str]) -> bool:
@@ -266,26 +259,24 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
         """The object that measures memory."""
         return Meter(self)
 
-    def count_and_read(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any], run: Run
-    ) -> Run:
+    def count_and_read(self, loaded: LoadedProgram, run: Run) -> Run:
         """`run` with executions, random samples and bytes, all from one run."""
         meter = self.meter()
         with self.states.followed():
-            run = self.count(program, module, forward, run, meter)
+            run = self.count(loaded, run, meter)
         return replace(
             run, retained=meter.retained, random_state=meter.random_state, peak=meter.highest
         )
 
-    def values(self, program: Program, module: ModuleType, forward: Callable[..., Any]) -> Run:
+    def values(self, loaded: LoadedProgram) -> Run:
         """Outputs, losses, gradients, state and the generator's next numbers; nothing is attached."""
         try:
-            result = module.run(forward)
+            result = loaded.run()
             run = self.read(result)
         except BaseException as error:  # sys.exit is the program's doing as any other
             self.raised(error)
-            return Run(error=error_seen(error, program))
-        return replace(run, generators=self.standing(program, result))
+            return Run(error=error_seen(error, loaded.program))
+        return replace(run, generators=self.standing(loaded.program, result))
 
     def unseed(self) -> None:
         """Reset the generators, so that no seed of an earlier program is left."""
@@ -320,11 +311,11 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
             state={k: self._array(v) for k, v in result.get("state", {}).items()},
         )
 
-    def good_run(self, program: Program, module: ModuleType, forward: Callable[..., Any]) -> bool:
+    def good_run(self, loaded: LoadedProgram) -> bool:
         """Whether the program works after the error, with the changed inputs: it raises nothing and
         computes what the plain program computed with them before any error."""
         try:
-            run = self.read(module.run(forward, **dict(program.then or {})))
+            run = self.read(loaded.run(**dict(loaded.program.then or {})))
         except BaseException:
             return False
         return self._good is not None and computes_alike(run, self._good)
@@ -334,14 +325,7 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
         """The context that must be active while `held`, `peak` and `alive` measure a program."""
         yield
 
-    def count(
-        self,
-        program: Program,
-        module: ModuleType,
-        forward: Callable[..., Any],
-        run: Run,
-        meter: Meter | None = None,
-    ) -> Run:
+    def count(self, loaded: LoadedProgram, run: Run, meter: Meter | None = None) -> Run:
         """`run` with executions and random samples, by following the program's lines.
 
         A `meter` reads memory in the same run; it is given only where `together` says so.
@@ -353,11 +337,12 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
             if leaf is not None:
                 samples.append(RandomSample(site.region, site.label, phase, np.array(leaf.array)))
 
+        program = loaded.program
         follow = drawn if program.random else None
         read = None if meter is None else meter.on_phase
         trace = self.tracing(program, on_statement=follow, on_phase=read)
         with trace.active(), self.counting(trace) as statements:
-            module.run(forward)
+            loaded.run()
             if meter is not None:
                 meter.finish()
             self.settle()
@@ -373,9 +358,7 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
         """
         yield lambda: trace.completed
 
-    def retained(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any]
-    ) -> int | None:
+    def retained(self, loaded: LoadedProgram) -> int | None:
         """Bytes held when the first backward pass starts, beyond inputs, parameters and outputs.
 
         The program runs `rehearsals` times before the measured run. Stores the peak beyond the
@@ -385,22 +368,21 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
         with self.watching(), self.states.followed():
             for _ in range(self.rehearsals + 1):
                 meter = self.meter()
-                with Trace(program, on_phase=meter.on_phase).active():
-                    module.run(forward)
+                with Trace(loaded.program, on_phase=meter.on_phase).active():
+                    loaded.run()
                     meter.finish()
                     self.settle()
         self.highest, self.random_state = meter.highest, meter.random_state
         return meter.retained
 
-    def leftovers(
-        self, program: Program, module: ModuleType, forward: Callable[..., Any]
-    ) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+    def leftovers(self, loaded: LoadedProgram) -> tuple[Growth, Growth]:
         """Bytes held and tensors alive after each of `program.release` runs, beyond those before
         the first.
 
         The garbage collector is off, so that reference cycles show as growth from run to run. No
         tracing is active. With `program.keeps`, the outputs of all runs are included.
         """
+        program = loaded.program
         kept: list[Any] = []
         held: list[int | None] = []
         alive: list[int | None] = []
@@ -410,7 +392,7 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
             gc.disable()
             try:
                 for _ in range(program.release):
-                    result = module.run(forward)
+                    result = loaded.run()
                     if program.keeps and result is not None:
                         kept.append(result["outputs"])
                     del result
@@ -424,6 +406,22 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
             None if None in held else tuple(n for n in held if n is not None),
             None if None in alive else tuple(n for n in alive if n is not None),
         )
+
+    def _dropping_errors(self, loaded: LoadedProgram) -> LoadedProgram:
+        """A program whose every run ends in an error that is expected; the error is dropped.
+
+        An exception and the frames that it came through refer to each other. Only the garbage collector
+        frees them, and what it frees is not counted as left over.
+        """
+
+        def run() -> None:
+            try:
+                loaded.run()
+            except BaseException as error:
+                self.raised(error)
+            gc.collect()
+
+        return replace(loaded, run=run)
 
     def frame_bytes(self, frame: FrameType) -> int:
         """Bytes of the distinct tensors that the variables of a frame hold, containers included."""
@@ -569,19 +567,6 @@ def computes_alike(run: Run, control: Run) -> bool:
     return True
 
 
-def load_program(program: Program) -> ModuleType:
-    """The emitted program as a module; files beside it can be imported by it."""
-    import sys
-    from pathlib import Path
-
-    folder = str(Path(program.file).parent)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    name = "program_" + "".join(c if c.isalnum() else "_" for c in program.file)
-    sys.modules.pop(name, None)
-    return load_file(Path(program.file), name)
-
-
 def error_seen(error: BaseException, program: Program) -> ErrorSeen:
     """An exception as an observation. The phase comes from the lines of the program it passed."""
     phase: Any = "unknown"
@@ -605,40 +590,6 @@ def error_text(error: BaseException) -> str:
     except BaseException as raised:
         return f"(its text cannot be made: {type(raised).__name__})"
     return printable(text)
-
-
-class _Failing:
-    """A program whose every run ends in an error that is expected. What only the garbage collector frees
-    is not counted: an exception and the frames that it came through refer to each other."""
-
-    def __init__(self, module: ModuleType, raised: Callable[[BaseException], None]) -> None:
-        self._module, self._raised = module, raised
-
-    def run(self, forward: Callable[..., Any]) -> None:
-        """Run, and drop the error with all that it holds."""
-        try:
-            self._module.run(forward)
-        except BaseException as error:
-            self._raised(error)
-        gc.collect()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._module, name)
-
-
-class _Keeping:
-    """A program that keeps the outputs of its last run alive."""
-
-    def __init__(self, module: ModuleType) -> None:
-        self._module = module
-        self.result: Mapping[str, Any] = {}
-
-    def run(self, forward: Callable[..., Any]) -> None:
-        """Run the program and keep its outputs."""
-        self.result = self._module.run(forward)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._module, name)
 
 
 class _Mallinfo2(ctypes.Structure):

@@ -29,7 +29,8 @@ from typing import Any
 
 from conformance.drivers.modules import load_module
 from conformance.model.program import Program
-from conformance.observe.worker.observer import Observer, load_program
+from conformance.observe.worker.loaded import load_program
+from conformance.observe.worker.observer import Observer
 from conformance.observe.worker.trace import Trace
 
 #: glibc maps each block above 64 KiB by itself, and goes on doing so when one is freed. One thread

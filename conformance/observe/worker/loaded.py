@@ -1,0 +1,47 @@
+"""A program that has been imported, and which of its two forward functions is observed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from conformance.drivers.modules import load_file
+from conformance.model.program import Program
+
+
+@dataclass(frozen=True)
+class LoadedProgram:
+    """An imported program with the forward function that is observed.
+
+    `path` is the name of that function, `plain` or `recomputed`, and `forward` the function itself.
+    `run()` runs forward and backward with it and returns the program's results (`outputs`, `losses`,
+    `gradients`, ...); keyword arguments are handed to the program's own `run`. A pass that has to run
+    the program in another way passes on `replace(loaded, run=...)`.
+    """
+
+    program: Program
+    module: ModuleType
+    path: str
+    forward: Callable[..., Any]
+    run: Callable[..., Any]
+
+    @classmethod
+    def of(cls, program: Program, module: ModuleType, path: str) -> LoadedProgram:
+        """The program that `module` was imported from, with its function `path`."""
+        forward = getattr(module, path)
+        return cls(program, module, path, forward, partial(module.run, forward))
+
+
+def load_program(program: Program) -> ModuleType:
+    """The emitted program as a module; files beside it can be imported by it."""
+    folder = str(Path(program.file).parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    name = "program_" + "".join(c if c.isalnum() else "_" for c in program.file)
+    sys.modules.pop(name, None)
+    return load_file(Path(program.file), name)
