@@ -110,14 +110,15 @@ class Cells(procedures.Procedures, ABC):
         self.code.notes.add(CAST)
         return f'amp.auto_mixed_precision({cell}, "auto", ms.{dtype})'
 
-    def _inside(self, region: Region) -> set[str]:
-        """The names of the regions that a region contains or calls, at whatever depth."""
-        found: set[str] = set()
+    def _inside(self, region: Region) -> list[Region]:
+        """The regions that a region contains or calls, at whatever depth."""
+        found: list[Region] = []
         for node in walk(region.body):
             if isinstance(node, Region):
-                found.add(node.name)
+                found.append(node)
             elif isinstance(node, Again):
-                found |= {node.region} | self._inside(self.region_named(node.region))
+                called = self.region_named(node.region)
+                found += [called, *self._inside(called)]
         return found
 
     def _place(self, region: Region) -> str:
@@ -152,9 +153,7 @@ class Cells(procedures.Procedures, ABC):
         if region.block == "invalid":
             return name
         name = "".join(word[:1].upper() + word[1:] for word in name.split("_"))
-        inner = [n for n in walk(region.body) if isinstance(n, Region)]
-        inner += [self.region_named(n.region) for n in walk(region.body) if isinstance(n, Again)]
-        inside = any(not self.configured(n) for n in inner)
+        inside = any(not self.configured(inner) for inner in self._inside(region))
         return f"Recomputed{name}" if self.path == "recomputed" and inside else name
 
     def _given(self, region: Region) -> list[str]:
