@@ -106,14 +106,6 @@ class Procedures(Base, ABC):
 
     # -- the network -----------------------------------------------------------------------------
 
-    def write_seeding(self, seed: int) -> None:
-        """Write the seeding. It sets the global seed for operations with a seed of their own too: their
-        own seed tells operations apart, the global one sets where they start."""
-        super().write_seeding(seed)
-        seeded = any(s.options.get("seed") is not None for _, s in self.case.statements())
-        if seeded and "implicit" not in self.case.sources():
-            self.code(self.seeding.format(seed=seed))
-
     def write_beginning(self) -> None:
         mode = "GRAPH" if self.graph and not self.jit else "PYNATIVE"
         self.code(f"ms.set_context(mode=ms.{mode}_MODE)")
