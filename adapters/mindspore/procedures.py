@@ -60,7 +60,6 @@ class Procedures(Base, ABC):
         self.plain_functions = (
             not (self.graph or self.trains or captured or case.state or case.hooks or case.autocast)
             and kind == "backward"
-            and not case.procedure.between
             and all(region.granularity == "function" for region in case.regions())
         )
         arrays = [value for value in case.inputs if isinstance(value, Array)]
@@ -145,10 +144,6 @@ class Procedures(Base, ABC):
         self.code(f"{'outputs = ' if site else ''}{callee}({given})", site)
 
     # -- what is differentiated --------------------------------------------------------------------
-
-    @property
-    def result(self) -> str:
-        return "outputs" if self._stops else super().result
 
     def write_loss_function(self) -> None:
         """The loss as a function of the inputs, and the parameters that gradients are taken of."""
