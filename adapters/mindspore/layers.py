@@ -10,9 +10,9 @@ from abc import ABC
 from collections.abc import Mapping
 
 from conformance.drivers.adapter import Variant
-from conformance.emit.expressions import function
+from conformance.emit.expressions import function, short_exponents
 from conformance.emit.layers import Layer, attributes, taken
-from conformance.model.case import Case, Node, Ref, Region, Statement, walk
+from conformance.model.case import Case, Node, Ref, Region, Statement, flat, walk
 from conformance.model.program import Site
 
 from .cells import Cells
@@ -50,7 +50,11 @@ class Layers(Cells, ABC):
         self._arrays = {array.name: array for array in (*case.parameters, *case.state)}
         self._taken = taken(walk(case.program))
         #: For each statement that a layer does, the layer's attribute.
-        self._layers = attributes(s for _, s in case.statements() if self._is_layer(s))
+        self._layers: dict[int, str] = {}
+        for region in (self._net, *case.regions()):
+            own = [node for node in flat(region.body) if isinstance(node, Statement)]
+            done = [s for s in own if self._is_layer(s) and not self._is_kept(s, region)]
+            self._layers |= attributes(done)
         #: The statement of each region that is a layer itself.
         self._alone = {
             region.name: node
@@ -102,10 +106,10 @@ class Layers(Cells, ABC):
             momentum = call.options["momentum"]
             assert isinstance(momentum, float)
             # A layer's momentum is the share of the old value that is kept.
-            words = [str(shape[0]), f"momentum={round(1 - momentum, 12)}"]
-            words.append(f"eps={call.options['eps']}")
+            words = [str(shape[0]), *_unless(0.9, "momentum", round(1 - momentum, 12))]
+            words += _unless(1e-5, "eps", call.options["eps"])
         else:
-            words = [str(shape), f"epsilon={call.options['eps']}"]
+            words = [str(shape), *_unless(1e-7, "epsilon", call.options["eps"])]
         return f"nn.{LAYERS[statement.op].name}({', '.join(words)})"
 
     def _write_layer(self, place: str, statement: Statement, site: Site | None = None) -> None:
@@ -148,3 +152,8 @@ class Layers(Cells, ABC):
                 self._write_layer(place, statement, site)
         else:
             super().write_attribute(node, around)
+
+
+def _unless(default: float, keyword: str, value: object) -> list[str]:
+    """A keyword argument, where it is not MindSpore's default."""
+    return [] if value == default else [f"{keyword}={short_exponents(repr(value))}"]
