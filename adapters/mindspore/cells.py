@@ -127,15 +127,15 @@ class Cells(procedures.Procedures, ABC):
         return ".".join(["network", *(function(r.name) for r in (*around, region))])
 
     def _write_cells(self) -> None:
-        """The classes and cells of regions, where no other cell holds them."""
-        before = set(self._defined)
+        """The classes and cells of regions, where no other cell holds them, and where not yet there."""
         regions = [node for node in self.case.program if isinstance(node, Region)]
-        for region in regions:
+        new = [region for region in regions if self._class(region) not in self._defined]
+        for region in new:
             self._write_class(region)
-        for region in regions:
-            if self._class(region) in self._defined - before and region.block != "invalid":
-                cells = {function(r.name): self._cell(r) for r in self.case.regions()}
-                given = ", ".join(cells.get(name, name) for name in self._given(region))
+        cells = {function(region.name): self._cell(region) for region in self.case.regions()}
+        for region in new:
+            if region.block != "invalid":
+                given = ", ".join(cells[name] for name in self._given(region))
                 self.code(f"{self._cell(region)} = {self._class(region)}({given})")
         self.code("\n")
 

@@ -161,19 +161,24 @@ class Procedures(Base, ABC):
         before, after = (FORWARD, BACKWARD) if lines else (None, None)
         with code.indent(f"def forward_fn({', '.join(self.passed)}):"):
             code(f"{self.result} = {callee}({', '.join(given)})", before)
-            loss = "loss" if self.result == "loss" else self.loss()
-            if self.result != "loss" and (lines or self._stops):
-                code(f"loss = {loss}")
-                loss = "loss"
-            if self._stops:
-                self._write_stopping()
             if self.result != "loss":
-                code(f"return {loss}, outputs", after)
+                self._write_loss_of_outputs(after)
             elif lines:
                 code("return loss", after)
             else:
                 code.leave("loss")
         code()
+
+    def _write_loss_of_outputs(self, site: Site | None) -> None:
+        """Return the loss, and the outputs beside it; with a site, and where more stands in between, the
+        loss has a line of its own."""
+        loss = self.loss()
+        if site or self._stops:
+            self.code(f"loss = {loss}")
+            loss = "loss"
+        if self._stops:
+            self._write_stopping()
+        self.code(f"return {loss}, outputs", site)
 
     def _write_stopping(self) -> None:
         """Stop gradients through the outputs, as `has_aux` does for tensors and tuples. It raises at
