@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from conformance.compare.grouping import absence, majority, partition, settle
 from conformance.compare.model import EXPECTATION, CrossStatus, CrossVerdict, Group
 from conformance.judge import arrays
-from conformance.judge.arrays import apart, quantities, wide
+from conformance.judge.arrays import absolute_differences, quantities, wide
 from conformance.judge.tolerance import bounds
 from conformance.model.case import Tolerance
 from conformance.model.observation import Expected, Run
@@ -277,7 +277,7 @@ def worst(a: Value, b: Value) -> str:
     if shape != shape_of(b):
         return f"shape {shape} against {shape_of(b)}"
     first, second = aligned(a, b)
-    differences = apart(first, second).reshape(-1)
+    differences = absolute_differences(first, second).reshape(-1)
     index = int(np.argmax(differences))
     # Where elements are lacking, the largest difference may be in one of them.
     least, further = _surely_apart(first, second)
@@ -334,7 +334,7 @@ def spelled(gradient: Value, plain: Value, expected: Value) -> Value:
     seen, control, wanted = (
         value if isinstance(value, np.ndarray) else None for value in (gradient, plain, expected)
     )
-    if arrays.is_unasked(seen, control):
+    if arrays.is_unexpected(seen, control):
         return Unasked()
     if seen is None and wanted is not None:
         return wanted if _is_nothing(wanted) else gradient
@@ -344,4 +344,4 @@ def spelled(gradient: Value, plain: Value, expected: Value) -> Value:
 def _is_nothing(value: Value) -> bool:
     if not isinstance(value, np.ndarray):
         return True
-    return arrays.is_nothing(value) and magnitude(value) == 0
+    return arrays.is_none_or_zero(value) and magnitude(value) == 0

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conformance.judge.arrays import HEAD, apart, wide
+from conformance.judge.arrays import HEAD, absolute_differences, wide
 from conformance.model.observation import Array
 
 #: Elements up to which an array is kept whole.
@@ -140,14 +140,14 @@ def magnitude(array: Array) -> float:
 
 def difference(a: Array, b: Array) -> float:
     """The largest absolute difference of two arrays of one shape, as far as both are at hand."""
-    return float(apart(*aligned(a, b)).max(initial=0.0))
+    return float(absolute_differences(*aligned(a, b)).max(initial=0.0))
 
 
 def furthest(a: Array, b: Array | None) -> Furthest | None:
     """Where an array lies furthest from another; `None` where that has not its shape."""
     if b is None or isinstance(b, Part) or a.shape != b.shape:
         return None
-    distances = apart(a, b).reshape(-1)
+    distances = absolute_differences(a, b).reshape(-1)
     place = int(np.argmax(distances))
     if np.isfinite(distances[place]):
         return Furthest(float(distances[place]), place)

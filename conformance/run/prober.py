@@ -234,8 +234,8 @@ class _Prober:
         has, too."""
         able = self._able(described)
         pairs: list[tuple[Case, Entry]] = []
-        own = [entry for entry in entries if entry.is_of(variant.id)]
-        others = [(entry, v.id) for entry in entries for v in beside if entry.is_of(v.id)]
+        own = [entry for entry in entries if entry.names_variant(variant.id)]
+        others = [(entry, v.id) for entry in entries for v in beside if entry.names_variant(v.id)]
         for entry in own:
             for case in able:
                 if not entry.covers(case.id, variant.id, entry.check) or lacking(case, variant):
@@ -250,7 +250,9 @@ class _Prober:
 
     def _capabilities(self, described: Described) -> probe.Capable:
         entries = read(self.owner.known)
-        shared = [entry for entry in entries if any(map(entry.is_of, described.model.known))]
+        shared = [
+            entry for entry in entries if any(map(entry.names_variant, described.model.known))
+        ]
 
         def run(case: Case) -> probe.Ended:
             result = runner.run(case, variant)

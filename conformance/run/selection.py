@@ -181,7 +181,7 @@ def _shared(variants: Iterable[str], paths: Paths) -> tuple[Entry, ...]:
         owner, _, variant = name.partition("/")
         adapter = find_adapter(owner, paths.adapters)
         shared = adapter.variant(variant).id
-        known = (entry for entry in read(adapter.known) if entry.is_of(shared))
+        known = (entry for entry in read(adapter.known) if entry.names_variant(shared))
         entries += (replace(entry, variants=("*",), shared=shared) for entry in known)
     return tuple(entries)
 
@@ -208,7 +208,7 @@ def unused(
     absent = {case.id for case in own} - {case.id for case in cases}
     listed = ((place, entry) for place, entry in enumerate(known) if not entry.shared)
     uncovered = [entry for place, entry in listed if place not in covered]
-    return tuple(entry for entry in uncovered if not any(entry.speaks_of(c) for c in absent))
+    return tuple(entry for entry in uncovered if not any(entry.names_case(c) for c in absent))
 
 
 def _named(variant: Variant, word: str) -> bool:
