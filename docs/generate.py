@@ -189,28 +189,42 @@ def known_keys() -> str:
 
 
 def emitter_methods() -> str:
-    return _methods(Emitter, "emitter.py")
+    writers: dict[str, dict[str, None]] = {}
+    for adapter in sorted(all_adapters(ROOT / "adapters"), key=lambda adapter: adapter.name):
+        made = adapter.load("emitter").Emitter
+        for one in {*made.__mro__, *_subclasses(made)}:
+            if one.__module__.rpartition(".")[0] == made.__module__.rpartition(".")[0]:
+                for name in vars(one):
+                    writers.setdefault(name, {})[adapter.name] = None
+    return _methods(Emitter, writers)
 
 
 def observer_methods() -> str:
-    return _methods(Observer, "observe.py")
-
-
-def _methods(base: type, file: str) -> str:
-    """The methods of a base class that adapters write, and which of the shipped ones do.
-
-    What a further class writes, for some variants, counts as the adapter's.
-    """
+    # Loading an observer would import its framework.
     writers: dict[str, dict[str, None]] = {}
-    for path in sorted((ROOT / "adapters").glob(f"*/{file}")):
+    for path in sorted((ROOT / "adapters").glob("*/observe.py")):
         for node in ast.parse(path.read_text("utf-8")).body:
-            if isinstance(node, ast.ClassDef) and base.__name__ in (
+            if isinstance(node, ast.ClassDef) and Observer.__name__ in (
                 node.name,
                 *(ast.unparse(parent) for parent in node.bases),
             ):
                 for inner in node.body:
                     if isinstance(inner, ast.FunctionDef):
                         writers.setdefault(inner.name, {})[path.parent.name] = None
+    return _methods(Observer, writers)
+
+
+def _subclasses(one: type) -> Iterator[type]:
+    for below in one.__subclasses__():
+        yield below
+        yield from _subclasses(below)
+
+
+def _methods(base: type, writers: Mapping[str, Mapping[str, None]]) -> str:
+    """The methods of a base class that adapters write, and which of the shipped ones do.
+
+    What a further class writes, for some variants, counts as the adapter's.
+    """
     # Its own first, then those of the classes that it is put together from.
     parts = [part for part in base.__mro__ if part.__module__ != contract.__name__]
     methods = {

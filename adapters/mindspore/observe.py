@@ -153,7 +153,7 @@ class Observer(Base):
     def __init__(self, variant: str) -> None:
         super().__init__(variant)
         self.graph = compiles(variant)
-        self._meter: Any = None
+        self._pool: pool.Pool | None = None
         #: Whether the plain run has executed more than `DEEP` statements.
         self._deep = False
         #: What the compiler made of each forward pass, by its name.
@@ -177,15 +177,8 @@ class Observer(Base):
             pass
         if [kernel.name for kernel in kernels] != ["Exp"]:
             raise RuntimeError(f"the CPU profiler recorded {kernels}, but one Exp ran")
-        self._meter = self._find_meter()
-        # The profiler records kernels or memory, the pool is asked beside it.
-        self.together = isinstance(self._meter, pool.Pool)
-
-    def _find_meter(self) -> Any:
-        """The meter that reads the memory pool's bytes exactly: the pool itself or the profiler, which
-        gets slower with each run; `None` where neither is exact."""
-        meters = (*pool.Pool.candidates(profiler.touch), profiler.Memory())
-        return next((meter for meter in meters if pool.exact(meter)), None)
+        self._pool = pool.find(profiler.touch)
+        self.together = self._pool is not None
 
     def leaf(self, value: object) -> Leaf | None:
         if not isinstance(value, Tensor):
@@ -210,26 +203,24 @@ class Observer(Base):
         # Not `isinstance`, which asks a weak proxy for what may be gone.
         return sum(issubclass(type(value), Tensor) for value in gc.get_objects())
 
-    @contextmanager
-    def watching(self) -> Iterator[None]:
-        with self._meter:
-            yield
-
     def held(self) -> int | None:
-        return None if self._meter is None else int(self._meter.allocated())
+        return None if self._pool is None else self._pool.allocated()
 
     def reset_peak(self) -> None:
-        self._meter.reset_peak()
+        if self._pool is not None:
+            self._pool.reset_peak()
 
     def peak(self) -> int | None:
         self.wait()
-        return int(self._meter.peak())
+        return None if self._pool is None else self._pool.peak()
 
     def unobserved(self, program: Program) -> Mapping[str, str]:
         found: dict[str, str] = {}
-        if self._meter is None:
+        if self._pool is None:
             checks = ("retained memory", "peak memory", "release")
-            found = dict.fromkeys(checks, "neither pool nor CPU profiler tells the bytes allocated")
+            found = dict.fromkeys(
+                checks, "the memory pool does not tell the bytes that it has given"
+            )
         if not self.graph and MAPPED in program.notes:
             found["executions"] = "vmap compiles the region, and a graph's kernels are no line's"
         if self.graph:
@@ -245,21 +236,15 @@ class Observer(Base):
             return found
         # Followed when all else is done: the network runs once more, and may draw.
         data, inputs = dataflow.follow(program, load_program(program))
-
-        def counted(run: Run, path: str) -> Run:
-            if path not in self._texts:
-                return run
+        runs: dict[str, Run] = {}
+        for path, texts in self._texts.items():
+            run: Run = getattr(found, path)
             # Each call gives a loss, in inference there is one; every graph was called.
-            calls = max(1, len(run.losses), len(self._texts[path]))
+            calls = max(1, len(run.losses), len(texts))
             casts = CAST in program.notes
-            seen = graphs.executions(self._texts[path], data, inputs, calls, casts=casts)
-            return replace(run, executions=seen)
-
-        return replace(
-            found,
-            plain=counted(found.plain, "plain"),
-            recomputed=counted(found.recomputed, "recomputed"),
-        )
+            executions = graphs.executions(texts, data, inputs, calls, casts=casts)
+            runs[path] = replace(run, executions=executions)
+        return replace(found, **runs)  # type: ignore[arg-type]
 
     def run(self, loaded: LoadedProgram, unobserved: dict[str, str]) -> Run:
         run = super().run(loaded, unobserved)
@@ -285,26 +270,25 @@ class Observer(Base):
     def _compiled(self, loaded: LoadedProgram) -> Run:
         """The values of a run, and the peak and graphs of the same run: separate runs would have to
         compile it again."""
-        peaks: list[int] = []
+        peak: int | None = None
 
         def run() -> Any:
-            if self._meter is None or loaded.program.procedure != "backward":
-                return loaded.run()
+            nonlocal peak
             self.settle()
-            with self._meter as memory:
-                memory.reset_peak()
-                before = memory.allocated()
-                result = loaded.run()
-                self.wait()
-                peaks.append(memory.peak() - before)
+            with self.watching():
+                self.reset_peak()
+                before, result, highest = self.held(), loaded.run(), self.peak()
+            if before is not None and highest is not None:
+                peak = highest - before
             return result
 
+        measured = replace(loaded, run=run) if loaded.program.procedure == "backward" else loaded
         with graphs.written() as texts:
-            found = super().values(replace(loaded, run=run))
+            found = super().values(measured)
         if found.error is not None:
             return found
         self._texts[loaded.path] = [t for t in texts if f"# In file {loaded.program.file}:" in t]
-        return replace(found, peak=peaks[-1] if peaks else None)
+        return replace(found, peak=peak)
 
     def count(self, loaded: LoadedProgram, run: Run, meter: Meter | None = None) -> Run:
         # What a graph executes is read from it in the end.

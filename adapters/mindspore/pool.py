@@ -2,7 +2,7 @@
 
 The pool counts its bytes, but no Python function returns them. The C++ object is found in memory by its
 class's virtual table, which contains the address of an exported function. An object is trusted only
-after it has reported a tensor of known size correctly (`exact`).
+after it has reported a tensor of known size correctly.
 """
 
 from __future__ import annotations
@@ -44,22 +44,6 @@ class Pool:
         for function in (self._used, self._highest, self._reset):
             function.argtypes, function.restype = [ctypes.c_void_p], ctypes.c_size_t
 
-    @classmethod
-    def candidates(cls, before: Callable[[], None]) -> list[Pool]:
-        """Objects that may be the pool of this process, which must have run an operation before."""
-        try:
-            function = ctypes.CDLL(str(_LIBRARY), mode=os.RTLD_NOLOAD | os.RTLD_LAZY)[_USED]
-        except (OSError, AttributeError):
-            return []
-        address = ctypes.cast(function, ctypes.c_void_p).value or 0
-        return [cls(found, before) for found in _objects(address)]
-
-    def __enter__(self) -> Pool:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
     def allocated(self) -> int:
         """Bytes that are allocated now."""
         self._before()
@@ -75,21 +59,29 @@ class Pool:
         return int(self._highest(self._address))
 
 
-def exact(memory: Any) -> bool:
-    """Whether a meter shows a tensor of 1 MiB as 1 MiB, in `allocated` and in `peak`, and shows when it
-    is freed."""
+def find(before: Callable[[], None]) -> Pool | None:
+    """The pool of this process, which must have run an operation; `None` where nothing that may be it
+    counts exactly."""
+    try:
+        function = ctypes.CDLL(str(_LIBRARY), mode=os.RTLD_NOLOAD | os.RTLD_LAZY)[_USED]
+    except (OSError, AttributeError):
+        return None
+    address = ctypes.cast(function, ctypes.c_void_p).value or 0
+    pools = (Pool(found, before) for found in _objects(address))
+    return next(filter(_is_exact, pools), None)
+
+
+def _is_exact(pool: Pool) -> bool:
+    """Whether a tensor of 1 MiB is shown as 1 MiB, now and at the peak, and no more once it is freed."""
     source = Tensor(np.ones(2**18), ms.float32)
     ops.exp(source).asnumpy()
-    with memory:
-        memory.reset_peak()
-        before = memory.allocated()
-        held = ops.exp(source)
-        during = memory.allocated()
-        del held
-        gone, highest = memory.allocated(), memory.peak()
-    return bool(
-        during - before == 2**20 and 2**20 <= highest - before <= 2**20 + 1024 and gone == before
-    )
+    pool.reset_peak()
+    before = pool.allocated()
+    held = ops.exp(source)
+    during = pool.allocated()
+    del held
+    gone, highest = pool.allocated(), pool.peak()
+    return during - before == 2**20 and 0 <= highest - during <= 1024 and gone == before
 
 
 def _objects(function: int) -> list[int]:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.code import BACKWARD, FORWARD
 from conformance.emit.emitter import FEW
 from conformance.emit.emitter import Emitter as Base
 from conformance.emit.expressions import listed
-from conformance.emit.helpers import LISTS
 from conformance.model.case import (
     Array,
     Case,
     Generator,
-    Literal,
+    Loss,
     Ref,
     Statement,
     Tree,
@@ -30,88 +30,104 @@ from .notes import STOPPED, compiles
 
 #: A line that calls for value and gradients; forward and backward have lines of their own below it.
 GRADIENT = Site("gradient", "run", "", "")
+#: What is differentiated: the loss, and for higher orders the sum of all gradients of the one before.
+FUNCTIONS = ("forward_fn", "total_fn", "second_total_fn")
 
 
 class Procedures(Base, ABC):
     """Writes `run` for the case's procedure, in the mode of the variant."""
+
+    procedures_written: Collection[str] = (
+        *("backward", "part", "functional", "second_order", "third_order"),
+        *("inference", "train"),
+    )
 
     def __init__(self, case: Case, variant: Variant) -> None:
         self.jit = variant.name.startswith("jit")
         self.graph = compiles(variant.name)
         read = {name for node in walk(case.program) for name in node_reads(node)}
         if self.graph and not read.issuperset(array.name for array in case.parameters):
-            self.lists = (
-                "nothing"  # a list would make parameters of a graph that reads them nowhere
-            )
+            # a list would make parameters of a graph that reads them nowhere
+            self.lists = "nothing"
         super().__init__(case, variant)
-        procedure = case.procedure
+        kind = case.procedure.kind
         #: Whether forward and backward are two lines of `run`, because of what the case does in between.
-        self.split = not self.graph and bool(procedure.between or procedure.order > 1)
-        #: Whether gradients are taken of all that asks for one, and not only of what the case names.
-        self.asks_all = not self.graph and procedure.kind not in ("part", "functional")
+        self.split = not self.graph and bool(case.procedure.between or case.procedure.order > 1)
         #: Whether the network's layers have to be told that they are trained.
         self.trains = "layers" in variant.name or variant.name.startswith("model-")
-        own = [value for value in case.inputs if isinstance(value, Generator)]
         captured = {name for region in case.regions() for name in region.captured()}
         #: Whether the network is a function, because no cell around its regions has anything to hold.
         self.plain_functions = (
             not (self.graph or self.trains or captured or case.state or case.hooks or case.autocast)
-            and procedure.kind == "backward"
-            and not procedure.between
+            and kind == "backward"
             and all(region.granularity == "function" for region in case.regions())
         )
+        arrays = [value for value in case.inputs if isinstance(value, Array)]
         # In graph mode a cell is made before the graph: it can hold an input as a parameter alone.
-        self._fixed = [
-            value
-            for value in case.inputs
-            if self.graph and isinstance(value, Array) and value.name in captured
-        ]
-        held: tuple[Array | Generator, ...]
-        held = (*case.parameters, *case.state, *own, *self._fixed)
-        self._held = {value.name for value in held}  # what a cell is given when it is made
-        self._inputs = [value for value in case.inputs if value.name not in self._held]
+        fixed = [array for array in arrays if self.graph and array.name in captured]
+        held = {array.name for array in (*case.parameters, *case.state, *fixed)}
+        held |= {value.name for value in case.inputs if isinstance(value, Generator)}
+        #: What the network is given when it is made, and what it is called on.
+        self.held = [name for name in case.names() if name in held]
+        self.inputs = [value.name for value in case.inputs if value.name not in held]
+        #: The inputs that are arguments of the function that is differentiated. In PyNative mode every
+        #: argument asks for a gradient; in graph mode what is no argument is a constant of the graph.
+        asking = [array.name for array in arrays if array.gradient]
+        self.passed = self.inputs if self.graph else [n for n in self.inputs if n in asking]
+        # In PyNative mode gradients are taken of all that asks for one, and not only of what the case
+        # names.
+        asks_all = not self.graph and kind not in ("part", "functional")
+        #: The inputs, and the parameters, that gradients are taken of.
+        self.sources = self.passed if asks_all else [n for n in self.inputs if n in case.wrt]
+        every = asks_all or kind == "train"
+        weights = [array.name for array in (*case.parameters, *fixed) if array.gradient]
+        self.weights = [name for name in weights if every or name in case.wrt]
+        #: Whether gradients through the outputs are stopped by hand.
+        self._stops = self.graph and self._gives_others()
+        self._renamed: Mapping[str, str] = {}
 
-    def write_seeding(self, seed: int) -> None:
-        """Write the seeding. It sets the global seed for operations with a seed of their own too: their
-        own seed tells operations apart, the global one sets where they start."""
-        super().write_seeding(seed)
-        seeded = any(s.options.get("seed") is not None for _, s in self.case.statements())
-        if seeded and "implicit" not in self.case.sources():
-            self.code(self.seeding.format(seed=seed))
+    def _gives_others(self) -> bool:
+        """Whether the outputs have dicts, or leaves that are not tensors."""
+        kept = leaves(self.case.outputs)
+        calls = [node for node in flat(self.case.program) if not isinstance(node, Statement)]
+        whole = [node.gives for node in calls if node.returned in kept]
+        return any(map(_has_others, (self.case.outputs, *whole)))
 
-    def write_run(self) -> None:
-        case, code, kind = self.case, self.code, self.case.procedure.kind
-        with code.indent(self.run_signature()):
-            mode = "GRAPH" if self.graph and not self.jit else "PYNATIVE"
-            code(f"ms.set_context(mode=ms.{mode}_MODE)")
-            self.write_seeding(case.seed)
-            used = {statement.op for _, statement in case.statements()}
-            for op in (op for op in LISTS if op in used):
-                code(f"{LISTS[op]}.clear()")
-            code(f"values = {self.inputs_call()}")
-            self.write_hooks()
-            held = self.given(self._held_names())
-            if held and len(held) <= FEW + 1 and not self.plain_functions:
-                given = ", ".join(f'values["{name}"]' for name in held)
-                code(f"network = forward({given})")
-            elif held and not self.plain_functions:
-                passed = [value.name for value in self._inputs]
-                if passed:
-                    one = f'!= "{passed[0]}"' if len(passed) == 1 else f"not in {listed(passed)}"
-                    code(f"held = {{k: v for k, v in values.items() if k {one}}}")
-                code(f"network = forward(**{'held' if passed else 'values'})")
-            elif not held and not self.plain_functions:
-                code("network = forward()")
-            if self.trains:
-                code("network.set_train()")
-            if kind == "inference":
-                self._write_inferring(FORWARD)
-                code(f'return {{"outputs": outputs{self.state_entry()}}}')
-            else:
-                self.write_after()
-                self._write_loss()
-                self._write_gradients()
-        code("\n")
+    def name(self, name: str) -> str:
+        return self._renamed.get(name, name)
+
+    @contextmanager
+    def renaming(self, names: Mapping[str, str]) -> Iterator[None]:
+        """A context in which names of the case stand for other expressions."""
+        self._renamed = names
+        yield
+        self._renamed = {}
+
+    # -- the network -----------------------------------------------------------------------------
+
+    def write_beginning(self) -> None:
+        mode = "GRAPH" if self.graph and not self.jit else "PYNATIVE"
+        self.code(f"ms.set_context(mode=ms.{mode}_MODE)")
+        super().write_beginning()
+        if not self.plain_functions:
+            self._write_network()
+
+    def _write_network(self) -> None:
+        code, held, inputs = self.code, self.given(self.held), self.inputs
+        if len(held) <= FEW + 1:
+            code(f"network = forward({', '.join(map(_value, held))})")
+        elif inputs:
+            one = f'!= "{inputs[0]}"' if len(inputs) == 1 else f"not in {listed(inputs)}"
+            code(f"held = {{k: v for k, v in values.items() if k {one}}}")
+            code("network = forward(**held)")
+        else:
+            code("network = forward(**values)")
+        if self.trains:
+            code("network.set_train()")
+
+    def write_inference(self) -> None:
+        self._write_inferring(FORWARD)
+        self.code(f'return {{"outputs": outputs{self.state_entry()}}}')
 
     def write_inference_before(self) -> None:
         self._write_inferring(None)
@@ -119,216 +135,181 @@ class Procedures(Base, ABC):
 
     def _write_inferring(self, site: Site | None) -> None:
         """The forward pass, with no gradient asked for; without a site what it gives is dropped."""
-        code = self.code
-        code("network.set_train(False)")
-        given = ", ".join(f'values["{value.name}"]' for value in self._inputs)
+        self.code("network.set_train(False)")
         callee = "network"
         if self.jit:
             callee = "infer"
-            code("infer = ms.jit(network)")
-        into = "outputs = " if site else ""
-        code(f"{into}{callee}({given})", site)
+            self.code("infer = ms.jit(network)")
+        given = ", ".join(map(_value, self.inputs))
+        self.code(f"{'outputs = ' if site else ''}{callee}({given})", site)
 
-    def _passed(self) -> list[str]:
-        """The inputs that are arguments of the function that is differentiated.
+    # -- what is differentiated --------------------------------------------------------------------
 
-        In PyNative mode every argument asks for a gradient; in graph mode whatever is no argument
-        is a constant of the graph.
-        """
-        asks = [v for v in self._inputs if isinstance(v, Array) and v.gradient]
-        return [v.name for v in (self._inputs if self.graph else asks)]
-
-    def _weights(self) -> list[str]:
-        """The parameters that gradients are taken of."""
-        asks = [p.name for p in (*self.case.parameters, *self._fixed) if p.gradient]
-        every = self.asks_all or self.case.procedure.kind == "train"
-        return [name for name in asks if every or name in self.case.wrt]
-
-    def _sources(self) -> list[str]:
-        """The inputs that gradients are taken of."""
-        inputs = [value.name for value in self._inputs]
-        return self._passed() if self.asks_all else [n for n in inputs if n in self.case.wrt]
-
-    def _write_loss(self) -> None:
-        code, loss = self.code, self.case.loss
-        assert loss is not None
-        if self._weights():
-            code(f"weights = {self.items(self._weights())}")
+    def write_loss_function(self) -> None:
+        """The loss as a function of the inputs, and the parameters that gradients are taken of."""
+        code = self.code
+        if self.weights:
+            code(f"weights = {self.items(self.weights)}")
         code()
-        passed = self._passed()
-        with code.indent(f"def forward_fn({', '.join(passed)}):"):
-            inputs = [value.name for value in self._inputs]
-            given = [name if name in passed else f'values["{name}"]' for name in inputs]
-            callee = "network"
-            if self.plain_functions:
-                callee = "forward"
-                given += [f'values["{name}"]' for name in self.given(self._held_names())]
-            alone = not self.graph and not self.split  # `run` has one line for forward and backward
-            call = f"{callee}({', '.join(given)})"
-            if self.result == "loss":
-                code(f"{'loss =' if alone else 'return'} {call}", FORWARD if alone else None)
-                if alone:
-                    code("return loss", BACKWARD)
-                code()
-                return
-            code(f"outputs = {call}", FORWARD if alone else None)
-            place = self.loss_place()
-            value = place if loss.reduction == "none" else f"ops.{loss.reduction}({place})"
-            if self._stops() or alone:
-                code(f"loss = {value}")
-            if self._stops():
-                code("# has_aux knows tensors and tuples alone")
-                code.notes.add(STOPPED)
-                code(f"outputs = {self._stopped(self.case.outputs, 'outputs')}")
-            named = self._stops() or alone
-            code(f"return {'loss' if named else value}, outputs", BACKWARD if alone else None)
+        given = [name if name in self.passed else _value(name) for name in self.inputs]
+        callee = "network"
+        if self.plain_functions:
+            callee = "forward"
+            given += map(_value, self.given(self.held))
+        # Where `run` has one line for forward and backward, each has a line here.
+        lines = not self.graph and not self.split
+        before, after = (FORWARD, BACKWARD) if lines else (None, None)
+        with code.indent(f"def forward_fn({', '.join(self.passed)}):"):
+            code(f"{self.result} = {callee}({', '.join(given)})", before)
+            if self.result != "loss":
+                self._write_loss_of_outputs(after)
+            elif lines:
+                code("return loss", after)
+            else:
+                code.leave("loss")
         code()
 
-    @property
-    def result(self) -> str:
-        return "outputs" if self._stops() else super().result
+    def _write_loss_of_outputs(self, site: Site | None) -> None:
+        """Return the loss, and the outputs beside it; with a site, and where more stands in between, the
+        loss has a line of its own."""
+        loss = self.loss()
+        if site or self._stops:
+            self.code(f"loss = {loss}")
+            loss = "loss"
+        if self._stops:
+            self._write_stopping()
+        self.code(f"return {loss}, outputs", site)
 
-    def _held_names(self) -> list[str]:
-        """The names of what the network is given when it is made, in order."""
-        return [name for name in self.case.names() if name in self._held]
+    def _write_stopping(self) -> None:
+        """Stop gradients through the outputs, as `has_aux` does for tensors and tuples. It raises at
+        dicts and at what is no tensor."""
+        code, outputs = self.code, self.case.outputs
+        code("# has_aux knows tensors and tuples alone")
+        code.notes.add(STOPPED)
+        places = {name: self.loss_place(loss=Loss("none", name)) for name in leaves(outputs)}
+        with self.renaming({n: f"ops.stop_gradient({p})" for n, p in places.items()}):
+            code(f"outputs = {self.tree(outputs)}")
 
-    def _stops(self) -> bool:
-        """Whether gradients through the outputs are stopped by hand: in graph mode `has_aux` does
-        it for tensors and tuples, and raises at dicts and at what is no tensor."""
-        kept = leaves(self.case.outputs)
-        calls = [node for node in flat(self.case.program) if not isinstance(node, Statement)]
-        whole = [node.gives for node in calls if node.returned in kept]
-        return self.graph and any(map(_has_others, (self.case.outputs, *whole)))
+    # -- gradients -------------------------------------------------------------------------------
 
-    def _stopped(self, tree: Tree, place: str) -> str:
-        """The outputs, at an expression, with gradients stopped leaf by leaf."""
-        if isinstance(tree, Ref):
-            return f"ops.stop_gradient({place})"
-        if isinstance(tree, Literal):
-            return repr(tree.value)
-        if isinstance(tree, Mapping):
-            pairs = (f"{k!r}: {self._stopped(t, f'{place}[{k!r}]')}" for k, t in tree.items())
-            return f"{{{', '.join(pairs)}}}"
-        parts = [self._stopped(t, f"{place}[{i}]") for i, t in enumerate(tree)]
-        return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
-
-    def _write_gradients(self) -> None:
-        code, case, kind = self.code, self.case, self.case.procedure.kind
-        results = {"outputs": self.result, "losses": "[loss]", "gradients": "gradients"}
+    def write_gradients(self) -> None:
+        self.write_after()
+        self.write_loss_function()
         if self.case.procedure.order > 1:
             self._write_orders()
-            results["again"] = "again"
-        elif kind == "train":
-            code(f"optimizer = nn.SGD(weights, learning_rate={case.procedure.learning_rate})")
-            self._write_gradient_function("forward_fn")
-            code("losses = []")
-            with code.indent(f"for _ in range({case.procedure.steps}):"):
-                self._write_differentiated("forward_fn", "loss", "outputs")
-                code("optimizer(of_weights)")
-                code("losses.append(loss)")
-            results["losses"] = "losses"
-            results["parameters"] = self.chosen(case.parameters)
-        else:
-            self._write_gradient_function("forward_fn")
-            self._write_differentiated("forward_fn", "loss", "outputs")
-        if self.case.procedure.order == 1:
-            code(f"gradients = {self._gradients()}")
+            self._write_returned(again="again")
+            return
+        self._write_gradient_function("forward_fn")
+        self._write_differentiated("forward_fn")
+        self.code(f"gradients = {self._gradients()}")
+        self._write_returned()
+
+    def write_training(self) -> None:
+        code, procedure = self.code, self.case.procedure
+        self.write_loss_function()
+        code(f"optimizer = nn.SGD(weights, learning_rate={procedure.learning_rate})")
+        self._write_gradient_function("forward_fn")
+        code("losses = []")
+        with code.indent(f"for _ in range({procedure.steps}):"):
+            self._write_differentiated("forward_fn")
+            code("optimizer(of_weights)")
+            code("losses.append(loss)")
+        code(f"gradients = {self._gradients()}")
+        self._write_returned(losses="losses", parameters=self.chosen(self.case.parameters))
+
+    def _write_returned(self, **others: str) -> None:
+        results = {"outputs": self.result, "losses": "[loss]", "gradients": "gradients"} | others
         pairs = ", ".join(f'"{key}": {value}' for key, value in results.items())
-        code(f"return {{{pairs}{self.state_entry()}}}")
+        self.code(f"return {{{pairs}{self.state_entry()}}}")
 
     def _write_orders(self) -> None:
         """The sum of all gradients is computed by a function, and differentiated as one; the third
         order does so with that function."""
-        code, passed = self.code, self._passed()
-        below, value, others = "forward_fn", "loss", "outputs"
-        for name in ("total_fn", "second_total_fn")[: self.case.procedure.order - 1]:
-            with code.indent(f"def {name}({', '.join(passed)}):"):
+        code, wrt = self.code, self.case.wrt
+        places = self._gradient_places()
+        found = [places[name] for name in wrt]
+        total = " + ".join(f"ops.sum({gradient})" for gradient in found)
+        first = f"({', '.join(found)}{',' * (len(found) == 1)})"
+        *inner, outermost = FUNCTIONS[: self.case.procedure.order]
+        for below, name in zip(inner, FUNCTIONS[1:], strict=False):
+            with code.indent(f"def {name}({', '.join(self.passed)}):"):
                 self._write_gradient_function(below)
-                self._write_differentiated(below, value, others, inner=True)
-                places = self._gradient_places()
-                found = [places[n] for n in self.case.wrt]
-                total = " + ".join(f"ops.sum({gradient})" for gradient in found)
-                one = "," if len(found) == 1 else ""
-                if below == "forward_fn":
-                    code(f"return {total}, (loss, outputs, ({', '.join(found)}{one}))")
-                else:
-                    code(f"return {total}, (loss, outputs, first)")
+                self._write_differentiated(below, self.passed)
+                code(f"return {total}, (loss, outputs, {first})")
             code()
-            below, others = name, "(loss, outputs, first)"
-            value = "_" if self.graph else "total"
-        self._write_gradient_function(below)
-        self._write_differentiated(below, value, others)
-        firsts = [f'"{name}": first[{i}]' for i, name in enumerate(self.case.wrt)]
+            first = "first"
+        self._write_gradient_function(outermost)
+        self._write_differentiated(outermost)
+        firsts = [f'"{name}": first[{i}]' for i, name in enumerate(wrt)]
         code(f"gradients = {{{', '.join(firsts)}}}")
         code(f"again = {self._gradients()}")
 
-    def _outermost(self) -> str:
-        """The function that `run` itself differentiates."""
-        return ("forward_fn", "total_fn", "second_total_fn")[self.case.procedure.order - 1]
+    def _keywords(self, name: str) -> list[str]:
+        """The keywords with which a function is differentiated, in either mode."""
+        alone = name == "forward_fn" and (self._stops or self.result == "loss")
+        return [*(["weights=weights"] * bool(self.weights)), *([] if alone else ["has_aux=True"])]
 
     def _write_gradient_function(self, name: str) -> None:
+        """The function that gives the value and the gradients of a function, where that is one line."""
         if self.split:
             return
-        positions = [self._passed().index(n) for n in self._sources()]
-        position = f"grad_position={_position(positions)}"
-        if positions == [0]:
-            position = ""  # the default
-        weights = "weights=weights" if self._weights() else ""
-        alone = name == "forward_fn" and (self._stops() or self.result == "loss")
-        aux = "" if alone else "has_aux=True"
-        words = ", ".join(filter(None, [name, position, weights, aux]))
-        function_of = f"ms.value_and_grad({words})"
-        if self.jit and name == self._outermost():
-            function_of = f"ms.jit({function_of})"
-        self.code(f"{_gradient_function(name)} = {function_of}")
+        positions = tuple(self.passed.index(source) for source in self.sources)
+        position: object = positions
+        if len(positions) < 2:
+            position = positions[0] if positions else None  # one gives the gradient, and no tuple
+        words = [name, *([] if positions == (0,) else [f"grad_position={position}"])]
+        made = f"ms.value_and_grad({', '.join([*words, *self._keywords(name)])})"
+        if self.jit and name == FUNCTIONS[self.case.procedure.order - 1]:
+            made = f"ms.jit({made})"
+        self.code(f"{_gradient_function(name)} = {made}")
 
-    def _write_differentiated(
-        self, name: str, value: str, others: str, *, inner: bool = False
-    ) -> None:
-        """The value of a function and its gradients, `of_inputs` and `of_weights`.
+    def _write_differentiated(self, name: str, passed: Sequence[str] = ()) -> None:
+        """The value of a function and its gradients, `of_inputs` and `of_weights`, at the program's
+        inputs or at the arguments `passed` of a function around it.
 
         PyNative mode runs forward and backward in two lines; in graph mode they are one graph.
         """
-        code = self.code
-        inputs = "of_inputs" if set(self._sources()) & set(self.case.wrt) else "_"
-        found = f"{inputs}, of_weights" if self._weights() else "of_inputs"
-        passed = [n if inner else f'values["{n}"]' for n in self._passed()]
-        if not self.split:
-            if self._weights() and not self._sources():
-                found = "of_weights"
-            elif self._weights():
-                found = f"({found})"
-            call = f"{_gradient_function(name)}({', '.join(passed)})"
-            both = value if self.result == "loss" else f"({value}, {others})"
-            code(f"{both}, {found} = {call}", FORWARD if self.graph else GRADIENT)
+        code, innermost = self.code, name == "forward_fn"
+        value = "loss" if innermost else "_" if self.graph else "total"
+        others = "outputs" if innermost else "(loss, outputs, first)"
+        alone = innermost and self.result == "loss"
+        arguments = [*passed] or [*map(_value, self.passed)]
+        gradients = "of_inputs" if set(self.sources) & set(self.case.wrt) else "_"
+        if self.weights:
+            gradients += ", of_weights"
+        if self.split:
+            site = FORWARD if innermost else None
+            made = ", ".join([value, "backward", *([] if alone else [others])])
+            code(f"{made} = ms.vjp({', '.join([name, *arguments, *self._keywords(name)])})", site)
+            if innermost:
+                self.write_between()
+            one = f"ops.ones_like({value})"
+            self.write_backward("backward", one, into=gradients, site=site and BACKWARD)
             return
-        weights = "weights=weights" if self._weights() else ""
-        aux = "" if self.result == "loss" else "has_aux=True"
-        words = ", ".join([name, *passed, *filter(None, [weights, aux])])
-        site = None if self.case.procedure.order > 1 and name != "forward_fn" else FORWARD
-        made = f"{value}, backward, {others}" if aux else f"{value}, backward"
-        code(f"{made} = ms.vjp({words})", site)
-        if site:
-            self.write_between()
-        self.write_backward(
-            "backward", f"ops.ones_like({value})", into=found, site=site and BACKWARD
-        )
+        if self.weights:
+            gradients = f"({gradients})" if self.sources else "of_weights"
+        made = value if alone else f"({value}, {others})"
+        call = f"{_gradient_function(name)}({', '.join(arguments)})"
+        code(f"{made}, {gradients} = {call}", FORWARD if self.graph else GRADIENT)
 
     def _gradients(self) -> str:
         """A dict of the gradients asked for."""
         places = self._gradient_places()
-        if len(places) > FEW and [*places] == [*self.case.wrt] == self._weights():
+        if len(places) > FEW and [*places] == [*self.case.wrt] == self.weights:
             return f"dict(zip({listed(places)}, of_weights))"
         return "{" + ", ".join(f'"{name}": {places[name]}' for name in self.case.wrt) + "}"
 
     def _gradient_places(self) -> dict[str, str]:
         """The expression of each gradient by name."""
-        sources, weights = self._sources(), self._weights()
-        places = {n: f"of_weights[{i}]" for i, n in enumerate(weights)}
         # A position that is a number gives the gradient itself, and not a tuple.
-        alone = not self.split and len(sources) == 1
-        places |= {n: "of_inputs" if alone else f"of_inputs[{i}]" for i, n in enumerate(sources)}
-        return places
+        alone = not self.split and len(self.sources) == 1
+        places = {name: f"of_weights[{i}]" for i, name in enumerate(self.weights)}
+        inputs = enumerate(self.sources)
+        return places | {name: "of_inputs" if alone else f"of_inputs[{i}]" for i, name in inputs}
+
+
+def _value(name: str) -> str:
+    return f'values["{name}"]'
 
 
 def _gradient_function(name: str) -> str:
@@ -339,11 +320,5 @@ def _gradient_function(name: str) -> str:
 def _has_others(tree: Tree) -> bool:
     """Whether a tree has dicts, or leaves that are not tensors."""
     if isinstance(tree, tuple):
-        return any(_has_others(part) for part in tree)
+        return any(map(_has_others, tree))
     return not isinstance(tree, Ref)
-
-
-def _position(positions: Sequence[int]) -> str:
-    """The value of `grad_position`: a number for one argument, `None` for none."""
-    alone = positions[0] if len(positions) == 1 else None
-    return str(tuple(positions) if len(positions) > 1 else alone)

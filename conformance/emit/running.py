@@ -41,12 +41,7 @@ class Running(Values):
         backward pass with `BACKWARD`.
         """
         with self.code.indent(self.run_signature()):
-            self.write_seeding(self.case.seed)
-            used = {statement.op for _, statement in self.case.statements()}
-            for op in (op for op in LISTS if op in used):
-                self.code(f"{LISTS[op]}.clear()")
-            self.code(f"values = {self.inputs_call()}")
-            self.write_hooks()
+            self.write_beginning()
             if self.case.procedure.kind == "inference":
                 self.write_inference()
             elif self.case.procedure.kind == "train":
@@ -54,6 +49,15 @@ class Running(Values):
             else:
                 self.write_gradients()
         self.code("\n")
+
+    def write_beginning(self) -> None:
+        """Write what `run` does first, whatever its procedure: seed, and make the inputs."""
+        self.write_seeding(self.case.seed)
+        used = {statement.op for _, statement in self.case.statements()}
+        for op in (op for op in LISTS if op in used):
+            self.code(f"{LISTS[op]}.clear()")
+        self.code(f"values = {self.inputs_call()}")
+        self.write_hooks()
 
     def run_signature(self) -> str:
         """The `def` line of `run`, with `**changes` if a good run follows an expected error."""

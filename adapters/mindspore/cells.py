@@ -1,0 +1,355 @@
+"""How MindSpore writes cells: a class for the network, and one for each region in it.
+
+The network is a region like the others here: its arguments are the case's inputs, and it is given
+what it holds when it is made.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence, Set
+from dataclasses import replace
+
+from conformance.drivers.adapter import Variant
+from conformance.emit.expressions import function
+from conformance.errors import AdapterError, NotEmittedError
+from conformance.model.case import (
+    Again,
+    Array,
+    Case,
+    Node,
+    Ref,
+    Region,
+    Statement,
+    flat,
+    leaves,
+    walk,
+)
+from conformance.model.program import Site
+
+from . import procedures
+from .notes import CAST
+from .operations import PRIMITIVES
+
+_ATTRIBUTE = re.compile(r"\bself\.(\w+)")
+
+
+class Cells(procedures.Procedures, ABC):
+    """Writes `plain` and `recomputed` as functions that make a network, given what it holds.
+
+    Where regions are configured, one class of the network serves both: `recomputed` configures its
+    cells.
+    """
+
+    def __init__(self, case: Case, variant: Variant) -> None:
+        super().__init__(case, variant)
+        #: Whether regions are operations, which are configured as primitives.
+        self.primitives = variant.name in ("graph-primitive", "jit-primitive")
+        #: The network, a region without a name.
+        self._net = Region(
+            name="",
+            takes=tuple(map(Ref, self.inputs)),
+            kwargs={},
+            gives=case.outputs,
+            body=case.program,
+            granularity="module",
+            preserve_rng=True,
+            merge_adjacent=False,
+            block="callable",
+            where=case.where,
+        )
+        self._net_made: Sequence[str] = ()  # the lines of `Net.__init__`
+        self._defined: set[str] = set()  # classes and functions of regions
+        self._attributes: frozenset[str] = frozenset()  # what the cell that is written is given
+
+    @abstractmethod
+    def configured(self, region: Region) -> bool:
+        """Whether a region's cell or primitive is configured once, not recomputed at the call."""
+
+    @abstractmethod
+    def options(self, region: Region) -> str:
+        """The keywords of a region's recompute."""
+
+    def tensor(self, array: Array, source: str) -> str:
+        tensor = f"Tensor({source}, ms.{array.dtype})"
+        if array.name not in self.held:
+            return tensor
+        frozen = "" if array.gradient else ", requires_grad=False"
+        return f'Parameter({tensor}, name="{array.name}"{frozen})'
+
+    # -- the network ---------------------------------------------------------------------------
+
+    def write_forward(self, path: str) -> None:
+        self.path = path
+        if self.plain_functions:
+            self._write_cells()
+            super().write_forward(path)
+            return
+        self._write_class(self._net)
+        held = ", ".join(self.held)
+        made = f"{self._class(self._net)}({held})"
+        # Outer ones first: a cell is configured once, and what an inner one gives would be kept.
+        regions = sorted(self.case.regions(), key=lambda region: -len(self._inside(region)))
+        configured = [r for r in regions if path == "recomputed" and self.configured(r)]
+        with self.code.indent(f"def {path}({held}):"):
+            if configured:
+                self.code(f"network = {made}")
+                made = "network"
+            for region in configured:
+                self.code(f"{self._place(region)}.recompute({self.options(region)})")
+            self.code(f"return {self._cast(made, self.case.autocast, 'autocast')}")
+        self.code("\n")
+
+    def _cast(self, cell: str, dtype: str, part: str) -> str:
+        """A cell whose products are cast to `dtype`, if there is one; the operations that need float32
+        are cast back."""
+        if not dtype:
+            return cell
+        self.wrote(part)
+        self.code.notes.add(CAST)
+        return f'amp.auto_mixed_precision({cell}, "auto", ms.{dtype})'
+
+    def _inside(self, region: Region) -> list[Region]:
+        """The regions that a region contains or calls, at whatever depth."""
+        found: list[Region] = []
+        for node in walk(region.body):
+            if isinstance(node, Region):
+                found.append(node)
+            elif isinstance(node, Again):
+                called = self.region_named(node.region)
+                found += [called, *self._inside(called)]
+        return found
+
+    def _place(self, region: Region) -> str:
+        """The path of a region's cell from the network."""
+        around = [r for r in self.case.regions() if any(n is region for n in walk(r.body))]
+        return ".".join(["network", *(function(r.name) for r in (*around, region))])
+
+    def _write_cells(self) -> None:
+        """The classes and cells of regions, where no other cell holds them, and where not yet there."""
+        regions = [node for node in self.case.program if isinstance(node, Region)]
+        new = [region for region in regions if self._class(region) not in self._defined]
+        for region in new:
+            self._write_class(region)
+        cells = {function(region.name): self._cell(region) for region in self.case.regions()}
+        for region in new:
+            if region.block != "invalid":
+                given = ", ".join(cells[name] for name in self._given(region))
+                self.code(f"{self._cell(region)} = {self._class(region)}({given})")
+        self.code("\n")
+
+    def _cell(self, region: Region) -> str:
+        """The name of a region's cell that no other cell holds. Both paths use it, unless it recomputes
+        others inside."""
+        name = function(region.name)
+        return f"recomputed_{name}" if self._class(region).startswith("Recomputed") else name
+
+    # -- classes -------------------------------------------------------------------------------
+
+    def _class(self, region: Region) -> str:
+        """The name of a region's class; a cell that recomputes others inside has one of its own."""
+        name = function(region.name) or "net"
+        if region.block == "invalid":
+            return name
+        name = "".join(word[:1].upper() + word[1:] for word in name.split("_"))
+        inside = any(not self.configured(inner) for inner in self._inside(region))
+        return f"Recomputed{name}" if self.path == "recomputed" and inside else name
+
+    def _given(self, region: Region) -> list[str]:
+        """The arguments of the constructor of a region's cell: tensors, and cells that it calls which
+        are defined around it."""
+        if region is self._net:
+            return self.held
+        own = {n.name for n in walk(region.body) if isinstance(n, Region)}
+        called = [n.region for n in walk(region.body) if isinstance(n, Again)]
+        cells = [function(name) for name in dict.fromkeys(called) if name not in own]
+        return [*region.captured(), *cells]
+
+    def _write_class(self, region: Region) -> None:
+        """Write a region's class, after those of the regions in it, where that is not done yet. A block
+        that is no cell is a function."""
+        code, name = self.code, self._class(region)
+        if name in self._defined:
+            return
+        self._defined.add(name)
+        if region.block == "invalid":
+            self.write_function(region)
+            return
+        for node in region.body:
+            if isinstance(node, Region) and self.alone(node) is None:
+                self._write_class(node)
+        with code.indent(f"class {name}(nn.Cell):"):
+            top = len(code.lines)
+            self._write_construct(region)
+            construct = code.lines[top:]
+            del code.lines[top:]
+            self._write_init(region, set(_ATTRIBUTE.findall("\n".join(construct))))
+            code.lines += construct
+        code("\n")
+
+    def _write_construct(self, region: Region) -> None:
+        site = Site("region", self.path, region.name, region.name) if region.name else None
+        formals = ", ".join(filter(None, ["self", self.parameters(region)]))
+        outer, self._attributes = self._attributes, frozenset(self._given(region))
+        with self.code.indent(f"def construct({formals}):", site):
+            self.write_unpacking(region)
+            self.write_nodes(region.body, region.name)
+            self.write_return(region.gives)
+        self._attributes = outer
+
+    def _write_init(self, region: Region, read: Set[str]) -> None:
+        """`__init__`, of a cell that has anything of its own: what it is given and reads, and what its
+        nodes need."""
+        code, given = self.code, self._given(region)
+        top = len(code.lines)
+        with code.indent(f"def __init__({', '.join(['self', *given])}):"):
+            code("super().__init__()")
+            begin = len(code.lines)
+            for name in given:
+                if name in read:
+                    code(f"self.{name} = {name}")
+            for node in flat(region.body):
+                self.write_attribute(node, region)
+        made = code.lines[top:]
+        if not given and len(code.lines) == begin:
+            del code.lines[top:]
+        elif region is self._net and made == self._net_made:
+            del code.lines[top:]
+            code.lines[-1] = f"class {self._class(region)}(Net):"
+        else:
+            self._net_made = made if region is self._net else self._net_made
+            code()
+
+    def write_attribute(self, node: Node, around: Region) -> None:
+        """Write what a cell holds for a node in it: the cell or the operation of a region, and the
+        operation of a statement that a policy keeps."""
+        if isinstance(node, Statement) and self._is_kept(node, around):
+            random = node.op in ("dropout", "uniform")
+            primitive = self._drawing(node) if random else self.primitive(node)
+            self.code(f"self.{_kept(node)} = ops.{primitive}.recompute(False)")
+        elif not isinstance(node, Region):
+            return
+        elif self.is_primitive(node):
+            self.code(f"self.{function(node.name)} = ops.{self.primitive(node.body[0])}")
+        elif self._is_attribute(node):
+            near = {function(other.name) for other in around.body if isinstance(other, Region)}
+            given = [f"self.{name}" if name in near else name for name in self._given(node)]
+            cell = f"{self._class(node)}({', '.join(given)})"
+            cell = self._cast(cell, node.autocast, "autocast inside")
+            self.code(f"self.{function(node.name)} = {cell}")
+
+    def _is_attribute(self, region: Region) -> bool:
+        """Whether a region is an attribute of the cell around it: no function, and no cell that holds
+        a computed tensor, which is made at each call."""
+        return region.block != "invalid" and all(n in self.held for n in region.captured())
+
+    # -- operations ----------------------------------------------------------------------------
+
+    def is_primitive(self, region: Region) -> bool:
+        """Whether a region is configured as an operation, and not as a cell."""
+        return self.primitives
+
+    def alone(self, region: Region) -> Statement | None:
+        """The statement that is all of a region, where what does it is configured, and no cell around
+        it."""
+        if not self.primitives:
+            return None
+        statement = region.body[0]
+        assert isinstance(statement, Statement)
+        return statement
+
+    def operands(self, statement: Statement) -> list[str]:
+        """What an operation that a cell holds is called on."""
+        call = self.call_of(statement)
+        return [*call.arguments.values()] or [str(call.options["shape"])]
+
+    def primitive(self, statement: Node) -> str:
+        """The constructor of the primitive that does a statement."""
+        assert isinstance(statement, Statement)
+        if statement.op not in PRIMITIVES:
+            raise NotEmittedError(self.variant.id, statement.op)
+        deep = any(len(array.shape) > 2 for array in self.case.arrays)
+        if statement.op == "matmul" and deep and not any(r.mapped for r in self.case.regions()):
+            return "auto_generate.MatMulExt()"  # MatMul takes matrices alone
+        options: dict[str, object] = dict(self.call_of(statement).options)
+        if statement.op == "conv2d":
+            weight = statement.arguments[1]
+            assert isinstance(weight, Ref)
+            shape = next(a.shape for a in self.case.arrays if a.name == weight.name)
+            options |= {"channels": shape[0], "kernel": shape[2:]}
+        return PRIMITIVES[statement.op].format(**options)
+
+    def _drawing(self, statement: Statement) -> str:
+        """The constructor of the primitive that draws for a statement, with two seeds of its own: the
+        case's, and another for each statement. A primitive with none draws other numbers in each run."""
+        options = self.call_of(statement).options
+        number = 1 + [other for _, other in self.case.statements()].index(statement)
+        seeds = f"{options['seed'] or 0}, {number}"
+        if statement.op == "dropout":
+            rate = options["p"]
+            assert isinstance(rate, float | int)
+            return f"Dropout({1 - rate}, {seeds})"
+        if (options["low"], options["high"]) != (0, 1):
+            raise AdapterError("UniformReal draws numbers from 0 to 1")
+        return f"UniformReal({seeds})"
+
+    def _is_kept(self, statement: Statement, region: Region) -> bool:
+        """Whether the policy of its region keeps a statement's result: its operation is configured not
+        to be recomputed, though the cell around it is."""
+        return self.graph and region.saves(statement)
+
+    # -- lines of `construct` ------------------------------------------------------------------
+
+    def name(self, name: str) -> str:
+        name = super().name(name)
+        return f"self.{name}" if name in self._attributes else name
+
+    def expression(self, statement: Statement) -> str:
+        if not self.within or not self._is_kept(statement, self.region_named(self.within)):
+            return super().expression(statement)
+        mask = "[0]" if statement.op == "dropout" else ""  # the primitive gives its mask, too
+        return f"self.{_kept(statement)}({', '.join(self.operands(statement))}){mask}"
+
+    def write_region(self, region: Region) -> None:
+        """Regions are classes, written before; a cell that holds a computed tensor is made here."""
+        if region.block != "invalid" and not self._is_attribute(region):
+            given = ", ".join(map(self.name, self._given(region)))
+            self.code(f"{function(region.name)} = {self._class(region)}({given})")
+
+    def recompute(self, region: Region) -> str:
+        """The expression of a region's cell, or function."""
+        if not self._is_attribute(region):
+            return function(region.name)
+        if self.plain_functions and not self.within:
+            return self._cell(region)
+        return f"self.{function(region.name)}"
+
+    def write_call(self, node: Region | Again, call: str, region: Region) -> None:
+        statement = self.alone(region) if self.graph else None
+        if statement is None and region.mapped:
+            self._write_mapped(node, region)
+        elif statement is None:
+            super().write_call(node, call, region)
+        else:
+            names = zip(leaves(region.takes), leaves(node.takes), strict=True)
+            with self.renaming(dict(names)):
+                operands = ", ".join(self.operands(statement))
+            site = Site("statement", self.path, region.name, statement.label, statement.op)
+            self.code(f"{leaves(node.gives)[0]} = {self.recompute(region)}({operands})", site)
+
+    def _write_mapped(self, node: Region | Again, region: Region) -> None:
+        """A region's cell through `vmap`, or a function of its own that recomputes the cell."""
+        self.wrote("mapped")
+        mapped = self.recompute(region)
+        if self.path == "recomputed" and not self.configured(region):
+            mapped = f"mapped_{function(region.name)}"
+            with self.code.indent(f"def {mapped}({', '.join(self.formals(region))}):"):
+                self.code(f"return {self.called(replace(node, takes=region.takes), '', region)}")
+        given = ", ".join(self.tree(tree) for tree in node.takes)
+        self.write_results(node, f"ms.vmap({mapped})({given})", region)
+
+
+def _kept(statement: Statement) -> str:
+    """The attribute of a cell that holds the operation of a statement that a policy keeps."""
+    return f"{statement.op}_{statement.label}"

@@ -1,0 +1,104 @@
+"""How `model-train` and `model-train-graph` write a case: `mindspore.Model` trains a network."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Collection
+
+from conformance.emit.code import BACKWARD, FORWARD
+from conformance.errors import AdapterError
+from conformance.model.case import Region
+
+from .layers import Layers
+
+#: What a step gives is at hand when it has ended.
+KEPT = """
+    class Kept(ms.Callback):
+        def __init__(self):
+            super().__init__()
+            self.losses = []
+
+        def on_train_step_end(self, run_context):
+            loss, self.gradients = run_context.original_args().net_outputs
+            self.losses.append(loss)
+    """
+
+
+class Trains(Layers, ABC):
+    """Writes `run` as a training by `mindspore.Model`, of a network that ends in the loss.
+
+    What the network gives is kept beside the loss: in graph mode in a parameter, since a step is a
+    compiled graph, which hands Python no tensor that lies inside it.
+    """
+
+    procedures_written: Collection[str] = ("train",)
+
+    def is_primitive(self, region: Region) -> bool:
+        """No region is: all of them are `Cell.recompute()`."""
+        return False
+
+    def write_training(self) -> None:
+        code, case = self.code, self.case
+        code(f"weights = {self.items(self.weights)}")
+        code()
+        self._write_loss_cell()
+        code(KEPT)
+        code()
+        columns = (f'"{name}": values["{name}"].asnumpy()' for name in self.inputs)
+        code(
+            f"""
+            loss, kept = Loss(), Kept()
+            optimizer = nn.SGD(weights, learning_rate={case.procedure.learning_rate})
+            # the step that Model makes itself, which would give the loss alone
+            step = nn.TrainOneStepCell(loss, optimizer, sens=1.0, return_grad=True)
+            columns = {{{", ".join(columns)}}}
+            data = ms.dataset.NumpySlicesDataset(columns, shuffle=False)
+            data = data.batch(len(columns["{self.inputs[0]}"]))
+            """
+        )
+        train = f"train({case.procedure.steps}, data, callbacks=kept, dataset_sink_mode=False)"
+        code(f"ms.Model(step).{train}", FORWARD if self.graph else None)
+        code("gradients = list(kept.gradients.values())")
+        found = (f'"{name}": gradients[{self.weights.index(name)}]' for name in case.wrt)
+        code(
+            f"""
+            return {{
+                "outputs": loss.outputs,
+                "losses": kept.losses,
+                "gradients": {{{", ".join(found)}}},
+                "parameters": {self.chosen(case.parameters)}{self.state_entry()}
+            }}
+            """
+        )
+
+    def _write_loss_cell(self) -> None:
+        """The network and its loss, as the cell that is trained."""
+        code, given = self.code, ", ".join(self.inputs)
+        with code.indent("class Loss(nn.Cell):"):
+            with code.indent("def __init__(self):"):
+                code("super().__init__(auto_prefix=False)")
+                code("self.network = network")
+                if self.graph:
+                    zeros = self._zeros()
+                    code(f'self.outputs = Parameter({zeros}, name="outputs", requires_grad=False)')
+            code()
+            with code.indent(f"def construct({', '.join(['self', *self.inputs])}):"):
+                if self.graph:
+                    code(f"outputs = self.network({given})")
+                    code("ops.assign(self.outputs, outputs)")
+                else:
+                    code(f"self.outputs = outputs = self.network({given})", FORWARD)
+                code(f"return {self.loss()}", None if self.graph else BACKWARD)
+        code()
+
+    def _zeros(self) -> str:
+        """Zeros of the shape and dtype of what the network gives, which is one tensor."""
+        # Only here: writing other programs does without the oracle.
+        from conformance.oracle.interpreter import Interpreter, make_inputs
+        from conformance.oracle.tape import Tensor, quiet
+
+        with quiet():
+            found, _ = Interpreter(self.case, None).forward(make_inputs(self.case))
+        if not isinstance(found, Tensor):
+            raise AdapterError(f"{self.variant.id} trains networks that give one tensor")
+        return f"ops.zeros({found.shape}, ms.{found.dtype})"
