@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 
-from conformance.emit.emitter import Emitter as Base
+from conformance.emit.calling import Calling
 from conformance.emit.expressions import function
 from conformance.errors import AdapterError
 from conformance.model.case import (
@@ -77,7 +77,7 @@ KEEP_CALLS = """
     """
 
 
-class Policies(Base):
+class Policies(Calling):
     """Gives every call of checkpoint the contexts of its region's policy."""
 
     #: The regions whose contexts have a name, because they are long, or because several calls need them.
@@ -111,7 +111,7 @@ class Policies(Base):
 
     def options(self, region: Region) -> list[str]:
         """The keywords of a region's call."""
-        found: list[str] = super().options(region)  # type: ignore[misc]
+        found = super().options(region)
         return found if region.contexts else [*found, f"context_fn={self.policy(region)}"]
 
 
