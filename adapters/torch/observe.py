@@ -198,7 +198,7 @@ class Observer(Base):
 
     @contextmanager
     def dispatching(self, make: Callable[[storages.Storages], Mode]) -> Iterator[Mode]:
-        """A dispatch mode, in all threads, made with the storages that are allocated inside the `with`."""
+        """A dispatch mode, in all threads, made with the storages allocated inside the `with`."""
         gc.collect()
         self._live = storages.Storages()
         mode = make(self._live)
