@@ -213,14 +213,13 @@ class Networks(Base):
             else:
                 self._inits.setdefault(name, code.lines[top:])
                 code()
-            site = None if region is None else Site("region", self.path, region.name, region.name)
-            formals = ", ".join(self._given) if region is None else self.parameters(region)
-            head = f"def forward({', '.join(filter(None, ['self', formals]))}):"
-            with code.indent(head, site), self.reading(own):
-                if region is not None:
-                    self.write_unpacking(region)
-                self.write_nodes(nodes, "" if region is None else region.name)
-                self.write_return(self.case.outputs if region is None else region.gives)
+            if region is not None:
+                self.write_method("forward", region, own)
+            else:
+                head = f"def forward({', '.join(['self', *self._given])}):"
+                with code.indent(head), self.reading(own):
+                    self.write_nodes(nodes, "")
+                    self.write_return(self.case.outputs)
         code("\n")
         self.attribute_of = outer
 
@@ -377,22 +376,11 @@ class Fits(Networks):
         code("network.register_forward_pre_hook(begin)")
         code("model.prepare(optimizer, loss_of)")
         code(f"batch = [{', '.join(map(_value, self._given)) or 'np.zeros(1)'}]")
-        words = f"[batch], epochs={case.procedure.steps}, verbose=0"
-        code(f"model.fit({words})")
-        kept = (f"optimizer.gradients[{_value(n)}.name]" for n in case.wrt)
-        pairs = zip(case.wrt, kept, strict=True)
-        gradients = (f'"{n}": {self.taken(n, gradient)}' for n, gradient in pairs)
+        code(f"model.fit([batch], epochs={case.procedure.steps}, verbose=0)")
+        kept = {n: f"optimizer.gradients[{_value(n)}.name]" for n in case.wrt}
+        gradients = (f'"{n}": {self.taken(n, gradient)}' for n, gradient in kept.items())
         put = "seen[0]" if isinstance(case.outputs, Ref) else f"tuple(seen[:{len(outputs)}])"
-        code(
-            f"""
-            return {{
-                "outputs": {put},
-                "losses": losses,
-                "gradients": {{{", ".join(gradients)}}},
-                "parameters": {self.chosen(case.parameters)}{self.state_entry()}
-            }}
-            """
-        )
+        self.write_trained(put, f"{{{', '.join(gradients)}}}")
 
     def _loss_of(self, outputs: Sequence[str]) -> str:
         loss = self.case.loss

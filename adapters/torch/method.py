@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.expressions import function
 from conformance.emit.layers import Layer, Networks, attributes, convolution
-from conformance.model.case import Case, Region, leaves
-from conformance.model.program import Site
+from conformance.model.case import Case, leaves
 
 _AFFINE = {"gamma": "weight", "beta": "bias"}
 _RUNNING = {"running_mean": "running_mean", "running_var": "running_var"}
@@ -60,21 +59,9 @@ class Methods(Networks):
                     self.write_nodes(case.program, "")
                 self.write_return(case.outputs)
             for region in case.regions():
-                self._write_method(region)
+                code()
+                local = leaves(region.takes) + leaves(region.kwargs)
+                own = [name for name in self._own if name not in local]
+                self.write_method(function(region.name), region, own)
         code("\n")
         self.write_maker(path, name)
-
-    def _write_method(self, region: Region) -> None:
-        self.code()
-        site = Site("region", self.path, region.name, region.name)
-        formals = ", ".join(filter(None, ["self", self.parameters(region)]))
-        local = leaves(region.takes) + leaves(region.kwargs)
-        own: Iterable[str] = (name for name in self._own if name not in local)
-        with (
-            self.code.indent(f"def {function(region.name)}({formals}):", site),
-            self.reading(own),
-        ):
-            self.write_unpacking(region)
-            with self.casting(region):
-                self.write_nodes(region.body, region.name)
-            self.write_return(region.gives)

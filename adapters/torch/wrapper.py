@@ -6,7 +6,6 @@ from conformance.emit.calling import Calling
 from conformance.emit.expressions import function
 from conformance.emit.layers import Modules, class_name
 from conformance.model.case import Again, Region, walk
-from conformance.model.program import Site
 
 WRAPPER = "torch.distributed.algorithms._checkpoint.checkpoint_wrapper"
 IMPORTS = (f"from {WRAPPER} import checkpoint_wrapper",)
@@ -50,14 +49,8 @@ class Wrapped(Modules, Calling):
                     for inner in within:
                         self.code(f"self.{function(inner.name)} = {self._made(inner)}")
                 self.code()
-            site = Site("region", self.path, region.name, region.name)
             held = [*given, *(function(inner.name) for inner in within)]
-            formals = ", ".join(filter(None, ["self", self.parameters(region)]))
-            with self.code.indent(f"def forward({formals}):", site), self.reading(held):
-                self.write_unpacking(region)
-                with self.casting(region):
-                    self.write_nodes(region.body, region.name)
-                self.write_return(region.gives)
+            self.write_method("forward", region, held)
         self.code("\n")
 
     def _class(self, region: Region) -> str:

@@ -173,13 +173,17 @@ class Accumulating(Base, ABC):
             code("loss.backward()", BACKWARD)
             code("optimizer.step()")
             code("losses.append(loss.detach())")
-        code(
+        self.write_trained(self.result, self.taken_gradients())
+
+    def write_trained(self, outputs: str, gradients: str) -> None:
+        """What `run` returns after a training: of the last step, but for the losses."""
+        self.code(
             f"""
             return {{
-                "outputs": {self.result},
+                "outputs": {outputs},
                 "losses": losses,
-                "gradients": {self.taken_gradients()},
-                "parameters": {self.chosen(case.parameters)}{self.state_entry()}
+                "gradients": {gradients},
+                "parameters": {self.chosen(self.case.parameters)}{self.state_entry()}
             }}
             """
         )

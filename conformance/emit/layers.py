@@ -29,6 +29,7 @@ from conformance.model.case import (
     leaves,
     walk,
 )
+from conformance.model.program import Site
 
 #: The arguments of a layer's constructor: a format string over the shape of its first weight (`{0}`,
 #: `{1}`, …) and the options of the operation (`{eps}`), or a function of the two.
@@ -99,6 +100,17 @@ class Modules(Base, ABC):
 
     def name(self, name: str) -> str:
         return f"self.{name}" if name in self._attributes else name
+
+    def write_method(self, name: str, region: Region, attributes: Iterable[str]) -> None:
+        """Write a region as a method, which reads these attributes: `forward` of a class of its own, or
+        a method of the network's."""
+        site = Site("region", self.path, region.name, region.name)
+        formals = ", ".join(filter(None, ["self", self.parameters(region)]))
+        with self.code.indent(f"def {name}({formals}):", site), self.reading(attributes):
+            self.write_unpacking(region)
+            with self.casting(region):
+                self.write_nodes(region.body, region.name)
+            self.write_return(region.gives)
 
 
 class Layered(Modules, ABC):
