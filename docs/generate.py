@@ -19,6 +19,7 @@ from types import MappingProxyType
 from pydantic import BaseModel
 
 from conformance.compare.model import CrossStatus
+from conformance.drivers import contract
 from conformance.drivers.adapter import (
     DISCIPLINES,
     AdapterModel,
@@ -210,17 +211,22 @@ def _methods(base: type, file: str) -> str:
                 for inner in node.body:
                     if isinstance(inner, ast.FunctionDef):
                         writers.setdefault(inner.name, {})[path.parent.name] = None
+    # Its own first, then those of the classes that it is put together from.
+    parts = [part for part in base.__mro__ if part.__module__ != contract.__name__]
+    methods = {
+        name: inspect.getattr_static(base, name)
+        for name in dict.fromkeys(name for part in parts for name in vars(part))
+        if name in writers and not name.startswith("_")
+    }
+    methods = {name: method for name, method in methods.items() if inspect.isfunction(method)}
     must: frozenset[str] = getattr(base, "__abstractmethods__", frozenset())
     must |= {
         name
-        for name in writers
-        if inspect.isfunction(vars(base).get(name))
-        and "raise NotImplementedError" in inspect.getsource(vars(base)[name])
+        for name, method in methods.items()
+        if "raise NotImplementedError" in inspect.getsource(method)
     }
     rows = []
-    for name, method in sorted(vars(base).items(), key=lambda pair: pair[0] not in must):
-        if not inspect.isfunction(method) or name.startswith("_") or name not in writers:
-            continue
+    for name, method in sorted(methods.items(), key=lambda pair: pair[0] not in must):
         names = ", ".join(n for n in inspect.signature(method).parameters if n != "self")
         by = "required" if name in must else ", ".join(writers[name])
         rows.append((f"`{name}({names})`", by, _paragraphs(method.__doc__ or "")))

@@ -16,7 +16,7 @@ import yaml
 from conformance.cli.app import app
 from conformance.drivers.adapter import read_adapter
 from conformance.drivers.modules import load_file
-from conformance.emit import emitter, finishing
+from conformance.emit import code, emitter, finishing
 from conformance.emit.programs import EmitFailure, texts
 from conformance.errors import CaseError
 from conformance.language.load import load_text
@@ -253,7 +253,9 @@ def test_the_tutorial_s_adapter_is_as_long_as_it_says_and_leaves_no_case_broken(
 def test_the_examples_of_an_emitter_write_what_the_page_shows() -> None:
     page = ROOT / "docs" / "adapters.md"
     after = page.read_text("utf-8").partition("### One example each")[2]
-    names: dict[str, Any] = {**vars(emitter), **vars(case_model), "Base": emitter.Emitter}
+    modules = (code, emitter, case_model)
+    names: dict[str, Any] = {k: v for module in modules for k, v in vars(module).items()}
+    names["Base"] = emitter.Emitter
     shown = ""
     for text in re.findall(r"^```python\n(.*?)^```$", after, re.DOTALL | re.MULTILINE):
         if text.startswith("def run("):

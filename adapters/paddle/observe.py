@@ -20,6 +20,7 @@ from paddle.jit.dy2static import program_translator
 
 from conformance.model.observation import Array, Leaf, Observation, Run
 from conformance.model.program import Program, Site
+from conformance.observe.worker.busy import others_busy
 from conformance.observe.worker.loaded import LoadedProgram
 from conformance.observe.worker.observer import Growth, Meter
 from conformance.observe.worker.observer import Observer as Base
@@ -180,7 +181,7 @@ class Observer(Base):
         while same < 6:
             time.sleep(0.003)
             now = self.held()
-            before, same = now, same + 1 if now == before else 0
+            before, same = now, same + 1 if now == before and not others_busy() else 0
 
     def unobserved(self, program: Program) -> Mapping[str, str]:
         if self.variant == STATIC:

@@ -53,7 +53,7 @@ def items(case: Case, taken: Collection[str], *, captured: bool) -> dict[str, It
     kept |= {n for r in regions for tree in (r.takes, r.kwargs) for n in leaves(tree)}
     kept |= {key for region in regions for key in region.kwargs}
     kept |= set() if captured else {name for region in regions for name in region.captured()}
-    found: dict[str, Item] = {}
+    in_lists: dict[str, Item] = {}
     for stem, group in groupby(case.parameters, lambda array: _stem(array.name)):
         arrays = list(group)
         names = [array.name for array in arrays]
@@ -62,8 +62,8 @@ def items(case: Case, taken: Collection[str], *, captured: bool) -> dict[str, It
         free = {stem, list_name(stem), "i"}.isdisjoint(taken)
         if len(arrays) >= FEWEST and alike and in_order and free and kept.isdisjoint(names):
             name = list_name(stem)
-            found |= {n: Item(name, place, len(names)) for place, n in enumerate(names)}
-    return found
+            in_lists |= {n: Item(name, place, len(names)) for place, n in enumerate(names)}
+    return in_lists
 
 
 def _stem(name: str) -> str:
@@ -121,11 +121,11 @@ def _each(text: str, held: Mapping[str, Item]) -> str:
 def _series(text: str, held: Mapping[str, Item]) -> str:
     """Names that follow each other in one list, as the list or a part of it; empty where they do not."""
     words = text.split(", ")
-    found = [held[word.removeprefix("self.")] for word in words]
-    first, last = found[0], found[-1]
-    in_order = [item.position for item in found] == list(range(first.position, last.position + 1))
+    read = [held[word.removeprefix("self.")] for word in words]
+    first, last = read[0], read[-1]
+    in_order = [item.position for item in read] == list(range(first.position, last.position + 1))
     owners = {word.startswith("self.") for word in words}
-    if not in_order or len({item.name for item in found}) > 1 or len(owners) > 1:
+    if not in_order or len({item.name for item in read}) > 1 or len(owners) > 1:
         return ""
     name = f"self.{first.name}" if owners.pop() else first.name
     start = str(first.position or "")

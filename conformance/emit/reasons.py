@@ -67,8 +67,8 @@ def alone(source: str, module: Callable[[str], str], say: Callable[[str], str]) 
     differs = next((n for n in body if _is_named(n, "differs")), None)
     if not isinstance(differs, ast.FunctionDef):
         raise ValueError("no function `differs`")
-    said = " ".join((ast.get_docstring(differs) or "").split()).rstrip(".")
-    change = say(said.partition("with the change, ")[2])
+    docstring = " ".join((ast.get_docstring(differs) or "").split()).rstrip(".")
+    change = say(docstring.partition("with the change, ")[2])
     body = [node for part in body for node in _imported(part, module)]
     if any(isinstance(n, ast.Name) and n.id == "died" for n in ast.walk(differs)):
         asserts = False
@@ -76,7 +76,7 @@ def alone(source: str, module: Callable[[str], str], say: Callable[[str], str]) 
         body = _folded(body, "sys.argv[1:]", "len(sys.argv) > 1")
     else:
         rest = [node for node in body if not _is_named(node, "differs")]
-        ended, asserts = _as_program(differs, rest, _message(said, title, say))
+        ended, asserts = _as_program(differs, rest, _message(docstring, title, say))
         body = _without_argument([*rest, *ended], differs.args.args[0].arg)
     whole = _in_their_words(ast.Module(_needed(body), []), say)
     lines = ast.unparse(ast.fix_missing_locations(whole)).splitlines()
@@ -86,8 +86,8 @@ def alone(source: str, module: Callable[[str], str], say: Callable[[str], str]) 
 
 def reason_of(source: str) -> str:
     """The first words of the known deviation's reason that a program shows; empty if it names none."""
-    found = _assigned(ast.parse(source), "REASON")
-    return found if isinstance(found, str) else ""
+    reason = _assigned(ast.parse(source), "REASON")
+    return reason if isinstance(reason, str) else ""
 
 
 def formatted(text: str) -> str:
@@ -97,11 +97,11 @@ def formatted(text: str) -> str:
     return finish({"": code})[""].text
 
 
-def _message(said: str, title: str, say: Callable[[str], str]) -> str:
-    """The assertion's message: what `differs` tests, from its docstring `said`; the title if that
+def _message(docstring: str, title: str, say: Callable[[str], str]) -> str:
+    """The assertion's message: what `differs` tests, from its docstring; the title if that
     docstring begins with a pronoun."""
-    asked = say(said.partition(";")[0].removeprefix("Whether ").rstrip(", "))
-    return title if asked.split(" ")[0] in ("it", "its", "they", "both", "two") else asked
+    question = say(docstring.partition(";")[0].removeprefix("Whether ").rstrip(", "))
+    return title if question.split(" ")[0] in ("it", "its", "they", "both", "two") else question
 
 
 def _in_their_words(tree: ast.Module, say: Callable[[str], str]) -> ast.Module:
@@ -236,8 +236,8 @@ def _with_comments(source: str) -> ast.Module:
             depth += (token.string in "([{") - (token.string in ")]}")
         own_line = token.type == tokenize.COMMENT and not token.line[: token.start[1]].strip()
         if own_line and not depth:
-            said = token.string.removeprefix("#").strip()
-            lines[token.start[0] - 1] = " " * token.start[1] + repr(f"{_COMMENT} {said}")
+            comment = token.string.removeprefix("#").strip()
+            lines[token.start[0] - 1] = " " * token.start[1] + repr(f"{_COMMENT} {comment}")
     try:
         return ast.parse("\n".join(lines))
     except SyntaxError:  # a comment above an `else`
@@ -272,8 +272,8 @@ class _Folder(ast.NodeTransformer):
     def visit(self, node: ast.AST) -> ast.AST | list[ast.stmt]:
         if isinstance(node, ast.expr) and ast.unparse(node) in self.false:
             return ast.Constant(False)
-        found: ast.AST | list[ast.stmt] = super().visit(node)
-        return found
+        rewritten: ast.AST | list[ast.stmt] = super().visit(node)
+        return rewritten
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         self.generic_visit(node)
@@ -405,13 +405,13 @@ def _without_try(body: _Block) -> _Block:
         if not all(len(h.body) == 1 and isinstance(h.body[0], ast.Return) for h in node.handlers):
             continue
         after = [] if isinstance(node.body[-1], ast.Return) else [*node.orelse, *body[number + 1 :]]
-        found = [*body[:number], *node.body, *after]
-        last = found[-1]
+        statements = [*body[:number], *node.body, *after]
+        last = statements[-1]
         if isinstance(last, ast.Return) and isinstance(last.value, ast.Constant):
             if last.value.value is not False:
                 return body
-            found.pop()
-        return found
+            statements.pop()
+        return statements
     return body
 
 
@@ -439,9 +439,9 @@ def _told(value: ast.expr, message: str, taken: set[str]) -> _Block:
             bound += ast.parse(f"{name} = {words}").body
             _become(operand, name)
             words = name
-        said = ast.parse(f"print({(label or words) + ':'!r}, {words})".replace("\n", " ")).body
-        if ast.unparse(said[0]) not in map(ast.unparse, printed):
-            printed += said
+        statement = ast.parse(f"print({(label or words) + ':'!r}, {words})".replace("\n", " ")).body
+        if ast.unparse(statement[0]) not in map(ast.unparse, printed):
+            printed += statement
     text = ast.unparse(_negated(value))
     return [*bound, *printed, *ast.parse(f"assert {text}, {message!r}").body]
 

@@ -1,0 +1,253 @@
+"""Writes `run`: the case's procedure around the forward pass, and what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+
+from conformance.emit.code import BACKWARD, FORWARD
+from conformance.emit.expressions import listed
+from conformance.emit.helpers import LISTS
+from conformance.emit.values import Values
+from conformance.errors import NotOfferedError
+from conformance.language.operations import NOTED
+from conformance.model.case import Generator, Literal, Loss, Ref, Tree
+from conformance.model.program import Site
+
+
+class Running(Values):
+    """Writes what all frameworks' procedures have in common; an adapter adds gradients and training."""
+
+    #: The line that seeds the framework's implicit generator; `{seed}` stands for the number.
+    seeding: str = ""
+    #: The line that draws from the implicit generator and discards the result.
+    drawing: str = ""
+    #: The head of the `with` in which gradients are off; empty where nothing has to be written.
+    without_gradients: str = ""
+    #: The line that runs the forward pass with gradients off, and discards the result.
+    inferring: str = "forward(**values)"
+    #: The line that registers a gradient hook on a tensor of `values`; the hook appends `{name}` to the
+    #: list `fired`.
+    hook: str = ""
+    #: The lines that halve the parameters in `values` whose names are in `{names}`.
+    halving: str = ""
+    #: The expression of a loss that is made of an output `{x}`: its `{kind}`, `sum` or `mean`.
+    reduction: str = "{x}.{kind}()"
+
+    def write_run(self) -> None:
+        """`run(forward)`, for the case's procedure.
+
+        The line that runs the forward pass is marked with `FORWARD`, and the one that starts the
+        backward pass with `BACKWARD`.
+        """
+        with self.code.indent(self.run_signature()):
+            self.write_seeding(self.case.seed)
+            used = {statement.op for _, statement in self.case.statements()}
+            for op in (op for op in LISTS if op in used):
+                self.code(f"{LISTS[op]}.clear()")
+            self.code(f"values = {self.inputs_call()}")
+            self.write_hooks()
+            if self.case.procedure.kind == "inference":
+                self.write_inference()
+            elif self.case.procedure.kind == "train":
+                self.write_training()
+            else:
+                self.write_gradients()
+        self.code("\n")
+
+    def run_signature(self) -> str:
+        """The `def` line of `run`, with `**changes` if a good run follows an expected error."""
+        changes = self.case.error is not None and self.case.error.then
+        return "def run(forward, **changes):" if changes else "def run(forward):"
+
+    def inputs_call(self) -> str:
+        """The expression for the inputs inside `run`."""
+        self.wrote("then")
+        return "inputs() | changes" if "changes" in self.run_signature() else "inputs()"
+
+    def write_hooks(self) -> None:
+        """Register a gradient hook on each tensor in the case's `hooks`."""
+        if self.case.hooks:
+            self.wrote("hooks")
+            self.code("fired = []")
+        for name in self.case.hooks:
+            self.code(self.offered("hook").format(name=name))
+
+    def write_seeding(self, seed: int) -> None:
+        """Seed the implicit generators that the case draws from, unless it is not `seeded`."""
+        if not self.case.seeded:
+            return
+        self.wrote("seeding")
+        drawn = self.case.sources()
+        if "implicit" in drawn:
+            self.write_own_seeding(seed)
+        if "numpy" in drawn:
+            self.code(f"np.random.seed({seed})")
+        if "python" in drawn:
+            self.code(f"random.seed({seed})")
+
+    def write_own_seeding(self, seed: int) -> None:
+        """Seed the framework's implicit generator."""
+        self.code(self.offered("seeding").format(seed=seed))
+
+    def write_after(self) -> None:
+        """Write what the procedure does first (`after`); an emitter calls it before its forward pass."""
+        if self.case.procedure.after == "backward":
+            self.write_backward_before()
+        elif self.case.procedure.after == "inference":
+            self.write_inference_before()
+        self.wrote("after")
+
+    def write_inference_before(self) -> None:
+        """A forward pass with gradients off, whose result is dropped."""
+        head = self.without_gradients
+        with self.code.indent(head) if head else nullcontext():
+            self.code(self.inferring)
+
+    def write_backward_before(self) -> None:
+        """A forward and a backward pass, to whose gradients those that follow are added.
+
+        Raises `NotOfferedError` unless an emitter writes it, where tensors accumulate gradients.
+        """
+        raise NotOfferedError(
+            self.variant.id, "gradients that are added to (`write_backward_before`)"
+        )
+
+    def write_between(self) -> None:
+        """Write what happens between forward and backward; every emitter calls it before backward."""
+        self.wrote("between")
+        if self.case.procedure.between == "reseed":
+            self.write_seeding(self.case.seed + 1)
+        elif self.case.procedure.between == "update":
+            names = listed(p.name for p in self.case.parameters)
+            self.code(self.offered("halving").format(names=names))
+        elif self.case.procedure.between == "draw":
+            drawn = self.case.sources()
+            if "implicit" in drawn:
+                self.code(self.offered("drawing"))
+            if "numpy" in drawn:
+                self.code("np.random.uniform()")
+            if "python" in drawn:
+                self.code("random.random()")
+        elif self.case.procedure.between == "switch":
+            self.code(f'{LISTS["switched_sin"]}.append("on")')
+
+    def write_backward(
+        self, function: str, *arguments: str, into: str = "", site: Site | None = BACKWARD
+    ) -> None:
+        """Write the call that starts the backward pass: in another thread, under autocast or where
+        gradients are switched off, if the case says so.
+
+        The result is assigned to `into`, unless that is empty. The thread is started only for this call,
+        so that it inherits no thread-local state.
+        """
+        self.wrote("start")
+        into = f"{into} = " if into else ""
+        if self.case.procedure.between in ("autocast", "no-gradients"):
+            head = self.offered("without_gradients")
+            if self.case.procedure.between == "autocast":
+                head = self.offered("autocast").format(dtype="bfloat16")
+            with self.code.indent(head):
+                self.code(f"{into}{function}({', '.join(arguments)})", site)
+            return
+        if self.case.procedure.between != "thread":
+            self.code(f"{into}{function}({', '.join(arguments)})", site)
+            return
+        with self.code.indent("with ThreadPoolExecutor(max_workers=1) as executor:"):
+            call = f"executor.submit({', '.join([function, *arguments])}).result()"
+            self.code(f"{into}{call}", site)
+
+    def generators_entry(self) -> str:
+        """The entry of explicit generators in what `run` returns; empty where the case has none."""
+        self.wrote("generators")
+        made = [value.name for value in self.case.inputs if isinstance(value, Generator)]
+        if not made:
+            return ""
+        return ', "generators": {' + ", ".join(f'"{n}": values["{n}"]' for n in made) + "}"
+
+    def write_inference(self) -> None:
+        """The forward pass with gradients off, and what `run` returns."""
+        head = self.without_gradients
+        with self.code.indent(head) if head else nullcontext():
+            self.code("outputs = forward(**values)", FORWARD)
+        self.code(f'return {{"outputs": outputs{self.state_entry()}}}')
+
+    def write_gradients(self) -> None:
+        """Forward, backward (once, twice, or of the second order), and what `run` returns."""
+        raise NotImplementedError
+
+    def write_training(self) -> None:
+        """Steps of SGD, and what `run` returns. Raises `NotOfferedError` unless an emitter writes it."""
+        raise NotOfferedError(self.variant.id, "procedure train")
+
+    def state_entry(self) -> str:
+        """The entries of state and generators in what `run` returns; empty where there are none."""
+        entries = self.state_entries()
+        state = f', "state": {{{", ".join(entries)}}}' if entries else ""
+        return state + self.generators_entry()
+
+    def state_entries(self) -> list[str]:
+        """The entries of the dict of state: buffers, numbers of notes (side effects), calls of hooks."""
+        self.wrote("state")
+        entries = [f'"{a.name}": values["{a.name}"]' for a in self.case.state]
+        if self.case.uses(NOTED):
+            entries.append('"noted": len(noted)')
+        return entries + [f'"hook of {n}": fired.count("{n}")' for n in self.case.hooks]
+
+    def loss_place(self, outputs: str = "outputs", loss: Loss | None = None) -> str:
+        """The expression of the output that a loss (the case's own) is made of: `outputs`,
+        `outputs[1]["a"]`, …"""
+        chosen = loss or self.case.loss
+        assert chosen is not None
+        place = _place(self.case.outputs, chosen.name)
+        assert place is not None
+        return outputs + place
+
+    @property
+    def result(self) -> str:
+        """The name of what the forward pass gives: `loss` where that is the loss itself."""
+        loss = self.case.loss
+        whole = loss is not None and loss.reduction == "none" and self.loss_place("") == ""
+        return "loss" if whole and self.case.procedure.kind in _NAMED else "outputs"
+
+    def write_loss(self, forward: str = "forward(**values)", site: Site | None = FORWARD) -> None:
+        """The line that runs the forward pass, and where the loss is something else, the line of it."""
+        self.code(f"{self.result} = {forward}", site)
+        if self.result != "loss":
+            self.code(f"loss = {self.loss()}")
+
+    def loss(self, other: Loss | None = None) -> str:
+        """The expression of a loss (the case's own): an output, or its sum or mean."""
+        chosen = other or self.case.loss
+        place = self.loss_place(loss=chosen)
+        assert chosen is not None
+        if chosen.reduction == "none":
+            return place
+        return self.reduction.format(x=place, kind=chosen.reduction)
+
+    def write_main(self) -> None:
+        """Write what the program does as a script: run both paths and print their results."""
+        self.code(
+            """
+            if __name__ == "__main__":
+                for forward in (plain, recomputed):
+                    print(forward.__name__, run(forward))
+            """
+        )
+
+
+#: Procedures whose `run` does nothing with the outputs but take the loss of them.
+_NAMED = ("backward", "part", "second_backward", "train")
+
+
+def _place(tree: Tree, name: str) -> str | None:
+    if isinstance(tree, Ref):
+        return "" if tree.name == name else None
+    if isinstance(tree, Literal):
+        return None
+    items = tree.items() if isinstance(tree, Mapping) else enumerate(tree)
+    for key, part in items:
+        inner = _place(part, name)
+        if inner is not None:
+            return f"[{key!r}]{inner}"
+    return None

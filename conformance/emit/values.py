@@ -1,0 +1,136 @@
+"""Expressions of the program's tensors where `run` reads them, out of the dict `values`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from conformance.emit import lists, loops
+from conformance.emit.base import Base
+from conformance.emit.expressions import listed
+from conformance.emit.lists import Item
+from conformance.model.case import Array
+
+#: Up to so many entries of a list or dict are written out, more as a comprehension over names.
+FEW = 3
+
+
+class Values(Base):
+    """Writes single tensors, dicts and lists of them, those that are in lists of parameters included."""
+
+    def chosen(self, arrays: Iterable[Array]) -> str:
+        """A dict of some of the program's tensors by name, out of `values`."""
+        return self.entries(array.name for array in arrays)
+
+    def entries(self, names: Iterable[str], source: str = "values", part: str = "") -> str:
+        """A dict of the entries of `source` with these names, or of their attribute `part` (`.grad`):
+        written out if they are few, else a comprehension over numbers (`w1`, `w2`, …) or names."""
+        names = list(names)
+        if not self.in_lists.keys().isdisjoint(names):
+            return f"{{{', '.join(self._out_of_lists(names, source, part))}}}"
+        if len(names) <= FEW and "|" not in source:
+            return "{" + ", ".join(f'"{name}": {source}["{name}"]{part}' for name in names) + "}"
+        if source == "values" and names == self.value_names():
+            each = f"name: value{part} for name, value in values.items()" if part else "**values"
+            return f"{{{each}}}"
+        series = _series(names)
+        if len(series) > FEW or "|" in source:
+            return f"{{name: {source}[name]{part} for name in {listed(names)}}}"
+        words = []
+        for stem, count in series.items():
+            name = f'f"{stem}{{i}}"' if count else f'"{stem}"'
+            loop = f" for i in range(1, {count + 1})"
+            entry = f"{name}: {source}[{name}]{part}"
+            words.append(f"**{{{entry}{loop}}}" if count else entry)
+        text = ", ".join(words)
+        return text.removeprefix("**") if len(words) == 1 else f"{{{text}}}"
+
+    def _out_of_lists(self, names: Sequence[str], source: str, part: str) -> list[str]:
+        """The entries of such a dict, with one comprehension for all tensors of a list."""
+        entries: list[str] = []
+        for name in names:
+            item = self.in_lists.get(name)
+            if item is None or not self._is_whole(item, names):
+                entries.append(f'"{name}": {self.value(name, source)}{part}')
+            elif item.position == 0:
+                stem = name.removesuffix("1")
+                one = stem if stem != item.name else "value"
+                listed = f'enumerate({source}["{item.name}"], 1)'
+                entries.append(f'**{{f"{stem}{{i}}": {one}{part} for i, {one} in {listed}}}')
+        return entries
+
+    def _is_whole(self, item: Item, names: Collection[str]) -> bool:
+        """Whether all of a list is among these names."""
+        return all(n in names for n, other in self.in_lists.items() if other.name == item.name)
+
+    def value(self, name: str, source: str = "values") -> str:
+        """The expression of a tensor of the program, out of `values` or a dict of the same form."""
+        item = self.in_lists.get(name)
+        if item is None:
+            return f'{source}["{name}"]'
+        return f'{source}["{item.name}"][{item.position}]'
+
+    def given(self, names: Iterable[str]) -> list[str]:
+        """The names under which `values` has these tensors: those of lists for what is in lists."""
+        return lists.arguments(names, self.in_lists)
+
+    def value_names(self) -> list[str]:
+        """The keys of the dict `values` of `run`, in order: what `plain` and `recomputed` take."""
+        return self.given(self.case.names())
+
+    def items(self, names: Iterable[str]) -> str:
+        """A list of some of the program's tensors, out of `values`."""
+        names = list(names)
+        if len(names) > FEW and names == self.value_names():
+            return "list(values.values())"
+        if not self.in_lists.keys().isdisjoint(names):
+            words: list[str] = []
+            for name in names:
+                item = self.in_lists.get(name)
+                if item is None or not self._is_whole(item, names):
+                    words.append(self.value(name))
+                elif item.position == 0:
+                    words.append(f'*values["{item.name}"]')
+            alone = len(words) == 1 and words[0].startswith("*")
+            return words[0].removeprefix("*") if alone else f"[{', '.join(words)}]"
+        series = _series(names)
+        if len(names) > FEW and len(series) == 1:
+            ((stem, count),) = series.items()
+            return f'[values[f"{stem}{{i}}"] for i in range(1, {count + 1})]'
+        if len(names) > FEW:
+            return f"[values[name] for name in {listed(names)}]"
+        return f"[{', '.join(map(self.value, names))}]"
+
+    def write_clearing(self, statement: str) -> None:
+        """Clear the gradients of all tensors that have one; `{tensor}` in `statement` stands for one."""
+        asking = [array.name for array in self.case.arrays if array.gradient]
+        if len(asking) < FEW:
+            for name in asking:
+                self.code(statement.format(tensor=self.value(name)))
+        else:
+            with self.code.indent(f"for name in {listed(asking)}:"):
+                self.code(statement.format(tensor="values[name]"))
+
+
+def _series(names: Sequence[str]) -> dict[str, int]:
+    """Names in order; a series numbered from 1 (`w1`, `w2`, …) as its stem with its length, any other
+    name with 0."""
+    made: dict[str, int] = {}
+    last = ""
+    for name in names:
+        stem = name.rstrip("0123456789")
+        number = name.removeprefix(stem)
+        if number == "1" and stem not in made:
+            made[stem] = 1
+        elif last == stem and number == str(made[stem] + 1):
+            made[stem] += 1
+        else:
+            made[name], stem = 0, ""
+        last = stem
+    short = {stem for stem, count in made.items() if 0 < count < loops.FEWEST}
+    return {
+        name: count
+        for stem, many in made.items()
+        for name, count in (
+            [(f"{stem}{i}", 0) for i in range(1, many + 1)] if stem in short else [(stem, many)]
+        )
+    }
