@@ -11,7 +11,7 @@ from functools import partial
 
 from conformance.drivers.adapter import Variant
 from conformance.emit import usual
-from conformance.emit.accumulating import Accumulating, functions
+from conformance.emit.accumulating import CALLS, Accumulating, functions
 from conformance.emit.calling import Calling
 from conformance.emit.code import BACKWARD, FORWARD
 from conformance.emit.emitter import Call, Lists, Writer
@@ -118,7 +118,8 @@ class Emitter(Calling, Accumulating):
     operations: Mapping[str, Writer] = {
         **usual.OPERATORS,
         **usual.functions("paddle"),
-        **usual.layers("paddle", "F"),
+        **usual.neural("paddle", "F"),
+        **CALLS,
         "linear": "paddle.matmul({x}, {w}, transpose_y=True) + {b}",
         "batch_norm": _batch_norm,
         "layer_norm": _layer_norm,

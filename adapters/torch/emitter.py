@@ -8,7 +8,7 @@ from functools import partial
 
 from conformance.drivers.adapter import Variant
 from conformance.emit import usual
-from conformance.emit.accumulating import Accumulating, functions
+from conformance.emit.accumulating import CALLS, Accumulating, functions
 from conformance.emit.calling import Calling
 from conformance.emit.code import BACKWARD, FORWARD
 from conformance.emit.emitter import Call, Lists, Writer
@@ -106,7 +106,8 @@ class Emitter(Calling, Accumulating):
     operations: Mapping[str, Writer] = {
         **usual.OPERATORS,
         **usual.functions("torch"),
-        **usual.layers("torch", "F"),
+        **usual.neural("torch", "F"),
+        **CALLS,
         "linear": "F.linear({x}, {w}, {b})",
         "batch_norm": "F.batch_norm({x}, {running_mean}, {running_var}, {gamma}, {beta}, "
         "training=True, momentum={momentum}, eps={eps})",
@@ -233,11 +234,6 @@ class Wrapper(wrapper.Wrapped, selective.Policies, Modules):
 
     imports = (*Modules.imports, *wrapper.IMPORTS)
 
-    def __init__(self, case: Case, variant: Variant) -> None:
-        super().__init__(case, variant)
-        if self.own is None and any(region.save for region in case.regions()):
-            self.imports = (*self.imports, *selective.IMPORTS)
-
 
 class Method(method.Methods, Modules):
     """Writes one case for `method`."""
@@ -250,11 +246,6 @@ class Compiled(selective.Policies, Emitter):
 
     loops, shares = "nothing", False  # a graph tells operations apart by the lines that led to them
     imports = (*Emitter.imports, *compiling.IMPORTS)
-
-    def __init__(self, case: Case, variant: Variant) -> None:
-        super().__init__(case, variant)
-        if any(region.save for region in case.regions()):
-            self.imports = (*self.imports, *selective.IMPORTS)
 
     def options(self, region: Region) -> list[str]:
         found = super().options(region)

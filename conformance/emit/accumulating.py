@@ -12,6 +12,13 @@ from conformance.emit.emitter import Emitter as Base
 from conformance.emit.expressions import listed
 from conformance.model.case import Array
 
+#: The calls of `functions`, by operation.
+CALLS = {
+    "custom_sin": "CustomSin.apply({x}, {reads})",
+    "asking_sin": "AskingSin.apply({x})",
+    "slope_of_sin": "slope_of_sin({x})",
+    "accumulate_sin": "accumulate_sin({x}, {total})",
+}
 _FUNCTIONS = {
     "custom_sin": """
     class CustomSin({base}):
@@ -54,7 +61,7 @@ _FUNCTIONS = {
 
 
 def functions(**words: str) -> dict[str, str]:
-    """The `helpers` of a framework like PyTorch: functions with a backward of their own, and others.
+    """`helpers` of frameworks in which a class with `forward` and `backward` is a function.
 
     `module` is the framework's, `base` the class that such functions are derived from, `saved` how a
     context gives the tensors that it has saved, and `grad` the function that returns gradients.

@@ -77,9 +77,9 @@ def arrays(module: str) -> dict[str, Writer]:
     }
 
 
-def layers(module: str, functional: str) -> dict[str, Writer]:
-    """Operations of PyTorch and of its like, whose neural ones are functions of `functional` and whose
-    tensors have methods; those of `conformance.emit.accumulating.functions` are among them."""
+def neural(module: str, functional: str) -> dict[str, Writer]:
+    """Operations of frameworks whose neural ones are functions of `functional` (`F`), and whose tensors
+    are detached by a method."""
 
     def conv2d(call: Call) -> str:
         words = [call.arguments["x"], call.arguments["w"], *stride_and_padding(call.options)]
@@ -98,10 +98,6 @@ def layers(module: str, functional: str) -> dict[str, Writer]:
         "real": f"{module}.real({{x}})",
         "imag": f"{module}.imag({{x}})",
         "stop_gradient": "{x}.detach()",
-        "custom_sin": "CustomSin.apply({x}, {reads})",
-        "asking_sin": "AskingSin.apply({x})",
-        "slope_of_sin": "slope_of_sin({x})",
-        "accumulate_sin": "accumulate_sin({x}, {total})",
     }
 
 
