@@ -28,7 +28,7 @@ from conformance.model.observation import Observation, Run
 from conformance.model.program import Program
 from conformance.observe.pool import Finished, Pool
 from conformance.observe.rss import measure, measure_retained, scaled, unavailable
-from conformance.observe.worker.rss import Measured
+from conformance.observe.worker.rss import Measurement
 from conformance.paths import find_paths
 
 DEFAULT = ("memory/chain-each", "memory/chain-segments", "memory/chain-whole")
@@ -122,7 +122,7 @@ def compared(
             continue
         own = adapter.variant(program.variant).model.environment
         environment = {**adapter.model.environment, **own, **settings.environment}
-        together: Iterator[Measured] | None = None
+        together: Iterator[Measurement] | None = None
         if not (peak or settings.pooled):
             together = iter(measure_retained(adapter.folder, program, paths, environment))
         for path in paths:
@@ -145,7 +145,7 @@ def compared(
             yield _compared(key, path, run, pages, ACTIVATION * settings.wide)
 
 
-def _compared(key: Key, path: str, run: Run, pages: Measured, activation: int) -> Compared:
+def _compared(key: Key, path: str, run: Run, pages: Measurement, activation: int) -> Compared:
     assert run.retained is not None
     return Compared(
         variant=key[1],

@@ -137,8 +137,8 @@ def error_keys() -> str:
 
 
 def procedures() -> str:
-    """The paragraph of `Procedure` as a list."""
-    text = " ".join(inspect.cleandoc(Procedure.__doc__ or "").split("\n\n", 1)[1].split())
+    """The kinds of `Procedure`, its second paragraph, as a list."""
+    text = " ".join(inspect.cleandoc(Procedure.__doc__ or "").split("\n\n")[1].split())
     parts = re.findall(r"`(\w+)`: (.*?)(?= `\w+`: |$)", text)
     return "".join(f"- `{name}`: {meaning}\n" for name, meaning in parts)
 
@@ -220,15 +220,17 @@ def _methods(base: type, file: str) -> str:
     }
     methods = {name: method for name, method in methods.items() if inspect.isfunction(method)}
     must: frozenset[str] = getattr(base, "__abstractmethods__", frozenset())
-    must |= {
+    by_classes = {
         name
         for name, method in methods.items()
         if "raise NotImplementedError" in inspect.getsource(method)
     }
     rows = []
-    for name, method in sorted(methods.items(), key=lambda pair: pair[0] not in must):
+    for name, method in sorted(methods.items(), key=lambda pair: pair[0] not in must | by_classes):
         names = ", ".join(n for n in inspect.signature(method).parameters if n != "self")
         by = "required" if name in must else ", ".join(writers[name])
+        if name in by_classes:
+            by = "required, and there in [classes for procedures](#procedures)"
         rows.append((f"`{name}({names})`", by, _paragraphs(method.__doc__ or "")))
     return table(("method", "written by", "what it does"), rows)
 

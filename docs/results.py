@@ -22,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from conformance.cli.compare import read_all
-from conformance.cli.options import in_place, seconds_of_variants, titles_of_variants
+from conformance.cli.options import in_report_order, seconds_of_variants, titles_of_variants
 from conformance.compare import compare
 from conformance.language.load import load_folder
 from conformance.paths import find_paths
@@ -66,7 +66,7 @@ def _sample(reports: Path) -> None:
     paths = find_paths(reports=reports)
     folder = ROOT / "reports" / "sample"
     shutil.rmtree(folder, ignore_errors=True)
-    results = [_few(run) for run in in_place(read_all([], reports), paths.adapters)]
+    results = [_few(run) for run in in_report_order(read_all([], reports), paths.adapters)]
     for run in results:
         for result in run.results:
             if result.program:

@@ -196,7 +196,7 @@ def test_the_example_adapter_writes_programs(tmp_path: Path) -> None:
         if line.startswith("    "):
             assert f"{line}\n" in program.text
     number = len(adapter.load("emitter").Emitter.operations)
-    assert f"emits {number} of them" in page.read_text("utf-8")
+    assert f"emits {number} of the\n[operations]" in page.read_text("utf-8")
 
 
 def _follow_the_tutorial(folder: Path) -> Path:
@@ -270,6 +270,15 @@ def test_the_examples_of_an_emitter_write_what_the_page_shows() -> None:
     draft = made(case, torch.variant("non-reentrant")).write()
     (text,) = finishing.finish({"example": draft}).values()
     assert shown in text.text
+    for identity, line in (
+        ("procedures/train", "w -= 0.1 * w.grad"),
+        ("procedures/second-backward", '"again": {"x": values["x"].grad, "w": values["w"].grad}'),
+    ):
+        (other,) = (case for case in suite_cases.CASES if case.id == identity)
+        kinds = ("write_training", "procedures_written", "write_gradients")
+        made = type("Example", (own,), {name: names[name] for name in kinds})
+        draft = made(other, torch.variant("non-reentrant")).write()
+        assert line in finishing.finish({"example": draft})["example"].text
     call = emitter.Call("sum", {"x": "h"}, {"axis": 0, "keepdims": False}, case.statements()[0][1])
     assert names["summed"](call) == "np.sum(h, axis=0)"
     assert "def gelu(x):" in names["helpers"]["gelu"]

@@ -390,6 +390,19 @@ def test_which_errors_say_no(type_: str, message: str, says_no: bool) -> None:
     assert probe.refuses(error) is says_no
 
 
+@pytest.mark.parametrize(
+    ("message", "match"),
+    [
+        ("f() got an unexpected keyword argument 'y'", "f() got an unexpected keyword argument"),
+        ("keyword arguments are not supported", "keyword arguments are not supported"),
+        ("no 'y' here", "no 'y' here"),
+    ],
+)
+def test_a_refusal_matches_no_name_that_only_one_case_has(message: str, match: str) -> None:
+    error = ErrorSeen("TypeError", ("TypeError",), message, "forward")
+    assert probe.refusal(error).match == match
+
+
 def test_a_run_probes_first_and_needs_no_file(folder: Path) -> None:
     code, printed = command(*RUN, "--implementation", "memory:any_keyword", "--probe")
     assert code == 0, printed

@@ -54,7 +54,7 @@ def alive(pid: int) -> bool:
 
 @pytest.mark.parametrize("way", ["stops", "holds-lock"])
 def test_a_worker_that_does_not_take_the_next_program_is_replaced(pool, program, monkeypatch, way):
-    monkeypatch.setattr(pools, "TAKEN_LIMIT", 1.0)
+    monkeypatch.setattr(pools, "RECEIVE_LIMIT", 1.0)
     written = program("right")
     assert isinstance(pool.observe(program(way)), Finished)
     time.sleep(0.6)
@@ -73,7 +73,7 @@ def test_a_worker_that_does_not_take_the_next_program_is_replaced(pool, program,
 
 
 def test_a_worker_stopped_while_it_is_asked_much_is_replaced(pool, program, monkeypatch):
-    monkeypatch.setattr(pools, "TAKEN_LIMIT", 1.0)
+    monkeypatch.setattr(pools, "RECEIVE_LIMIT", 1.0)
     pool.ready("right")
     (worker,) = worker_pids()
     os.kill(worker, signal.SIGSTOP)

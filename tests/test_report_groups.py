@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from conformance.cli.options import in_place
+from conformance.cli.options import in_report_order
 from conformance.errors import ResultsError
 from conformance.model.observation import RandomSample, Run
 from conformance.model.verdict import Level, Status, Verdict
@@ -117,5 +117,5 @@ def test_reports_list_adapters_by_their_place(tmp_path) -> None:
 
     names = ("autograd", "jax", "mine", "reference", "torch")
     runs = [results(name, [result(f"{name}/x", verdicts=(FAIL,))]) for name in names]
-    found = [run.header.adapter for run in in_place(runs, find_paths().adapters)]
+    found = [run.header.adapter for run in in_report_order(runs, find_paths().adapters)]
     assert found == ["torch", "jax", "autograd", "mine", "reference"]

@@ -22,13 +22,13 @@ from conformance.results import read as read_results
 from conformance.run import smoke, smoke_cover
 from conformance.run.shards import Pair
 from conformance.run.smoke_cover import (
-    Thing,
-    alone,
+    Requirement,
     choose,
     cover,
     promised_by,
+    requirements_of,
+    shown_alone,
     shown_by,
-    wanted,
     with_unsupported,
 )
 from tests import commands, mini
@@ -68,13 +68,13 @@ def test_selection_names_what_there_is(name: str) -> None:
 def test_selection_shows_every_reason_fault_and_variant(name: str) -> None:
     adapter = ADAPTERS[name]
     entries, caught = read_known(adapter.known), smoke_cover.read_caught(adapter)
-    missing = wanted(adapter, entries, caught).difference(*promised(name).values())
+    missing = requirements_of(adapter, entries, caught).difference(*promised(name).values())
     assert not missing, f"run: {smoke.update_command(adapter)}"
 
 
 @adapters
 def test_nothing_can_be_left_out_of_a_selection(name: str) -> None:
-    idle = [pair for pair, things in alone(promised(name)).items() if not things]
+    idle = [pair for pair, things in shown_alone(promised(name)).items() if not things]
     assert not idle, f"run: {smoke.update_command(ADAPTERS[name])}"
 
 
@@ -124,7 +124,7 @@ def test_cover_leaves_out_what_later_choices_show_too() -> None:
     shown = {"cheap": {1, 2}, "left": {1, 3}, "right": {2, 4}}
     found = cover(shown, {"cheap": 1.0, "left": 3.0, "right": 3.0})
     assert found == ("left", "right")
-    assert all(alone({key: shown[key] for key in found}).values())
+    assert all(shown_alone({key: shown[key] for key in found}).values())
 
 
 def test_cover_of_nothing() -> None:
@@ -210,7 +210,7 @@ def test_refuses_results_that_are_no_whole_run(tmp_path: Path) -> None:
 def test_an_unexpected_verdict_shows_nothing() -> None:
     entries = read_known(mini.ADAPTERS / "mini" / "known.yaml")
     known = result("mini/square", "mini/wrong", *WRONG)
-    assert shown_by(known, entries, {}) == {Thing("reason", REASON)}
+    assert shown_by(known, entries, {}) == {Requirement("reason", REASON)}
     for odd in (verdict(Status.FAIL, "value"), verdict(Status.BROKEN, "value")):
         found = result("mini/square", "mini/wrong", *WRONG, odd)
         assert shown_by(found, entries, {}) == set()
@@ -224,7 +224,7 @@ def test_what_was_not_run_catches_no_fault() -> None:
     assert shown_by(unsupported, (), caught) == set()
     assert promised_by(mini.case("twice"), mini.variant("picky"), (), caught) == set()
     ran = promised_by(mini.case("twice"), mini.variant("right"), (), caught)
-    assert ran == {Thing("fault", "forgets"), Thing("variant", "mini/right")}
+    assert ran == {Requirement("fault", "forgets"), Requirement("variant", "mini/right")}
     # It refuses a keyword: nothing is promised of what may be refused.
     assert promised_by(mini.case("by-name"), mini.variant("picky"), (), caught) == set()
 
@@ -232,10 +232,13 @@ def test_what_was_not_run_catches_no_fault() -> None:
 def test_a_fault_that_no_variant_can_show_is_left_to_implementations() -> None:
     caught = {"forgets": {"mini/twice": ["gradient"]}}
     pair, other = ("mini/twice", "mini/picky"), ("mini/square", "mini/picky")
-    variant = Thing("variant", "mini/picky")
+    variant = Requirement("variant", "mini/picky")
     found = with_unsupported({pair: frozenset(), other: frozenset({variant})}, caught)
-    assert found == {pair: {Thing("fault", "forgets")}, other: {variant}}
-    ran = {pair: frozenset(), ("mini/twice", "mini/right"): frozenset({Thing("fault", "forgets")})}
+    assert found == {pair: {Requirement("fault", "forgets")}, other: {variant}}
+    ran = {
+        pair: frozenset(),
+        ("mini/twice", "mini/right"): frozenset({Requirement("fault", "forgets")}),
+    }
     assert with_unsupported(ran, caught) == ran
 
 

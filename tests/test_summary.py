@@ -9,7 +9,7 @@ from rich.text import Text
 from conformance.drivers.adapter import Discipline
 from conformance.judge.triage import Triage, Triaged
 from conformance.model.verdict import Level, Status, Verdict
-from conformance.run.summary import LISTED_OF_A_KIND, AdapterRun, Tally, Unexpected, summary
+from conformance.run.summary import LISTED, LISTED_OF_A_KIND, AdapterRun, Tally, Unexpected, summary
 
 
 def _tally(case: str, kind: str, message: str, status: Status = Status.FAIL) -> Tally:
@@ -57,6 +57,20 @@ def test_what_is_broken_for_one_reason_is_one_entry_after_all_failures() -> None
     ]
     assert lines[5] == "... and 249 more like it: reports/mini.jsonl"
     assert lines[6:] == ["results: reports/mini.jsonl"]
+
+
+def test_many_kinds_have_a_place_each_and_what_has_none_is_counted() -> None:
+    run = AdapterRun("mini", ("mini/right",), Path("reports/mini.jsonl"))
+    for kind in range(LISTED - 1):
+        for number in range(3):
+            run.add(_tally(f"mini/{kind}-{number}", f"kind {kind:02}", f"gives {number} for 3"))
+    run.add(_tally("mini/last", "last", "the plain program raised", Status.BROKEN))
+    lines = _lines(run)
+    assert sum("gives 0 for 3" in line for line in lines) == LISTED - 1
+    assert any(line.startswith("mini/last") for line in lines)
+    for number in range(2):
+        run.add(_tally(f"mini/one-more-{number}", "one more", f"gives {number} for 4"))
+    assert "... and 1 more, of 1 other kind: reports/mini.jsonl" in _lines(run)
 
 
 def test_a_run_of_the_wrong_discipline_says_which_one_fits() -> None:

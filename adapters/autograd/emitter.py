@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from conformance.emit.emitter import Lists, Writer
+from conformance.emit.expressions import like_numpy
 from conformance.emit.pullback import Pullback
 from conformance.model.case import Again, Array, Literal, Ref, Region, Tree, walk
 
@@ -41,7 +42,7 @@ class Emitter(Pullback):
     ones, zeros = "np.ones_like({x})", "np.zeros_like({x})"
 
     def tensor(self, array: Array, source: str) -> str:
-        return f"np.array({source}, dtype=np.{array.dtype})"
+        return like_numpy("np", array, source, f"dtype=np.{array.dtype}")
 
     # -- regions ---------------------------------------------------------------------------------
 
@@ -56,9 +57,6 @@ class Emitter(Pullback):
         words, handed = [self.handed(tree) for tree in node.takes], self._handed(region)
         words = [*handed, *words] if region.signature == "variadic" else [*words, *handed]
         return ", ".join([*words, *(f"{k}={self.handed(t)}" for k, t in node.kwargs.items())])
-
-    def _serves_both(self, region: Region) -> bool:
-        return super()._serves_both(region) and isinstance(region.gives, Ref)
 
     def checkpoint(self, region: Region) -> str:
         block = self.block(region)
@@ -80,13 +78,9 @@ class Emitter(Pullback):
 
     def handed(self, tree: Tree) -> str:
         """In containers of autograd's: it does not follow what is inside Python's own."""
-        if self.path == "plain" or isinstance(tree, Ref | Literal):
+        if isinstance(tree, Ref | Literal):
             return self.tree(tree)
         if isinstance(tree, Mapping):
             entries = ", ".join(f"{k!r}: {self.handed(t)}" for k, t in tree.items())
             return f"dict({{{entries}}})"
         return f"tuple([{', '.join(self.handed(part) for part in tree)}])"
-
-    def arguments_of_forward(self) -> str:
-        """A dict that is differentiated is autograd's own, which Python's `|` does not know."""
-        return "**{**values, **wanted}" if self.of == "wanted" else "**values"

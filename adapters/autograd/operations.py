@@ -52,9 +52,8 @@ HELPERS: Mapping[str, str] = {
             mean, var = np.mean(x, axis=(0, 2, 3)), np.var(x, axis=(0, 2, 3))
             running_mean[...] = (1 - momentum) * running_mean + momentum * getval(mean)
             running_var[...] = (1 - momentum) * running_var + momentum * getval(var)
-            mean, var, gamma, beta = (
-                part[:, None, None] for part in (mean, var, gamma, beta)
-            )
+            mean, var = mean[:, None, None], var[:, None, None]
+            gamma, beta = gamma[:, None, None], beta[:, None, None]
             return (x - mean) / np.sqrt(var + eps) * gamma + beta
         """,
     "layer_norm": """
@@ -72,23 +71,17 @@ HELPERS: Mapping[str, str] = {
         def slope_of_sin(x):
             return grad(lambda x: np.sum(np.sin(x)))(x)
         """,
-    # The rule's numbers are made of the operation itself, so that higher orders go by it too.
     "custom_sin": """
         @primitive
-        def custom_sin(x, reads):
+        def custom_sin(x):
             return np.sin(x)
 
 
-        def custom_sin_backward(result, x, reads):
-            def vjp(g):
-                for _ in range(reads):
-                    saved = x
-                return 2 * np.cos(saved) * g
-
-            return vjp
+        def custom_sin_vjp(ans, x):
+            return lambda g: 2 * np.cos(x) * g
 
 
-        defvjp(custom_sin, custom_sin_backward)
+        defvjp(custom_sin, custom_sin_vjp)
         """,
     "accumulate_sin": """
         def accumulate_sin(x, total):
@@ -123,6 +116,7 @@ OPERATIONS: Mapping[str, Writer] = {
     **usual.functions("np"),
     **usual.arrays("np"),
     **usual.calls(HELPERS),
+    "custom_sin": "custom_sin({x})",  # the rule is given x, and reads nothing that is saved
     "solve": "np.linalg.solve({a}, {b})",
     "relu": "np.maximum({x}, 0)",
     "sigmoid": "expit({x})",

@@ -29,7 +29,7 @@ from conformance.model.observation import (
 )
 from conformance.model.program import Program, Site
 from conformance.observe.worker.loaded import LoadedProgram
-from conformance.observe.worker.observer import Growth, Meter, told_apart
+from conformance.observe.worker.observer import Growth, Meter, with_shared_counts
 from conformance.observe.worker.observer import Observer as Base
 from conformance.observe.worker.phases import announced
 from conformance.observe.worker.random_state import RandomStates
@@ -102,7 +102,7 @@ class Observer(Base):
         jax.config.update("jax_enable_x64", False)  # a program before this one may have set it
         found = super().observe(program)
         self._executables = None
-        return replace(found, plain=told_apart(found.plain, found.recomputed))
+        return replace(found, plain=with_shared_counts(found.plain, found.recomputed))
 
     def run(self, loaded: LoadedProgram, unobserved: dict[str, str]) -> Run:
         self._executables = executables.Executables(loaded.program)

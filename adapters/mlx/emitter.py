@@ -8,10 +8,12 @@ region captures of the parameters to a module, and puts `nn.utils.checkpoint` ar
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import Writer
-from conformance.emit.expressions import function
+from conformance.emit.expressions import function, like_numpy
+from conformance.emit.layers import class_name, module_class
 from conformance.emit.lazy import Lazy
 from conformance.model.case import Again, Array, Case, Region, walk
 
@@ -41,7 +43,7 @@ class Emitter(Lazy):
         return super().__new__(Modules if variant.name == "module" else cls)
 
     def tensor(self, array: Array, source: str) -> str:
-        return f"mx.array({source}, mx.{array.dtype})"
+        return like_numpy("mx", array, source, f"mx.{array.dtype}")
 
     def framework_generator(self, seed: int) -> str:
         return f"mx.random.key({seed})"
@@ -51,50 +53,64 @@ class Emitter(Lazy):
 
 
 class Modules(Emitter):
-    """Writes one case for `module`. What a region captures of the parameters are attributes of a
-    module, and what it calls of other regions are submodules."""
+    """Writes one case for `module`. A region that reads nothing but parameters from around it is a
+    class of modules that have them. Any other one is a function, beside a module that has the
+    parameters that it captures and the modules of the regions that it calls."""
 
     #: The module whose function is being written, and the names that are its attributes.
     _held: tuple[str, frozenset[str]] = ("", frozenset())
 
-    def write_region(self, region: Region) -> None:
-        if self.path == "plain" or region.block == "invalid":
-            super().write_region(region)
-            return
-        captured, called = self._attributes(region)
-        module = _module(region.name)
-        if captured or called:
-            self.code(f"{module} = nn.Module()")
-            for name in captured:
-                self.code(f"{module}.{name} = {self.name(name)}")
-            for name in called:
-                self.code(f"{module}.{function(name)} = {_module(name)}")
-            self.code()
-        outer, self._held = self._held, (module, frozenset(captured))
-        super().write_region(region)
+    def write_function(self, region: Region) -> None:
+        captured, outer, held = self._captured(region), self._held, self._module(region)
+        shared = self.path == "both"
+        if self.path != "plain":
+            self._held = "self" if shared else held, frozenset(captured)
+        head = module_class(self.code, class_name(region.name), "nn.Module", captured)
+        with head if shared else nullcontext():
+            super().write_function(region)
         self._held = outer
 
-    def _attributes(self, region: Region) -> tuple[list[str], list[str]]:
-        """What a region's module has: parameters that the region captures, and the regions called in it
-        that are written outside of it and have a module."""
+    def heading(self, region: Region) -> str:
+        if self.path != "both":
+            return super().heading(region)
+        return f"def __call__({', '.join(filter(None, ['self', self.parameters(region)]))}):"
+
+    def write_region(self, region: Region) -> None:
+        """The module of a region before its function; in `plain` a function needs none."""
+        code, captured, module = self.code, self._captured(region), self._module(region)
+        recomputed = self.path == "recomputed"
+        if recomputed and region.block == "invalid":
+            pass
+        elif region.name in self._shared:
+            code(f"{module} = {class_name(region.name)}({', '.join(captured)})")
+        elif recomputed:
+            code(f"{module} = nn.Module()")
+            for name in captured:
+                code(f"{module}.{name} = {self.name(name)}")
+            for name in self._called(region):
+                code(f"{module}.{function(name)} = {self._module(self.region_named(name))}")
+            code()
+        super().write_region(region)
+
+    def _module(self, region: Region) -> str:
+        return function(region.name) + ("" if region.name in self._shared else "_module")
+
+    def _captured(self, region: Region) -> list[str]:
         names = {array.name for array in self.case.parameters}
+        return [name for name in region.captured() if name in names]
+
+    def _called(self, region: Region) -> list[str]:
+        """The regions that a region calls and that are written outside of it."""
         own = {node.name for node in walk(region.body) if isinstance(node, Region)}
         called = dict.fromkeys(n.region for n in walk(region.body) if isinstance(n, Again))
-        others = [name for name in called if name not in own]
-        having = [name for name in others if any(self._attributes(self.region_named(name)))]
-        return [name for name in region.captured() if name in names], having
+        return [name for name in called if name not in own]
 
     def checkpoint(self, region: Region) -> str:
-        if region.block == "invalid":
-            return "nn.utils.checkpoint(None)"
-        module = _module(region.name) if any(self._attributes(region)) else "nn.Module()"
-        given = ", ".join([module, self.block(region), *self.misuse(region)])
-        return f"nn.utils.checkpoint({given})"
+        module = "None" if region.block == "invalid" else self._module(region)
+        separate = region.name not in self._shared and region.block != "invalid"
+        given = [module, *([self.block(region)] if separate else []), *self.misuse(region)]
+        return f"nn.utils.checkpoint({', '.join(given)})"
 
     def name(self, name: str) -> str:
         module, names = self._held
         return f"{module}.{name}" if name in names else name
-
-
-def _module(region: str) -> str:
-    return f"{function(region)}_module"

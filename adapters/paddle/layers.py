@@ -235,7 +235,7 @@ class Networks(Base):
         return True
 
     def _class(self, region: Region) -> str:
-        name = class_name(region)
+        name = class_name(region.name)
         inside = any(isinstance(node, Region | Again) for node in flat(region.body))
         return f"Recomputed{name}" if self.path == "recomputed" and inside else name
 

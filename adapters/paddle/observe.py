@@ -55,7 +55,7 @@ class Layers(Trace):
 
         def made(own: Any, *args: Any, **options: Any) -> None:
             make(own, *args, **options)
-            site = self.made()
+            site = self.current_layer()
             if site is not None:
                 sites[own] = site
 

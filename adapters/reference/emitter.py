@@ -65,8 +65,7 @@ class Emitter(Base):
     def write_region(self, region: Region) -> None:
         super().write_region(region)
         if self.path == "recomputed":
-            name = function(region.name)
-            block = "None" if region.block == "invalid" else name
+            block = self.block(region)
             options = self.option(region, "preserve_rng", "preserve_rng")
             options += self.option(region, "merge_adjacent", "merge_adjacent")
             options += self.contexts_option(region, "contexts")

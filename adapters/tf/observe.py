@@ -25,7 +25,7 @@ from tensorflow.python.framework import config
 from conformance.model.observation import Array, Leaf, Observation, Phase, RandomSample, Run
 from conformance.model.program import Program, Site
 from conformance.observe.worker.loaded import LoadedProgram
-from conformance.observe.worker.observer import Growth, Meter, told_apart
+from conformance.observe.worker.observer import Growth, Meter, with_shared_counts
 from conformance.observe.worker.observer import Observer as Base
 from conformance.observe.worker.surroundings import Setting
 from conformance.observe.worker.trace import Trace, executions
@@ -306,7 +306,7 @@ class Observer(Base):
         found = super().observe(program)
         if self.variant == "eager":
             return found
-        return replace(found, plain=told_apart(found.plain, found.recomputed))
+        return replace(found, plain=with_shared_counts(found.plain, found.recomputed))
 
     def retained(self, loaded: LoadedProgram) -> int | None:
         if self.variant == "eager":

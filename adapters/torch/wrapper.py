@@ -54,7 +54,7 @@ class Wrapped(Modules, Calling):
         self.code("\n")
 
     def _class(self, region: Region) -> str:
-        name = class_name(region)
+        name = class_name(region.name)
         return f"Recomputed{name}" if self.path == "recomputed" and _inside(region) else name
 
     def _given(self, region: Region) -> list[str]:

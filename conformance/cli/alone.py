@@ -23,17 +23,18 @@ def alone(case: Case) -> str:
     """
     text = Path(case.where.file).read_text("utf-8")
     marked = load(text, case.where.file)
-    name = case.id.partition("/")[2].partition("[")[0]
+    name = _name(case)
     written = _as_written(text, marked, case, name)
-    wanted = [candidate for candidate in load_text(text, "file") if _name(candidate) == name]
+    originals = [candidate for candidate in load_text(text, "file") if _name(candidate) == name]
     try:
-        same = cases_hash(load_text(written, "case")) == cases_hash(wanted)
+        is_same = cases_hash(load_text(written, "case")) == cases_hash(originals)
     except CaseError:
-        same = False
-    return written if same else _anew(marked, case, name)
+        is_same = False
+    return written if is_same else _dumped(marked, case, name)
 
 
 def _name(case: Case) -> str:
+    """A case's key in its file: its id without the family and the values of axes."""
     return case.id.partition("/")[2].partition("[")[0]
 
 
@@ -42,8 +43,8 @@ def _as_written(text: str, marked: Marked, case: Case, name: str) -> str:
     texts = [f"family: {case.family}"]
     used = _used(marked, name)
     if used:
-        places = [marked.key(("tensors", key)).line for key in used]
-        texts += ["tensors:", *(line for n in places for line in _block(lines, n))]
+        numbers = [marked.key(("tensors", key)).line for key in used]
+        texts += ["tensors:", *(line for n in numbers for line in _block(lines, n))]
     return "\n".join([*texts, "cases:", *_block(lines, marked.key(("cases", name)).line)])
 
 
@@ -64,10 +65,10 @@ def _used(marked: Marked, name: str) -> Mapping[str, Any]:
     raw, table = marked.value["cases"][name], read_table(marked)
     named = set()
     for section in SECTIONS:
-        given = raw.get(section, [])
-        items = [given] if isinstance(given, str) else given
-        if not isinstance(given, dict):
-            named |= {table.places[item][1] for item in items if isinstance(item, str)}
+        section_value = raw.get(section, [])
+        entries = [section_value] if isinstance(section_value, str) else section_value
+        if not isinstance(section_value, dict):
+            named |= {table.places[name][1] for name in entries if isinstance(name, str)}
     tensors = marked.value.get("tensors", {}) if named else {}
     return {key: tensors[key] for key in tensors if key in named}
 
@@ -79,7 +80,7 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-def _anew(marked: Marked, case: Case, name: str) -> str:
+def _dumped(marked: Marked, case: Case, name: str) -> str:
     used = _used(marked, name)
     parts = {"family": case.family, **({"tensors": used} if used else {})}
     written = {**parts, "cases": {name: marked.value["cases"][name]}}

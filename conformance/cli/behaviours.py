@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from conformance.cli.compare import ResultsFiles, read_all
-from conformance.cli.options import ReportsFolder, in_place
+from conformance.cli.options import ReportsFolder, in_report_order
 from conformance.errors import ResultsError
 from conformance.paths import find_paths
 from conformance.writing import write_text
@@ -48,12 +48,12 @@ def behaviours(
 
     paths = find_paths(reports=reports)
     folder = paths.reports
-    results = in_place(read_all(files, folder), paths.adapters)
+    results = in_report_order(read_all(files, folder), paths.adapters)
     if adapter:
-        there = [run.header.adapter for run in results]
-        missing = [name for name in adapter if name not in there]
+        available = [run.header.adapter for run in results]
+        missing = [name for name in adapter if name not in available]
         if missing:
-            hint = f"results are here of {', '.join(there)}; conformance run --adapter {missing[0]}"
+            hint = f"results are here of {', '.join(available)}; conformance run --adapter {missing[0]}"
             raise ResultsError(f"no results of {', '.join(missing)}", where=folder, hint=hint)
         results = [run for run in results if run.header.adapter in adapter]
     if into is not None:

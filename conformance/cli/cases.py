@@ -129,15 +129,15 @@ def emit(
       conformance emit basics/conv-relu-gradient --adapter torch --variant non-reentrant
     """
     paths = find_paths(cases, adapters_folder)
-    asked = case_named(case, paths.cases)
+    named = case_named(case, paths.cases)
     owner = find_adapter(adapter, paths.adapters)
     described = implementation_described(implementation, option, always, None)
     owner = owner if described is None else adapt(owner, described)
     chosen = owner.variant(variant.removeprefix(f"{owner.name}/"))
-    unsupported = lacking(asked, chosen)
+    unsupported = lacking(named, chosen)
     if unsupported is not None:
         raise ConformanceError(unsupported.message)
-    text = texts(owner, [(asked, chosen)])[asked.id, chosen.id]
+    text = texts(owner, [(named, chosen)])[named.id, chosen.id]
     if isinstance(text, EmitFailure) and text.asked:
         raise ConformanceError(text.message)
     if isinstance(text, EmitFailure):
@@ -172,9 +172,9 @@ def adapters(
     """
     paths = find_paths(adapters=adapters_folder)
     console = _console()
-    for one in adapters_named(adapter, paths.adapters):
-        console.print(f"{one.name}: {one.model.title} ({versions(one)})", style="bold")
-        for variant in one.variants:
+    for listed in adapters_named(adapter, paths.adapters):
+        console.print(f"{listed.name}: {listed.model.title} ({versions(listed)})", style="bold")
+        for variant in listed.variants:
             model = variant.model
             console.print(f"  {variant.id}: {model.title}", markup=False)
             console.print(f"    discipline: {model.discipline}")

@@ -11,7 +11,7 @@ from conformance.cli.compare import ResultsFiles, read_all
 from conformance.cli.options import (
     AdaptersFolder,
     ReportsFolder,
-    in_place,
+    in_report_order,
     seconds_of_variants,
     titles_of_variants,
 )
@@ -39,7 +39,7 @@ def frameworks(
     from conformance.report.page import file_name
 
     paths = find_paths(None, adapters_folder, reports)
-    results = in_place(read_all(files, paths.reports), paths.adapters)
+    results = in_report_order(read_all(files, paths.reports), paths.adapters)
     titles = titles_of_variants(paths.adapters)
     pages = render(results, titles, seconds_of_variants(paths.adapters))
     for name, page in pages.items():

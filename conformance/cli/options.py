@@ -138,6 +138,88 @@ KnownFile = Annotated[
         show_default=False,
     ),
 ]
+CasePatterns = Annotated[
+    list[str],
+    typer.Option(
+        "--case",
+        metavar="PATTERN",
+        help="Only the cases with such an id: memory/softmax, 'growth/*'; repeatable.",
+        show_default=False,
+    ),
+]
+FamilyNames = Annotated[
+    list[str],
+    typer.Option(
+        "--family",
+        metavar="NAME",
+        help="Only the cases of this family: growth; repeatable, and beside those of --case.",
+        show_default=False,
+    ),
+]
+ProbeFirst = Annotated[
+    bool,
+    typer.Option(
+        "--probe",
+        help="Find out first what the implementation offers and what it is built on, as "
+        "`conformance probe` does, and run it so.",
+    ),
+]
+ShardNumber = Annotated[
+    str,
+    typer.Option(
+        "--shard",
+        metavar="NUMBER/OF",
+        help="Run one of several parts of about equal length, for as many machines: 2/4 is the "
+        "second of four. `conformance merge` puts their results together.",
+        show_default=False,
+    ),
+]
+SmokeOnly = Annotated[
+    bool,
+    typer.Option(
+        "--smoke",
+        help="Only the adapter's smoke selection: a few cases that still show every known "
+        "deviation, and catch every fault that the suite has been tried on.",
+    ),
+]
+Resume = Annotated[
+    bool,
+    typer.Option(
+        "--resume", help="Go on from where a run was interrupted or killed, with its options."
+    ),
+]
+Rounds = Annotated[
+    int | None,
+    typer.Option(
+        "--repeat",
+        metavar="ROUNDS",
+        min=2,
+        help="Run so many times, and say which verdicts and which observed values are not the same "
+        "each time. Writes no results.",
+        show_default=False,
+    ),
+]
+TimeLimit = Annotated[
+    float | None,
+    typer.Option(
+        "--time-limit",
+        metavar="SECONDS",
+        help="For one case on one variant, in the place of the adapter's limit.",
+        show_default=False,
+    ),
+]
+MemoryLimit = Annotated[
+    float | None,
+    typer.Option(
+        "--memory-limit",
+        metavar="GIB",
+        help="That a worker process may allocate, in the place of the adapter's limit.",
+        show_default=False,
+    ),
+]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", help="Print every failure with what was expected.")
+]
 CaseName = Annotated[
     str,
     typer.Argument(
@@ -175,16 +257,16 @@ def adapters_named(names: list[str], folder: Path) -> tuple[Adapter, ...]:
     return all_adapters(folder)
 
 
-def in_place(runs: Iterable[Results], folder: Path) -> list[Results]:
+def in_report_order(runs: Iterable[Results], folder: Path) -> list[Results]:
     """Results in the order of reports: by the `place` of their adapters, with the reference last.
-    An adapter that is not in the folder is placed like one that names no place.
+    An adapter that is not in the folder stands where one that names no place does.
     """
-    paths = {adapter.name: adapter.model.place for adapter in all_adapters(folder)}
+    places = {adapter.name: adapter.model.place for adapter in all_adapters(folder)}
     default = AdapterModel.model_fields["place"].default
 
     def rank(run: Results) -> tuple[bool, int, str]:
         name = run.header.adapter
-        return name == REFERENCE, paths.get(name, default), name
+        return name == REFERENCE, places.get(name, default), name
 
     return sorted(runs, key=rank)
 

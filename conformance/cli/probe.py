@@ -25,7 +25,7 @@ from conformance.drivers.implementation import Described
 from conformance.errors import ConformanceError
 from conformance.language.load import load_folder
 from conformance.paths import Paths, find_paths
-from conformance.run.prober import Probed, probed
+from conformance.run.prober import Probed, probe_implementation
 from conformance.writing import write_text
 
 
@@ -55,8 +55,8 @@ def probe(
     described = implementation_described(implementation, option, always, discipline)
     if described is None:
         raise ConformanceError("name an implementation: --implementation package.module:function")
-    probed = found_by_trying(adapter, described, find_paths(cases, adapters_folder))
-    text = written(probed)
+    probed = probe_and_print(adapter, described, find_paths(cases, adapters_folder))
+    text = to_yaml(probed)
     if output is None:
         typer.echo(text, nl=False)
     else:
@@ -64,36 +64,41 @@ def probe(
         typer.echo(f"implementation: {output}")
 
 
-def found_by_trying(adapter: str, described: Described, paths: Paths) -> Probed:
-    """What is found of an implementation; each thing is printed as it is, to standard error."""
+def probe_and_print(adapter: str, described: Described, paths: Paths) -> Probed:
+    """Probe an implementation in an adapter, and print each thing found to standard error at once."""
     console = Console(stderr=True, highlight=False, soft_wrap=True)
 
-    def tell(what: str, result: str) -> None:
-        console.print(Text(f"{what}: ", style="bold").append(result, style="not bold"))
+    def report(topic: str, result: str) -> None:
+        console.print(Text(f"{topic}: ", style="bold").append(result, style="not bold"))
 
     owner = find_adapter(adapter, paths.adapters)
-    return probed(owner, described, load_folder(paths.cases), paths, tell)
+    return probe_implementation(owner, described, load_folder(paths.cases), paths, report)
 
 
-def written(probed: Probed, *, folder: Path | None = None) -> str:
-    """The implementation as the file that `run` takes, with remarks. What it is described with and was
-    not tried is in it as well; with `folder`, paths are absolute and its name is in it."""
-    model, capable = probed.described.model, probed.capable
-    said: dict[str, object] = {"function": model.function}
-    given = model.model_dump(exclude={"function"}, exclude_defaults=True)
+def to_yaml(probed: Probed, *, folder: Path | None = None) -> str:
+    """The implementation as the file that `run` takes, with comments on what could not be told.
+
+    What it was described with, and so was not tried, is in it as well. A file that is to lie elsewhere
+    than in `folder`, which paths are relative to, gets absolute ones, and the implementation's name.
+    """
+    model, capabilities = probed.described.model, probed.capabilities
+    fields: dict[str, object] = {"function": model.function}
+    fields |= model.model_dump(exclude={"function"}, exclude_defaults=True)
     if folder is not None:
-        given |= {"name": probed.described.name}
-        given |= {"path": [str((folder / path).resolve()) for path in model.path]}
-    said |= {name: value for name, value in given.items() if value is not None}
-    lines = ["# Found by trying."]
+        fields["name"] = probed.described.name
+        fields["path"] = [str((folder / path).resolve()) for path in model.path]
+    fields = {name: value for name, value in fields.items() if value is not None}
+    comments = ["# Found by trying."]
     if model.discipline is None and not model.known:
-        lines.append(
+        comments.append(
             "# No discipline fits its reruns: a run will say under `executions` what differs."
         )
-    lines += [f"#   {line}" for line in probed.misfits]
-    lines += [
+    comments += [f"#   {misfit}" for misfit in probed.misfits]
+    comments += [
         f"# Raises, and does not say that it refuses it, so that a run fails: {word} ({how})"
-        for word, how in sorted(capable.faults.items())
+        for word, how in sorted(capabilities.faults.items())
     ]
-    lines += [f"# Not told apart: {word} ({how})" for word, how in sorted(capable.unclear.items())]
-    return "\n".join([*lines, yaml.safe_dump(said, sort_keys=False, width=96)])
+    comments += [
+        f"# Not told apart: {word} ({how})" for word, how in sorted(capabilities.unclear.items())
+    ]
+    return "\n".join([*comments, yaml.safe_dump(fields, sort_keys=False, width=96)])

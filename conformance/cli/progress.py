@@ -41,7 +41,7 @@ class Progress:
     def __init__(self) -> None:
         self.console = Console(file=_standard_error(), highlight=False)
         self.total = self.done = self.unexpected = 0
-        self.said = -INTERVAL
+        self.printed_at = -INTERVAL
         self.bar: Bar | None = None
         self.remaining: Remaining | None = None
         #: The run, for whoever wants to know how it ended.
@@ -112,8 +112,8 @@ class Progress:
                 total=self.total,
                 description=unexpected or "judging",
             )
-        elif not self.console.is_terminal and time.monotonic() - self.said > INTERVAL:
-            self.said = time.monotonic()
+        elif not self.console.is_terminal and time.monotonic() - self.printed_at > INTERVAL:
+            self.printed_at = time.monotonic()
             parts = (f"{self.done:,} of {self.total:,} checks", unexpected, self.left())
             self.console.print(", ".join(part for part in parts if part))
 

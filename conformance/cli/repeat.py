@@ -25,27 +25,28 @@ def repeated(number: int, session: Callable[[list[str]], int]) -> int:
     rounds = Rounds()
     worst = Exit.OK
     with tempfile.TemporaryDirectory(prefix="conformance-rounds-") as folder:
-        for this in range(1, number + 1):
-            printed = io.StringIO()
-            more = ["--reports", folder, "-p", "no:cacheprovider"]
-            with contextlib.redirect_stdout(printed):
-                code = session(more)
+        for round_number in range(1, number + 1):
+            output = io.StringIO()
+            arguments = ["--reports", folder, "-p", "no:cacheprovider"]
+            with contextlib.redirect_stdout(output):
+                code = session(arguments)
             if code not in (Exit.OK, Exit.UNEXPECTED):
-                typer.echo(printed.getvalue(), nl=False)
+                typer.echo(output.getvalue(), nl=False)
                 return code
             worst = max(worst, Exit(code))
             files = sorted(Path(folder).glob("*.jsonl"))
             rounds.add([result for file in files for result in read(file).results])
             unexpected = "unexpected verdicts" if code else "nothing unexpected"
-            typer.echo(f"round {this} of {number}: {unexpected}")
+            typer.echo(f"round {round_number} of {number}: {unexpected}")
     unsteady = rounds.unsteady
-    before = ("", "")
-    for one in unsteady:
-        if (one.case, one.variant) != before:
-            before = (one.case, one.variant)
-            typer.echo(f"{one.case}[{one.variant}]")
-        typer.echo(f"  {one.check}: {one.words}")
-    verdicts = sum(one.verdict for one in unsteady)
+    previous = ("", "")
+    for difference in unsteady:
+        pair = (difference.case, difference.variant)
+        if pair != previous:
+            previous = pair
+            typer.echo(f"{difference.case}[{difference.variant}]")
+        typer.echo(f"  {difference.check}: {difference.words}")
+    verdicts = sum(difference.verdict for difference in unsteady)
     values = len(unsteady) - verdicts
     typer.echo(
         f"{counted(verdicts, 'verdict')} and {counted(values, 'observed value')} not the same in all "

@@ -12,7 +12,7 @@ from conformance.cli.options import (
     AdaptersFolder,
     CasesFolder,
     ReportsFolder,
-    in_place,
+    in_report_order,
     seconds_of_variants,
     titles_of_variants,
 )
@@ -43,7 +43,7 @@ def report(
 
     paths = find_paths(cases, adapters_folder, reports)
     known = load_folder(paths.cases)
-    runs = in_place(read_all(files, paths.reports), paths.adapters)
+    runs = in_report_order(read_all(files, paths.reports), paths.adapters)
     comparison = compare_results(runs, known)
     titles = titles_of_variants(paths.adapters)
     seconds = seconds_of_variants(paths.adapters)

@@ -94,17 +94,17 @@ def _print(adapter: Adapter, cases: tuple[Case, ...]) -> None:
         for case, variant in pairs
     }
     shown = smoke_cover.with_unsupported(promised, caught)
-    alone = smoke_cover.alone(shown)
-    for (case, variant), things in shown.items():
-        reasons = sorted(int(lines[t.name]) for t in things if t.kind == "reason")
-        faults = sorted(t.name for t in alone[case, variant] if t.kind == "fault")
-        more = sum(t.kind == "fault" for t in things) - len(faults)
+    unique = smoke_cover.shown_alone(shown)
+    for (case, variant), requirements in shown.items():
+        reasons = sorted(int(lines[r.name]) for r in requirements if r.kind == "reason")
+        faults = sorted(t.name for t in unique[case, variant] if t.kind == "fault")
+        more = sum(r.kind == "fault" for r in requirements) - len(faults)
         faults += [f"+{more}"] if more else []
-        taken = seconds.get((case, variant))
+        recorded = seconds.get((case, variant))
         table.add_row(
             variant,
             Text(case),
-            "" if taken is None else f"{taken:.2f}",
+            "" if recorded is None else f"{recorded:.2f}",
             ", ".join(map(str, reasons)),
             ", ".join(faults),
         )
@@ -118,5 +118,5 @@ def _print(adapter: Adapter, cases: tuple[Case, ...]) -> None:
 def _size(pairs: tuple[Pair, ...], seconds: dict[Pair, float]) -> str:
     number = counted(len(pairs), "program")
     cases = counted(len({case for case, _ in pairs}), "case")
-    taken = sum(seconds.get(pair, 0.0) for pair in pairs)
-    return f"{number} of {cases}; {taken:.0f} of {sum(seconds.values()):.0f} s on record"
+    total = sum(seconds.get(pair, 0.0) for pair in pairs)
+    return f"{number} of {cases}; {total:.0f} of {sum(seconds.values()):.0f} s on record"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from conformance.compare.grouping import absence, majority, partition, settle
+from conformance.compare.grouping import absence, cross_verdict, majority, partition
 from conformance.compare.model import EXPECTATION, CrossStatus, CrossVerdict, Group
 from conformance.model.observation import Allowed, Phase, Run
 from conformance.results import Result
@@ -50,11 +50,11 @@ def region_count(run: Run, region: str, phase: Phase) -> int | None:
     """
     if run.executions is None:
         return None
-    mine = [e for e in run.executions if e.region == region]
-    whole = [e for e in mine if not e.statement]
+    of_region = [e for e in run.executions if e.region == region]
+    whole = [e for e in of_region if not e.statement]
     if whole:
         return sum(e.count for e in whole if e.phase == phase)
-    return max((e.count for e in mine if e.phase == phase), default=0)
+    return max((e.count for e in of_region if e.phase == phase), default=0)
 
 
 def _compare(
@@ -93,7 +93,7 @@ def _compare(
     else:
         main = Group((EXPECTATION,), f"{next(iter(allowed.values()))} times")
         groups = (main, *groups)
-    yield settle(
+    yield cross_verdict(
         case,
         CHECK,
         subject,

@@ -68,7 +68,7 @@ def majority(
     return max(groups, key=weight)
 
 
-def settle(
+def cross_verdict(
     case: str,
     check: str,
     subject: str,
@@ -85,7 +85,7 @@ def settle(
     """
     disagreements: list[Disagreement] = []
     for group in wrong:
-        how = {v: judged(results[v], check) for v in group.variants}
+        failures = {v: judged(results[v], check) for v in group.variants}
         against = main.variants or (EXPECTATION,)
         disagreements.append(
             Disagreement(
@@ -93,8 +93,8 @@ def settle(
                 against,
                 f"{listed(group.variants)} {verb(group.variants)} with {listed(against)} on "
                 f"{subject}: {difference(group)}",
-                {variant: words for variant, words in how.items() if words},
-                tuple(variant for variant, words in how.items() if not words),
+                {variant: words for variant, words in failures.items() if words},
+                tuple(variant for variant, words in failures.items() if not words),
             )
         )
     if not disagreements:
@@ -114,6 +114,7 @@ def listed(names: tuple[str, ...]) -> str:
 
 
 def verb(names: tuple[str, ...]) -> str:
+    """The verb that goes with a list of names."""
     return "disagrees" if len(names) == 1 else "disagree"
 
 

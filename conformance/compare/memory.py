@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from conformance.compare.grouping import absence, partition, settle
+from conformance.compare.grouping import absence, cross_verdict, partition
 from conformance.compare.model import EXPECTATION, CrossStatus, CrossVerdict, Group
 from conformance.judge import memory as judged
 from conformance.judge.limits import SLACK, SMALL
@@ -87,7 +87,9 @@ def _verdict(
         return f"{_units(drop)}, but {_range(drop)} should have been freed"
 
     subject = "the drop in retained memory"
-    return settle(case, CHECK, subject, groups, main, groups[1:], results, absent, difference)
+    return cross_verdict(
+        case, CHECK, subject, groups, main, groups[1:], results, absent, difference
+    )
 
 
 def _absence(result: Result) -> str:

@@ -10,10 +10,10 @@ from typing import Literal as OneOf
 import numpy as np
 from numpy.typing import NDArray
 
-from conformance.compare.grouping import absence, majority, partition, settle
+from conformance.compare.grouping import absence, cross_verdict, majority, partition
 from conformance.compare.model import EXPECTATION, CrossStatus, CrossVerdict, Group
 from conformance.judge import arrays
-from conformance.judge.arrays import apart, quantities, wide
+from conformance.judge.arrays import absolute_differences, quantities, wide
 from conformance.judge.tolerance import bounds
 from conformance.model.case import Tolerance
 from conformance.model.observation import Expected, Run
@@ -100,7 +100,7 @@ def _compare(
         for v, values in recomputed.items():
             value = values.get(key, Missing())
             if check == "gradient":
-                value = spelled(value, plain[v].get(key), anchor.get(key))
+                value = comparable_gradient(value, plain[v].get(key), anchor.get(key))
             entries[v] = value
         yield _verdict(case, check, subject, entries, results, tolerance, absent)
 
@@ -124,7 +124,7 @@ def _verdict(
         return worst(*next(pair for pair in pairs if not close(*pair, tolerance)))
 
     wrong = [group for group in groups if group is not main and group.variants]
-    return settle(case, check, subject, groups, main, wrong, results, absent, difference)
+    return cross_verdict(case, check, subject, groups, main, wrong, results, absent, difference)
 
 
 def _drew_the_same(
@@ -141,16 +141,16 @@ def _drew_the_same(
         return a.keys() == b.keys() and all(close(a[k], b[k], tolerance) for k in a)
 
     for adapter in dict.fromkeys(variant.partition("/")[0] for variant in plain):
-        mine = {v: values for v, values in plain.items() if v.partition("/")[0] == adapter}
-        same: dict[object, list[str]] = {}
-        for variant, values in mine.items():
-            mark = tuple((k, _fingerprint(value)) for k, value in values.items())
-            same.setdefault(mark, []).append(variant)
-        first = {variants[0]: variants for variants in same.values()}
-        for group in partition({v: mine[v] for v in first}, agree):
-            members = {v for one in group for v in first[one]}
+        own = {v: values for v, values in plain.items() if v.partition("/")[0] == adapter}
+        identical: dict[object, list[str]] = {}
+        for variant, values in own.items():
+            fingerprint = tuple((k, _fingerprint(value)) for k, value in values.items())
+            identical.setdefault(fingerprint, []).append(variant)
+        by_first = {variants[0]: variants for variants in identical.values()}
+        for group in partition({v: own[v] for v in by_first}, agree):
+            members = {v for first in group for v in by_first[first]}
             if len(members) > 1:
-                yield tuple(v for v in mine if v in members)
+                yield tuple(v for v in own if v in members)
 
 
 # -- arrays ----------------------------------------------------------------------------------------
@@ -181,13 +181,14 @@ def agreeing(values: Mapping[str, Value], tolerance: Tolerance) -> tuple[tuple[s
     Most variants agree bit for bit, and are grouped first. Each remaining value is compared with
     all before it in one array operation.
     """
+    #: Each group: its members, and the positions of their arrays in `distinct`.
     groups: list[tuple[list[str], set[int]]] = []
-    places: dict[object, list[str]] = {}
+    members_by_fingerprint: dict[object, list[str]] = {}
     distinct: list[Numbers] = []
     for name, value in values.items():
-        mark = _fingerprint(value)
-        if mark in places:
-            places[mark].append(name)
+        fingerprint = _fingerprint(value)
+        if fingerprint in members_by_fingerprint:
+            members_by_fingerprint[fingerprint].append(name)
             continue
         agrees: set[int] = set()
         if isinstance(value, np.ndarray):
@@ -195,16 +196,16 @@ def agreeing(values: Mapping[str, Value], tolerance: Tolerance) -> tuple[tuple[s
             nearness = _agreements(value, [distinct[i] for i in alike], tolerance)
             agrees = {i for i, near in zip(alike, nearness, strict=True) if near}
             distinct.append(value)
-            home = next((g for g in groups if g[1] and g[1] <= agrees), None)
-            mine = {len(distinct) - 1}
+            group = next((g for g in groups if g[1] and g[1] <= agrees), None)
+            positions_in_distinct = {len(distinct) - 1}
         else:
-            home, mine = None, set()
-        if home is None:
-            home = ([], set())
-            groups.append(home)
-        home[0].append(name)
-        home[1].update(mine)
-        places[mark] = home[0]
+            group, positions_in_distinct = None, set()
+        if group is None:
+            group = ([], set())
+            groups.append(group)
+        group[0].append(name)
+        group[1].update(positions_in_distinct)
+        members_by_fingerprint[fingerprint] = group[0]
     return tuple(tuple(members) for members, _ in groups)
 
 
@@ -277,7 +278,7 @@ def worst(a: Value, b: Value) -> str:
     if shape != shape_of(b):
         return f"shape {shape} against {shape_of(b)}"
     first, second = aligned(a, b)
-    differences = apart(first, second).reshape(-1)
+    differences = absolute_differences(first, second).reshape(-1)
     index = int(np.argmax(differences))
     # Where elements are lacking, the largest difference may be in one of them.
     least, further = _surely_apart(first, second)
@@ -323,7 +324,7 @@ def _kind(value: Value) -> str:
     return f"an array of shape {shape_of(value)}"
 
 
-def spelled(gradient: Value, plain: Value, expected: Value) -> Value:
+def comparable_gradient(gradient: Value, plain: Value, expected: Value) -> Value:
     """Normalise a gradient for comparison: `None` and zeros are equivalent, except zeros where the
     plain run of the same variant has `None`.
 
@@ -331,17 +332,17 @@ def spelled(gradient: Value, plain: Value, expected: Value) -> Value:
     """
     if not _is_nothing(gradient):
         return gradient
-    seen, control, wanted = (
+    array, plain_array, expected_array = (
         value if isinstance(value, np.ndarray) else None for value in (gradient, plain, expected)
     )
-    if arrays.is_unasked(seen, control):
+    if arrays.is_unexpected(array, plain_array):
         return Unasked()
-    if seen is None and wanted is not None:
-        return wanted if _is_nothing(wanted) else gradient
-    return None if wanted is None else seen
+    if array is None and expected_array is not None:
+        return expected_array if _is_nothing(expected_array) else gradient
+    return None if expected_array is None else array
 
 
 def _is_nothing(value: Value) -> bool:
     if not isinstance(value, np.ndarray):
         return True
-    return arrays.is_nothing(value) and magnitude(value) == 0
+    return arrays.is_none_or_zero(value) and magnitude(value) == 0

@@ -272,14 +272,14 @@ def read_adapter(folder: Path) -> Adapter:
     model = read_model(file, AdapterModel, AdapterError)
     for name in model.builds_on:
         if not any(
-            (place / name / "adapter.yaml").is_file() for place in searched(folder.resolve())
+            (parent / name / "adapter.yaml").is_file() for parent in searched(folder.resolve())
         ):
             raise AdapterError(f"builds_on: there is no adapter {name!r} beside it", where=file)
-    several = [
+    variants = [
         *model.variants.items(),
         *(v for d in model.implementations.values() for v in d.items()),
     ]
-    for name, variant in several:
+    for name, variant in variants:
         check_words(f"variant {name!r}", variant.lacks, variant.refuses, variant.residuals, file)
     return Adapter(folder.resolve(), model)
 

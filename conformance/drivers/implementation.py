@@ -136,12 +136,15 @@ def describe(
     override the file. Raises `ImplementationError`.
     """
     described = _read(Path(text)) if text.endswith((".yaml", ".yml")) else _named(text)
-    pairs = dict(_pair(word, "--option") for word in options)
-    fixed = {k: _literal(v, k) for k, v in (_pair(word, "--always") for word in always)}
+    keywords = dict(_name_and_value(word, "--option") for word in options)
+    constants = dict(_name_and_value(word, "--always") for word in always)
     model = described.model.model_copy(
         update={
-            "options": {**described.model.options, **pairs},
-            "always": {**described.model.always, **fixed},
+            "options": {**described.model.options, **keywords},
+            "always": {
+                **described.model.always,
+                **{name: _literal(text, name) for name, text in constants.items()},
+            },
             **({"discipline": discipline} if discipline else {}),
         }
     )
@@ -160,7 +163,7 @@ def _read(file: Path) -> Described:
     return Described(model, file.absolute().parent, str(file))
 
 
-def _pair(word: str, flag: str) -> tuple[str, str]:
+def _name_and_value(word: str, flag: str) -> tuple[str, str]:
     name, sign, value = word.partition("=")
     if not (name and sign and value):
         raise ImplementationError(f"{flag} {word!r} is not NAME=VALUE")
@@ -211,10 +214,10 @@ def adapt(adapter: Adapter, described: Described) -> Adapter:
             hint=nearest(style, styles),
         )
     for name in model.options:
-        known = {*OPTIONS, *adapter.model.implementation_options}
-        if name not in known:
+        options = {*OPTIONS, *adapter.model.implementation_options}
+        if name not in options:
             raise ImplementationError(
-                f"no option {name!r} of a case", where=where, hint=nearest(name, known)
+                f"no option {name!r} of a case", where=where, hint=nearest(name, options)
             )
     for name in model.variants:
         if name not in styles[style]:
@@ -237,14 +240,16 @@ def adapt(adapter: Adapter, described: Described) -> Adapter:
             "variants": variants,
         }
     )
-    own = Implementation(
+    implementation = Implementation(
         function=model.function,
         style=style,
         options=dict(model.options),
         always=dict(model.always),
         path=tuple(str((described.folder / folder).resolve()) for folder in model.path),
     )
-    return replace(adapter, model=changed, implementation=own, deviations=described.known)
+    return replace(
+        adapter, model=changed, implementation=implementation, deviations=described.known
+    )
 
 
 def _variant(variant: VariantModel, model: ImplementationModel) -> VariantModel:
@@ -256,9 +261,10 @@ def _variant(variant: VariantModel, model: ImplementationModel) -> VariantModel:
     }
     if "wrong-option" not in model.offers:
         lacks["wrong-option"] = "nothing says that a keyword of the function is held to its type"
-    has = {OPTIONS[option] for option in model.options if option in OPTIONS} | set(model.offers)
-    of_variant = {word: why for word, why in variant.lacks.items() if word not in has}
-    said = {
+    offered = {OPTIONS[option] for option in model.options if option in OPTIONS}
+    offered |= set(model.offers)
+    of_variant = {word: why for word, why in variant.lacks.items() if word not in offered}
+    fields = {
         "discipline": model.discipline,
         "exact": model.exact,
         "exact_gradients": model.exact_gradients,
@@ -269,7 +275,7 @@ def _variant(variant: VariantModel, model: ImplementationModel) -> VariantModel:
         update={
             "lacks": {**lacks, **of_variant, **model.lacks},
             "refuses": {**variant.refuses, **model.refuses},
-            **{name: value for name, value in said.items() if value is not None},
+            **{name: value for name, value in fields.items() if value is not None},
         }
     )
 

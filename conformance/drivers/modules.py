@@ -37,9 +37,9 @@ def load_module(folder: Path, name: str) -> ModuleType:
         raise AdapterError(f"no such file: {name}.py", where=folder)
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
-    around = "conformance_adapters_" + hashlib.sha256(str(folder.parent).encode()).hexdigest()[:8]
-    _Finder.around[around] = searched(folder)
-    return importlib.import_module(f"{around}.{folder.name}.{name}")
+    package = "conformance_adapters_" + hashlib.sha256(str(folder.parent).encode()).hexdigest()[:8]
+    _Finder.folders[package] = searched(folder)
+    return importlib.import_module(f"{package}.{folder.name}.{name}")
 
 
 def searched(folder: Path) -> tuple[Path, ...]:
@@ -77,20 +77,20 @@ class _Finder(MetaPathFinder):
     """Import hook that finds adapters as subpackages of a package for the folder that contains them."""
 
     #: By name of a package that contains adapters, the folders that are searched for them.
-    around: dict[str, Sequence[Path]] = {}  # noqa: RUF012 (one for the process)
+    folders: dict[str, Sequence[Path]] = {}  # noqa: RUF012 (one for the process)
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Where a module of an adapter lies; `None` for anything else."""
-        folders = self.around.get(fullname.partition(".")[0])
+        folders = self.folders.get(fullname.partition(".")[0])
         if folders is None:
             return None
         if path is None:
             spec = ModuleSpec(fullname, None, is_package=True)
             spec.submodule_search_locations = [str(folder) for folder in folders]
             return spec
-        specs = (FileFinder(place, (_Source, [".py"])).find_spec(fullname) for place in path)
+        specs = (FileFinder(folder, (_Source, [".py"])).find_spec(fullname) for folder in path)
         return next((spec for spec in specs if spec is not None), None)
 
 

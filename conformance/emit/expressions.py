@@ -65,6 +65,15 @@ def elements(array: Array, source: str) -> str:
     return source
 
 
+def like_numpy(library: str, array: Array, source: str, dtype: str) -> str:
+    """The expression that makes an array with the functions of a `library` (`mx`) that are named as
+    NumPy's: `mx.zeros(3, mx.float32)`, `mx.array(0.5 * rng.standard_normal((3, 4)), mx.float32)`."""
+    made = elements(array, source)
+    if made.startswith(("np.full(", "np.ones(", "np.zeros(")):
+        return f"{library}{made.removeprefix('np').removesuffix(')')}, {dtype})"
+    return f"{library}.array({made}, {dtype})"
+
+
 def short_exponents(text: str) -> str:
     """A text with its small numbers as people write them: `1e-5`, not `1e-05`."""
     return _EXPONENT.sub(r"e-\1", text)

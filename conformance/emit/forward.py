@@ -181,7 +181,7 @@ class Forward(Options, ABC):
     def write_function(self, region: Region) -> None:
         """The function of a region."""
         site = Site("region", self.path, region.name, region.name)
-        with self.code.indent(f"def {function(region.name)}({self.parameters(region)}):", site):
+        with self.code.indent(self.heading(region), site):
             self.write_unpacking(region)
             with self.casting(region):
                 self.write_nodes(region.body, region.name)
@@ -190,6 +190,10 @@ class Forward(Options, ABC):
             else:
                 self.code(f"return {self.handed(region.gives)}")
         self.code()
+
+    def heading(self, region: Region) -> str:
+        """The `def` line of a region's function."""
+        return f"def {function(region.name)}({self.parameters(region)}):"
 
     def casting(self, region: Region) -> AbstractContextManager[None]:
         """A context in which the lines of a region's body are written: indented below the framework's
@@ -312,6 +316,11 @@ class Forward(Options, ABC):
     @abstractmethod
     def recompute(self, region: Region) -> str:
         """The expression of the recomputed callable at a region's first call."""
+
+    def block(self, region: Region) -> str:
+        """What is handed over to be recomputed: the region's function, or what is none where the case
+        wants that refused."""
+        return "None" if region.block == "invalid" else function(region.name)
 
     def again(self, node: Again) -> str:
         """The expression of the recomputed callable at a further call."""

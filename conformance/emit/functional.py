@@ -24,11 +24,15 @@ class Functional(Base, ABC):
 
     #: The function that maps a function over trees of tensors; empty where there is none.
     tree_map = ""
+    #: The two dicts in one, as keyword arguments.
+    merged = "**values | wanted"
     halving = "for name in {names}:\n    values[name] *= 0.5"
 
     def __init__(self, case: Case, variant: Variant) -> None:
         if case.procedure.kind == "train" and not self.tree_map:
             self.lists = "nothing"  # what is trained is put back by its name
+        if len(case.parameters) == 1:
+            self.halving = f'values["{case.parameters[0].name}"] *= 0.5'
         super().__init__(case, variant)
 
     # -- regions ---------------------------------------------------------------------------------
@@ -36,10 +40,6 @@ class Functional(Base, ABC):
     @abstractmethod
     def checkpoint(self, region: Region) -> str:
         """The expression that makes the recomputed callable; `block` has what it is made of."""
-
-    def block(self, region: Region) -> str:
-        """What is handed over to be recomputed."""
-        return "None" if region.block == "invalid" else function(region.name)
 
     def write_region(self, region: Region) -> None:
         super().write_region(region)
@@ -81,7 +81,9 @@ class Functional(Base, ABC):
 
     def arguments_of_forward(self) -> str:
         """The arguments of `forward` where the function calls it."""
-        return "**values | wanted" if self.of == "wanted" else "**values"
+        if self.of == "values" or self.wanted() == self.value_names():
+            return f"**{self.of}"
+        return self.merged
 
     def write_chosen(self, made: str) -> None:
         """Of the gradients in the dict of that name those that the case asks for, often all of them."""

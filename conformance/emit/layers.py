@@ -15,6 +15,7 @@ from conformance.drivers.adapter import Variant
 from conformance.emit import usual
 from conformance.emit.accumulating import Accumulating
 from conformance.emit.calling import Calling
+from conformance.emit.code import Code
 from conformance.emit.emitter import Emitter as Base
 from conformance.emit.expressions import function
 from conformance.model.case import (
@@ -81,9 +82,23 @@ def attributes(statements: Iterable[Statement]) -> dict[int, str]:
     return named
 
 
-def class_name(region: Region) -> str:
-    """The name of a region's class: `InnerBlock` for `inner-block`."""
-    return "".join(word[:1].upper() + word[1:] for word in function(region.name).split("_"))
+def class_name(region: str) -> str:
+    """The name of the class of a region's modules: `MyBlock` for `my-block`."""
+    return "".join(word[:1].upper() + word[1:] for word in function(region).split("_"))
+
+
+@contextmanager
+def module_class(code: Code, name: str, base: str, attributes: Sequence[str]) -> Iterator[None]:
+    """Write a class of modules, made of tensors that become attributes of the same names. Its other
+    methods are written inside the `with`."""
+    with code.indent(f"class {name}({base}):"):
+        if attributes:
+            with code.indent(f"def __init__({', '.join(['self', *attributes])}):"):
+                code("super().__init__()")
+                for attribute in attributes:
+                    code(f"self.{attribute} = {attribute}")
+            code()
+        yield
 
 
 class Modules(Base, ABC):

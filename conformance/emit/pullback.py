@@ -24,6 +24,9 @@ class Pullback(Functional, ABC):
     #: Cotangents of ones and zeros in the form of `{x}`.
     ones, zeros = "", ""
 
+    # A dict that is differentiated may be the framework's own, which Python's `|` does not know.
+    merged = "**{**values, **wanted}"
+
     def write_gradients(self) -> None:
         code, kind = self.code, self.case.procedure.kind
         self.write_after()
@@ -93,19 +96,21 @@ class Pullback(Functional, ABC):
         code()
         if kind not in HIGHER:
             return
-        each = self.reduction.format(x="gradients[name]", kind="sum")
-        total = f"return sum({each} for name in {listed(self.case.wrt)})"
+        key = '"{}"'.format(*self.case.wrt) if len(self.case.wrt) == 1 else "name"
+        total = self.reduction.format(x=f"gradients[{key}]", kind="sum")
+        if len(self.case.wrt) > 1:
+            total = f"sum({total} for name in {listed(self.case.wrt)})"
         with code.indent(f"def total_of({of}):"):
             self._pulled("loss", "loss_of", FORWARD)
             code(f"gradients = vjp({self._one('loss')})", BACKWARD)
             code("taken.append((loss, gradients))")
-            code(total)
+            code(f"return {total}")
         code()
         if kind == "third_order":
             with code.indent(f"def second_total_of({of}):"):
                 self._pulled("total", "total_of")
                 code(f"gradients = vjp({self._one('total')})")
-                code(total)
+                code(f"return {total}")
             code()
 
     @property

@@ -31,16 +31,16 @@ def wide(array: Array) -> NDArray[np.inexact[Any]]:
     return widened
 
 
-def apart(first: Array, second: Array) -> NDArray[np.float64]:
+def absolute_differences(first: Array, second: Array) -> NDArray[np.float64]:
     """Absolute differences of two arrays of one shape, element by element.
 
     They are 0 where both are the same infinity or NaN, infinite where only one is.
     """
     a, b = wide(first), wide(second)
     with np.errstate(invalid="ignore", over="ignore"):
-        distance = np.abs(a - b)
-    distance = np.where(np.isnan(distance), np.inf, distance)
-    result: NDArray[np.float64] = np.where(same(a, b), 0.0, distance).astype(np.float64)
+        difference = np.abs(a - b)
+    difference = np.where(np.isnan(difference), np.inf, difference)
+    result: NDArray[np.float64] = np.where(same(a, b), 0.0, difference).astype(np.float64)
     return result
 
 
@@ -61,8 +61,8 @@ def near(
 ) -> NDArray[np.bool_]:
     """Where the elements of two stacks of arrays agree; each array is a row.
 
-    The tolerance is that of magnitudes like those in `like`: of what is expected where one of the two
-    is, of the larger of both where neither is. `peaks` are as in `bounds`.
+    The tolerance is relative to the magnitudes in `like`: the expected array where one of the two is
+    that, else the larger magnitudes of both. `peaks` are as in `bounds`.
     """
     with np.errstate(invalid="ignore", over="ignore"):
         tolerated = np.abs(first - second) <= bounds(np.abs(like), tolerance, peaks)
@@ -96,16 +96,20 @@ def difference(
     *,
     in_plain: bool = False,
 ) -> Difference | None:
-    """How an array differs from what it should be; `None` where it agrees, as in `differs`."""
-    made = partial(Difference, of, name, against=against, in_plain=in_plain)
+    """How an array differs from what is expected; `None` where it agrees, as in `differs`.
+
+    `of` and `name` say what the array is (`gradient`, `x`), `against` where the expected one comes from;
+    `in_plain` says that the observed one is the plain run's.
+    """
+    fact = partial(Difference, of, name, against=against, in_plain=in_plain)
     if observed.shape != expected.shape:
-        return made(kind="shape", observed_shape=observed.shape, expected_shape=expected.shape)
+        return fact(kind="shape", observed_shape=observed.shape, expected_shape=expected.shape)
     agree = agreement(observed, expected, tolerance)
     if bool(np.all(agree)):
         return None
-    distance = np.where(agree, 0, apart(observed, expected))
+    distance = np.where(agree, 0, absolute_differences(observed, expected))
     worst = np.unravel_index(int(np.argmax(distance)), distance.shape)
-    return made(
+    return fact(
         kind="elements",
         wrong=int(np.size(agree) - np.count_nonzero(agree)),
         size=int(np.size(agree)),
@@ -115,7 +119,7 @@ def difference(
     )
 
 
-def is_nothing(gradient: Array | None) -> bool:
+def is_none_or_zero(gradient: Array | None) -> bool:
     """Whether a gradient says that the loss does not depend on the tensor: `None` or all zeros.
 
     Frameworks use either, and a recomputed run may have `None` where the plain run has zeros.
@@ -123,7 +127,7 @@ def is_nothing(gradient: Array | None) -> bool:
     return gradient is None or not np.any(gradient)
 
 
-def is_unasked(gradient: Array | None, plain: Array | None) -> bool:
+def is_unexpected(gradient: Array | None, plain: Array | None) -> bool:
     """Whether there is a gradient where the plain run of the same variant has `None`.
 
     Zeros are a fault there too: an optimizer applies weight decay to a parameter with a zero
@@ -136,10 +140,10 @@ def summary(array: Array | None, shape: tuple[int, ...] | None = None) -> str:
     """An array in a few words: its shape (or the one given) and first elements."""
     if array is None:
         return "None"
-    whole = tuple(array.shape) if shape is None else shape
+    full_shape = tuple(array.shape) if shape is None else shape
     first = ", ".join(f"{element:.6g}" for element in wide(array).reshape(-1)[:HEAD])
     dots = ", …" if array.size > HEAD else ""
-    return f"{whole} [{first}{dots}]"
+    return f"{full_shape} [{first}{dots}]"
 
 
 def flat(
@@ -159,8 +163,8 @@ def flat(
 def tensors(tree: Tree, path: str = "outputs") -> Iterator[tuple[str, Array]]:
     """The leaves of an output tree that are numbers, as arrays.
 
-    A number and a tensor without dimensions are the same value here; telling them apart is for the
-    check of structure.
+    A number and a tensor without dimensions are the same value here; the check `structure` tells them
+    apart.
     """
     for place, leaf in flat(tree, path):
         if isinstance(leaf, Leaf):
@@ -170,7 +174,8 @@ def tensors(tree: Tree, path: str = "outputs") -> Iterator[tuple[str, Array]]:
 
 
 def quantities(source: Run | Expected) -> Iterator[tuple[str, Array]]:
-    """Everything that was computed forward: outputs that are numbers, losses, parameters."""
+    """What a run computes beside gradients and state, by name: tensors and numbers among the outputs,
+    losses, and trained parameters."""
     yield from tensors(source.outputs)
     if source.losses:
         yield "losses", np.array(source.losses)

@@ -1,10 +1,10 @@
 """Known deviations: `adapters/<name>/known.yaml`, a list of entries that explain verdicts.
 
 An entry says which case, variant and check deviate, a piece of text that the verdict must contain,
-and a person's reason. Entries are strict: one that passes again fails the run, and so does one that
-explains nothing. One that says `strict: false` is expected wherever it is seen: it need not be seen in
-every case that it names, but in one. Those that an implementation shares with a variant which it is
-built on need not be seen at all: it may do better.
+and a person's reason. Entries are strict: the run fails where a deviation is gone, and where an entry
+explains none. An entry with `strict: false` has to explain a deviation in one of the cases that it
+names, and may in all of them. Entries that an implementation shares with the variant that it is built on
+need not explain any: the implementation may do better.
 """
 
 from __future__ import annotations
@@ -65,20 +65,20 @@ class Entry:
         """Whether a case that the entry names may lack the deviation."""
         return bool(self.shared) or not self.strict
 
-    def speaks_of(self, case: str) -> bool:
-        """Whether the entry names this case, for whatever variant and check."""
-        spoken = False
+    def names_case(self, case: str) -> bool:
+        """Whether the entry names this case, for any variant and check."""
+        named = False
         for pattern in self.cases:
             if _matches(case, pattern.removeprefix("!")):
-                spoken = not pattern.startswith("!")
-        return spoken
+                named = not pattern.startswith("!")
+        return named
 
     def covers(self, case: str, variant: str, check: str) -> bool:
-        """Whether the entry speaks of this check of this case on this variant (a full id)."""
-        return check == self.check and self.speaks_of(case) and self.is_of(variant)
+        """Whether the entry is for this check of this case on this variant (a full id)."""
+        return check == self.check and self.names_case(case) and self.names_variant(variant)
 
-    def is_of(self, variant: str) -> bool:
-        """Whether the entry names this variant (a full id), for whatever case and check."""
+    def names_variant(self, variant: str) -> bool:
+        """Whether the entry names this variant (a full id), for any case and check."""
         names = (variant, variant.split("/", 1)[-1])
         return any(_matches(name, pattern) for name in names for pattern in self.variants)
 
@@ -157,8 +157,8 @@ def append(file: Path, added: Sequence[dict[str, object]]) -> None:
     write_text(file, before + dumped)
 
 
-def _several(given: str | list[str]) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
+def _several(patterns: str | list[str]) -> tuple[str, ...]:
+    return (patterns,) if isinstance(patterns, str) else tuple(patterns)
 
 
 def _matches(text: str, pattern: str) -> bool:

@@ -1,7 +1,7 @@
 """The numbers that verdicts depend on, and where each comes from.
 
-Tolerances of values are the cases' own (`conformance.language.load.TOLERANCES`); what they grow to is
-here. Bytes are bytes; an activation is the largest one of the case.
+Tolerances of values are the cases' own (`conformance.language.load.TOLERANCES`); `GROWTH` says how they
+grow. Memory is in bytes, or in activations: an activation is the largest one of the case.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ ROUNDING = 1e-5
 #: smallest fault is one activation; statistics and indices that operations keep for themselves are far
 #: smaller.
 SLACK = 1 / 4
-#: Retained memory: a drop of fewer bytes may be weighed down by a few numbers that an operation keeps
-#: for itself, and an observer that asks an allocator does not tell it (`Observation.resolution`).
+#: Retained memory: an expected drop of fewer bytes may be outweighed by the few numbers that an
+#: operation keeps for itself, and an observer that reads an allocator cannot tell it
+#: (`Observation.resolution`).
 SMALL = RESOLUTION
 
 #: Peak memory: activations that an engine may hold beyond the reference's peak; up to 3.0 were seen.
@@ -28,13 +29,13 @@ PEAK_SLACK = 3.5
 #: Peak memory: activations by which the reference's peaks must differ to be judged, twice the slack and
 #: one more.
 PEAK_LEAST = 8
-#: Peak memory: the share of the reference's drop that is asked for. A compiler that fuses needs less in
-#: the plain run, and has less to lose.
+#: Peak memory: the share of the reference's drop that is required. A compiler that fuses needs less in
+#: the plain run, so that recompute can save less.
 PEAK_SHARE = 1 / 4
-#: Peak memory: bytes of a program's largest tensor from which a peak is looked at.
+#: Peak memory: the check applies where a program's largest tensor has at least so many bytes.
 PEAK_LARGE = 64 * 1024
 
-#: Release: live tensors are whole numbers, so that half of one per step tells none from one.
+#: Release: tensors per step. Live tensors are whole numbers, so half of one tells none from one.
 TENSORS = 0.5
 #: Release: the part of an activation by which bytes may differ from step to step.
 STEP = 1 / 2

@@ -1,6 +1,6 @@
 """Whether the bytes kept between forward and backward are as few as they should be.
 
-The check of retained memory, the comparison and the report all ask here.
+Used by the check of retained memory, the comparison and the report.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from conformance.model.observation import ExpectedMemory
 def retained(
     memory: ExpectedMemory, plain: int, recomputed: int, resolution: int, law: bool = False
 ) -> Bytes:
-    """What the two runs kept, and what the reference says of it.
+    """The bytes that the plain and the recomputed run kept, with the bounds of the reference.
 
-    Where it lets little be freed (`SMALL`), a few numbers that an operation keeps for itself weigh as
-    much as an activation: what the plain run keeps beyond the reference, the recomputed run may keep,
-    too, and where it keeps less, there is less to free. `resolution` is 0, or the bytes below which the
-    observer cannot tell what is retained. A point of a `law` is judged to the byte, unless the observer
-    cannot tell: what a region keeps for itself, however little, grows with the law.
+    Where the reference expects little to be freed (less than `SMALL`), the few numbers that an operation
+    keeps for itself are as large as an activation. The bounds then follow the plain run: what it keeps
+    beyond the reference, the recomputed run may keep, too, and what it keeps less need not be freed.
+    `resolution` is 0, or the bytes below which the observer cannot tell what is retained. With `law`,
+    the case is a point of a law. It is judged to the byte, unless the observer cannot tell single bytes,
+    since even the few bytes that each region may keep for itself grow with the law.
     """
     small = memory.drop < SMALL
     most = memory.recomputed[1] + (max(0, plain - memory.plain[1]) if small else 0)
@@ -29,29 +30,30 @@ def retained(
     return Bytes(plain, recomputed, most, least, memory.unit, resolution, exact)
 
 
-def can_tell(memory: ExpectedMemory, seen: Bytes) -> bool:
+def can_tell(memory: ExpectedMemory, measured: Bytes) -> bool:
     """Whether the observer's resolution is fine enough for the expected drop or for an observed
     increase.
     """
-    rose = seen.recomputed - seen.plain
-    return not seen.resolution or max(memory.drop, rose) >= seen.resolution
+    increase = measured.recomputed - measured.plain
+    return not measured.resolution or max(memory.drop, increase) >= measured.resolution
 
 
-def slack(seen: Bytes) -> int:
+def slack(measured: Bytes) -> int:
     """The tolerance, in bytes, on retained and on freed memory."""
-    return 0 if seen.exact else int(seen.unit * SLACK)
+    return 0 if measured.exact else int(measured.unit * SLACK)
 
 
-def too_much(seen: Bytes) -> bool:
+def too_much(measured: Bytes) -> bool:
     """Whether more is kept than may be."""
-    return seen.recomputed > seen.most + slack(seen)
+    return measured.recomputed > measured.most + slack(measured)
 
 
-def too_little(seen: Bytes) -> bool:
+def too_little(measured: Bytes) -> bool:
     """Whether less is freed than must be."""
-    return seen.drop is not None and seen.plain - seen.recomputed < seen.drop - slack(seen)
+    freed = measured.plain - measured.recomputed
+    return measured.drop is not None and freed < measured.drop - slack(measured)
 
 
-def right(seen: Bytes) -> bool:
+def right(measured: Bytes) -> bool:
     """Whether no more is kept and no less freed than should be."""
-    return not too_much(seen) and not too_little(seen)
+    return not too_much(measured) and not too_little(measured)

@@ -1,4 +1,4 @@
-"""How far apart two numbers may lie and still be called equal."""
+"""How far apart two numbers may be and still count as equal."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def against_others(case: Case, accuracy: Mapping[str, float]) -> Tolerance:
     """The tolerance of a case against the reference and against other frameworks.
 
     `accuracy` names operations whose kernels are less accurate than their dtype, with the greatest
-    absolute error; a case that uses one is held to what that error can grow to.
+    absolute error; a case that uses one has that error, times `GROWTH`, as its absolute tolerance.
     """
     used = {statement.op for _, statement in case.statements()}
     error = max((greatest for op, greatest in accuracy.items() if op in used), default=0.0)

@@ -14,7 +14,7 @@ class Triage(Enum):
     """What a verdict means once known deviations are taken into account.
 
     `EXPECTED`: it holds, or warns of a SHOULD that does not. `KNOWN`: a deviation that an entry
-    describes. `UNEXPECTED`: a deviation that none does, or one that an entry describes and that is gone.
+    describes. `UNEXPECTED`: a deviation that no entry describes, or none where an entry describes one.
     """
 
     EXPECTED = "expected"
@@ -37,12 +37,14 @@ def triage(
 ) -> tuple[Triaged, ...]:
     """Every verdict of one check of one case on one variant, triaged.
 
-    A SHOULD that does not hold is expected even where no entry knows of it: it warns, and fails
-    nothing.
+    A SHOULD that does not hold is expected even where no entry describes it: it warns, and does not fail
+    the run.
     """
-    listed = tuple(verdicts)
-    deviating = any(verdict.status.deviates for verdict in listed)
-    return tuple(_of_verdict(entries, case, variant, v, again=not deviating) for v in listed)
+    verdicts = tuple(verdicts)
+    deviating = any(verdict.status.deviates for verdict in verdicts)
+    return tuple(
+        _triage_one(entries, case, variant, v, none_deviates=not deviating) for v in verdicts
+    )
 
 
 def explaining(entries: Sequence[Entry], case: str, variant: str, verdict: Verdict) -> Entry | None:
@@ -53,14 +55,16 @@ def explaining(entries: Sequence[Entry], case: str, variant: str, verdict: Verdi
     return next((e for e in covering if e.describes(verdict)), None)
 
 
-def _of_verdict(
-    entries: Sequence[Entry], case: str, variant: str, verdict: Verdict, *, again: bool
+def _triage_one(
+    entries: Sequence[Entry], case: str, variant: str, verdict: Verdict, *, none_deviates: bool
 ) -> Triaged:
+    """One verdict, triaged. `none_deviates`: no verdict of the same check deviates, so that a deviation
+    that an entry describes is gone."""
     covering = [e for e in entries if e.covers(case, variant, verdict.check)]
     if verdict.status is Status.BROKEN:
         return Triaged(verdict, Triage.UNEXPECTED, "the suite or the adapter is at fault")
     if verdict.status.deviates:
-        known = explaining(covering, case, variant, verdict)
+        known = next((e for e in covering if e.describes(verdict)), None)
         if known:
             return Triaged(verdict, Triage.KNOWN, known.reason, known)
         covering = [entry for entry in covering if not entry.lenient]
@@ -69,7 +73,7 @@ def _of_verdict(
             return Triaged(verdict, Triage.UNEXPECTED, reason)
         if verdict.status is not Status.WARN:
             return Triaged(verdict, Triage.UNEXPECTED)
-    elif again and verdict.status is not Status.UNSUPPORTED:
+    elif none_deviates and verdict.status is not Status.UNSUPPORTED:
         entry = next((entry for entry in covering if not entry.lenient), None)
         if entry is None:
             return Triaged(verdict, Triage.EXPECTED)

@@ -265,18 +265,21 @@ class Procedure:
     """What is done with the program.
 
     `backward`: forward, then gradients of the loss. `part`: the framework is told to compute only the
-    gradients in `Case.wrt`. `functional`: gradients come from a transform of the function.
+    gradients that the case names. `functional`: gradients come from a transform of the function.
     `per_output`: gradients of the loss, then of the loss `then`, over one retained graph.
     `second_backward`: the gradients are taken twice over one retained graph. `second_order`: the sum
     of all first gradients is differentiated again. `third_order`: and once more. `inference`:
     forward with gradients switched off. `train`: `steps` steps of SGD with `learning_rate` on all
-    parameters that require a gradient. `between` is what happens between forward and backward: the
-    implicit generator is seeded again, or drawn from; `update` halves all parameters; `switch` turns on
-    the switch that `switched_sin` reads; with `thread`, backward is started by another thread than the
-    one that forward ran in, with `autocast` under autocast to bfloat16, with `no-gradients` where
-    gradients are switched off. `after` is what is done with
-    the same program first: a forward pass with gradients switched off (`inference`), or forward and
-    backward, to whose gradients those of the procedure are added (`backward`).
+    parameters that require a gradient.
+
+    `between` is what happens between forward and backward: the implicit generator is seeded again, or
+    drawn from; `update` halves all parameters; `switch` turns on the switch that `switched_sin` reads;
+    with `thread`, backward is started by another thread than the one that forward ran in, with
+    `autocast` under autocast to bfloat16, with `no-gradients` where gradients are switched off.
+
+    `after` is what is done with the same program first: a forward pass with gradients switched off
+    (`inference`), or forward and backward, to whose gradients those of the procedure are added
+    (`backward`).
     """
 
     kind: Procedures = "backward"

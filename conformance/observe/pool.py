@@ -3,9 +3,9 @@
 Variants with the same environment share a process, but for those that ask for their own; most adapters
 have one.
 
-`conformance.observe.process` keeps the process and the time; this module says what its ends mean.
-Nothing that the worker raises crosses the border as an exception: a framework's own exception types
-could not be read here, where no framework is imported.
+`conformance.observe.process` runs the process and watches its time limits; this module turns each way
+in which a request can end into an outcome. Nothing that the worker raises arrives here as an
+exception: a framework's own exception types cannot be unpickled where no framework is imported.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from conformance.writing import check_full
 
 #: Seconds that importing a framework and warming it up may take.
 IMPORT_LIMIT = 300.0
-#: Seconds until a worker that has nothing else to do must have read what it is asked. One does so at
-#: once, unless the program before has left it standing; the rest is for a machine that swaps.
-TAKEN_LIMIT = 60.0
+#: Seconds that an idle worker may take to read a request. It takes no time, unless the program before
+#: has left the worker blocked; the limit allows for a machine that swaps.
+RECEIVE_LIMIT = 60.0
 _GIB = 2**30
 #: What NumPy's BLAS reads when it is loaded.
 _THREADS = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}
@@ -43,7 +43,7 @@ _LOG_TAIL = 2000
 
 @dataclass(frozen=True)
 class Finished:
-    """The worker came back with what it saw."""
+    """The worker has observed the program."""
 
     observation: Observation
 
@@ -73,8 +73,9 @@ class Stuck:
     before: str
 
 
-Outcome = Finished | Crashed | TimedOut | Stuck | Broken
-_NO_ANSWER = (Crashed, TimedOut, Stuck, Broken)
+Failure = Crashed | TimedOut | Stuck | Broken
+Outcome = Finished | Failure
+_FAILURES = (Crashed, TimedOut, Stuck, Broken)
 
 
 class Pool:
@@ -86,7 +87,7 @@ class Pool:
 
     def __init__(self, adapter: Adapter, log: Path) -> None:
         self.adapter, self.log = adapter, log
-        #: By environment, and the variant where that has a process to itself.
+        #: By environment variables, and by variant where it has a process to itself, else "".
         self._workers: dict[tuple[frozenset[tuple[str, str]], str], _Worker] = {}
 
     def __enter__(self) -> Pool:
@@ -100,13 +101,13 @@ class Pool:
 
         Raises `BrokenAdapterError` where the framework cannot be imported or does not warm up.
         """
-        shared: dict[_Worker, list[str]] = {}
+        by_worker: dict[_Worker, list[str]] = {}
         for variant in variants:
-            shared.setdefault(self._worker(variant), []).append(variant)
-        found: dict[str, str] = {}
-        for worker, names in shared.items():
-            found |= worker.describe(names)
-        return found
+            by_worker.setdefault(self._worker(variant), []).append(variant)
+        versions: dict[str, str] = {}
+        for worker, names in by_worker.items():
+            versions |= worker.describe(names)
+        return versions
 
     def parameters(self, variant: str, function: str) -> tuple[str, ...]:
         """The names of the keywords that `package.module:function` takes, as the worker imports it, and
@@ -153,7 +154,7 @@ class _Worker:
         self._warm: set[str] = set()
         #: Programs that the present worker has run.
         self._ran = 0
-        #: What the present worker has done last, in words.
+        #: The case and variant of the program that the present worker has run last.
         self._last = ""
 
     def describe(self, variants: Sequence[str]) -> Mapping[str, str]:
@@ -161,20 +162,21 @@ class _Worker:
 
         Raises `BrokenAdapterError` where the framework cannot be imported or does not warm up.
         """
-        outcome = self._described(variants)
-        if isinstance(outcome, _NO_ANSWER):
-            raise self._unable(outcome)
+        outcome = self._warm_up(variants)
+        if isinstance(outcome, _FAILURES):
+            raise self._startup_error(outcome)
         return dict(outcome)
 
-    def _described(self, variants: Sequence[str]) -> Any | Crashed | TimedOut | Stuck | Broken:
+    def _warm_up(self, variants: Sequence[str]) -> Any | Failure:
+        """Import the framework and warm up the variants: the versions, as `describe`, or a failure."""
         packages = list(self.adapter.model.packages)
         arguments = (str(self.adapter.folder), list(variants), packages)
         outcome = self._call(entry.describe, arguments, IMPORT_LIMIT)
-        if not isinstance(outcome, _NO_ANSWER):
+        if not isinstance(outcome, _FAILURES):
             self._warm |= set(variants)
         return outcome
 
-    def _unable(self, outcome: Crashed | TimedOut | Stuck | Broken) -> BrokenAdapterError:
+    def _startup_error(self, outcome: Failure) -> BrokenAdapterError:
         """The error message for an adapter that does not start; its traceback goes to the log."""
         match outcome:
             case Crashed(how, log):
@@ -198,7 +200,7 @@ class _Worker:
         Raises `BrokenAdapterError` where it cannot be imported.
         """
         answer = self._call(entry.parameters, (function,), IMPORT_LIMIT)
-        if isinstance(answer, _NO_ANSWER):
+        if isinstance(answer, _FAILURES):
             problem = answer.message if isinstance(answer, Broken) else "its process died"
             raise BrokenAdapterError(
                 f"{function} cannot be imported: {problem}",
@@ -211,11 +213,11 @@ class _Worker:
         """Make sure that the worker has imported the framework and warmed up the variant."""
         if variant in self._warm:
             return None
-        outcome = self._described([variant])
+        outcome = self._warm_up([variant])
         if isinstance(outcome, Stuck):
             return outcome
-        if isinstance(outcome, _NO_ANSWER):
-            error = self._unable(outcome)
+        if isinstance(outcome, _FAILURES):
+            error = self._startup_error(outcome)
             return Broken(error.message, error.detail)
         return None
 
@@ -229,20 +231,21 @@ class _Worker:
             return unready
         self._ran += 1
         limit = self.adapter.model.time_limit
-        outcome = self._call(entry.observe_apart, (str(self.adapter.folder), program), limit)
+        outcome = self._call(entry.observe_and_restore, (str(self.adapter.folder), program), limit)
         self._last = f"{program.case} on {program.adapter}/{program.variant}"
-        if isinstance(outcome, _NO_ANSWER):
+        if isinstance(outcome, _FAILURES):
             return outcome
         spoilt = isinstance(outcome, Spoilt)
-        outcome = outcome.answer if isinstance(outcome, Spoilt) else outcome
-        if not isinstance(outcome, Observation):
-            kind = type(outcome).__name__
+        observation = outcome.answer if isinstance(outcome, Spoilt) else outcome
+        if not isinstance(observation, Observation):
+            kind = type(observation).__name__
             return Broken(f"the observer returned a {kind}, not an Observation", "")
-        raised = outcome.plain.error is not None or outcome.recomputed.error is not None
-        left_in_disorder = outcome.recomputed.good_run_after_error is False
-        if spoilt or left_in_disorder or (raised and model is not None and model.renew_after_error):
+        raised = observation.plain.error is not None or observation.recomputed.error is not None
+        renewed = raised and model is not None and model.renew_after_error
+        # After an error the framework may be in a state in which no further program works.
+        if spoilt or renewed or observation.recomputed.good_run_after_error is False:
             self.close()
-        return Finished(outcome)
+        return Finished(observation)
 
     def close(self) -> None:
         """Stop the worker and remove its folder."""
@@ -273,31 +276,31 @@ class _Worker:
 
     def _call(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], limit: float
-    ) -> Any | Crashed | TimedOut | Stuck | Broken:
-        """What the function returned in the worker, or how it ended."""
+    ) -> Any | Failure:
+        """What the function returned in the worker, or how it failed."""
         request = pickle.dumps((function, arguments))
-        for last in (False, True):
-            # A new process starts Python and imports NumPy before it takes anything.
-            taken_within = TAKEN_LIMIT if self._process is not None else IMPORT_LIMIT
+        for is_retry in (False, True):
+            # A new process starts Python and imports NumPy before it reads a request.
+            receive_limit = RECEIVE_LIMIT if self._process is not None else IMPORT_LIMIT
             try:
-                found = self._running().ask(request, taken_within, limit)
+                reply = self._running().ask(request, receive_limit, limit)
             except OSError as error:
                 check_full(error, Path(tempfile.gettempdir()))
                 return Broken(f"the worker process does not start: {error}", "")
-            match found:
+            match reply:
                 case Answered(answer):
                     return _unpickled(answer)
-                case Late(taken):
+                case Late(received):
                     before = self._last
                     self.close()
-                    return TimedOut(limit) if taken else Stuck(taken_within, before)
-                case Died(code, printed, taken):
+                    return TimedOut(limit) if received else Stuck(receive_limit, before)
+                case Died(code, printed, received):
                     self.close()
                     log = printed.decode("utf-8", "replace").strip()[-_LOG_TAIL:]
-                    if taken:
+                    if received:
                         return Crashed(_ending(code), log)
-                    # It died between two tasks: none is to blame, so this one is given once more.
-                    if last:
+                    # It died between two programs: neither is to blame, so this one is run once more.
+                    if is_retry:
                         problem = f"it ended with {_ending(code)}"
                         return Broken(f"the worker process does not start: {problem}", log)
         raise AssertionError("unreachable")
@@ -311,6 +314,7 @@ def _unpickled(answer: bytes) -> Any:
 
 
 def _ending(code: int) -> str:
+    """An exit code in words; a negative one is that of a signal, as in `subprocess`."""
     if code < 0:
         try:
             return signal.Signals(-code).name

@@ -28,11 +28,11 @@ from pathlib import Path
 from typing import Any
 
 from conformance.observe.output import Output
-from conformance.observe.worker.serve import PREFIX, TAKEN, framed, serve
+from conformance.observe.worker.serve import PREFIX, RECEIVED, framed, serve
 
-#: Seconds between two looks at whether the process is still there, where no pipe tells.
-_LOOK = 0.5
-#: Seconds in which a process that is told to end may do so by itself, and one that is killed must.
+#: Seconds after which it is checked whether the process still runs, where no pipe becomes ready.
+_POLL = 0.5
+#: Seconds that a process has to end: by itself when its requests are over, and after it was killed.
 _ENDING = 3.0
 _CHUNK = 1 << 16
 #: Kills a process group, a process and a folder when its input ends, unless a line comes before that.
@@ -52,16 +52,16 @@ class Died:
 
     code: int
     printed: bytes
-    taken: bool
+    received: bool
 
 
 @dataclass(frozen=True)
 class Late:
-    """The process did not answer in time or, if not `taken`, did not read the request. It was
+    """The process did not answer in time or, if not `received`, did not read the request. It was
     killed.
     """
 
-    taken: bool
+    received: bool
 
 
 class Process:
@@ -75,7 +75,7 @@ class Process:
     ) -> None:
         self.output = output
         self._busy = False
-        self._reading = bytearray()
+        self._unread = bytearray()
         self.folder = tempfile.mkdtemp(prefix=f"conformance-{name}-")
         try:
             self._start(prepare, arguments)
@@ -86,12 +86,12 @@ class Process:
 
     def _start(self, prepare: Callable[..., None], arguments: tuple[Any, ...]) -> None:
         context = multiprocessing.get_context("spawn")
-        theirs, self._requests = context.Pipe(duplex=False)
-        self._answers, answering = context.Pipe(duplex=False)
-        self._printed, printing = context.Pipe(duplex=False)
+        request_end, self._requests = context.Pipe(duplex=False)
+        self._answers, answer_end = context.Pipe(duplex=False)
+        self._printed, print_end = context.Pipe(duplex=False)
         self._process = context.Process(
             target=serve,
-            args=(theirs, answering, printing, prepare, (*arguments, self.folder)),
+            args=(request_end, answer_end, print_end, prepare, (*arguments, self.folder)),
         )
         self._process.start()
         try:
@@ -99,7 +99,7 @@ class Process:
         except OSError:
             self._kill()
             raise
-        for end in (theirs, answering, printing):
+        for end in (request_end, answer_end, print_end):
             end.close()
         for end in (self._requests, self._answers, self._printed):
             os.set_blocking(end.fileno(), False)
@@ -111,60 +111,57 @@ class Process:
         assert pid is not None
         return pid
 
-    def ask(self, request: bytes, taken_within: float, limit: float) -> Answered | Died | Late:
-        """Send a request and wait for its answer: at most so many seconds until the process has
-        read it, and then at most the limit.
+    def ask(self, request: bytes, receive_limit: float, limit: float) -> Answered | Died | Late:
+        """Send a request and wait for its answer: at most `receive_limit` seconds until the process has
+        read the request, and from then on at most `limit` seconds.
         """
         self._busy = True
-        found = self._ask(request, taken_within, limit)
-        self._busy = not isinstance(found, Answered)
-        return found
+        reply = self._ask(request, receive_limit, limit)
+        self._busy = not isinstance(reply, Answered)
+        return reply
 
     def close(self) -> None:
         """End the process and what it has started, and remove its folder."""
         if self not in _open:
             return
         _open.discard(self)
-        self._requests.close()  # without it there is nothing more to do
+        self._requests.close()  # the process ends when there are no more requests
         if not self._busy:
             self._ends_within(_ENDING)
         self._kill()
-        self._process_printed()
-        self.output.finish()
+        self._finish_output()
         for end in (self._answers, self._printed):
             end.close()
         _dismiss(self._warden)
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _ask(self, request: bytes, taken_within: float, limit: float) -> Answered | Died | Late:
+    def _ask(self, request: bytes, receive_limit: float, limit: float) -> Answered | Died | Late:
         rest = memoryview(framed(request))
-        taken = False
-        end = time.monotonic() + taken_within
+        received = False
+        end = time.monotonic() + receive_limit
         while True:
             left = end - time.monotonic()
             if left <= 0:
                 self._kill()
-                self._process_printed()
-                self.output.finish()
-                return Late(taken)
-            gone = self._process.exitcode is not None
-            rest = self._look(rest, 0.0 if gone else min(left, _LOOK))
-            message = self._message()
-            if message == TAKEN and not taken:
-                taken = True
+                self._finish_output()
+                return Late(received)
+            exited = self._process.exitcode is not None
+            rest = self._exchange(rest, 0.0 if exited else min(left, _POLL))
+            message = self._next_message()
+            if message == RECEIVED and not received:
+                received = True
                 end = time.monotonic() + limit
-                message = self._message()
+                message = self._next_message()
             if message is not None:
-                self._process_printed()  # it was printed before the answer
-                self.output.finish()
+                self._finish_output()  # it was printed before the answer
                 return Answered(message)
-            if gone:
+            if exited:
                 self._kill()
-                return Died(self._process.exitcode or 0, self._last_words(), taken)
+                return Died(self._process.exitcode or 0, self._finish_output(), received)
 
-    def _look(self, rest: memoryview, seconds: float) -> memoryview:
-        """Send and read what is possible now, after waiting at most so many seconds. Returns the
-        data that remain to be sent.
+    def _exchange(self, rest: memoryview, seconds: float) -> memoryview:
+        """Send and read what is possible without blocking, after waiting at most `seconds` for a pipe to
+        become ready. `rest` is what is to be sent; returns what of it remains.
         """
         waiting = select.poll()
         for end in (self._answers, self._printed):
@@ -172,9 +169,9 @@ class Process:
         if rest:
             waiting.register(self._requests.fileno(), select.POLLOUT)
         ready = waiting.poll(seconds * 1000)
-        self._process_printed(_CHUNK)
+        self._collect_output(_CHUNK)
         while data := self._read(self._answers.fileno()):
-            self._reading += data
+            self._unread += data
         if rest:
             with contextlib.suppress(BlockingIOError, BrokenPipeError):
                 rest = rest[os.write(self._requests.fileno(), rest) :]
@@ -183,18 +180,18 @@ class Process:
             self._ends_within(seconds)  # or poll would come back at once, again and again
         return rest
 
-    def _message(self) -> bytes | None:
-        """The next whole message of the process, if there is one."""
-        if len(self._reading) < PREFIX:
+    def _next_message(self) -> bytes | None:
+        """The next message of the process that has arrived whole; `None` where none has."""
+        if len(self._unread) < PREFIX:
             return None
-        end = PREFIX + int.from_bytes(self._reading[:PREFIX], "big")
-        if len(self._reading) < end:
+        end = PREFIX + int.from_bytes(self._unread[:PREFIX], "big")
+        if len(self._unread) < end:
             return None
-        message = bytes(self._reading[PREFIX:end])
-        del self._reading[:end]
+        message = bytes(self._unread[PREFIX:end])
+        del self._unread[:end]
         return message
 
-    def _process_printed(self, most: int = 1 << 26) -> None:
+    def _collect_output(self, most: int = 1 << 26) -> None:
         """Collect the output printed so far: about `most` bytes at most, since a process may print
         without end.
         """
@@ -205,8 +202,9 @@ class Process:
             most -= len(data)
             self.output.take(data)
 
-    def _last_words(self) -> bytes:
-        self._process_printed()
+    def _finish_output(self) -> bytes:
+        """Collect and log what was printed up to now. Returns the part of it that the log kept."""
+        self._collect_output()
         return self.output.finish()
 
     @staticmethod
@@ -217,7 +215,7 @@ class Process:
             return b""
 
     def _ends_within(self, seconds: float) -> bool:
-        """Whether the process ends in that time."""
+        """Wait for the process to end. Returns whether it did within so many seconds."""
         end = time.monotonic() + seconds
         while self._process.exitcode is None:
             if time.monotonic() > end:
@@ -234,7 +232,7 @@ class Process:
         self._ends_within(_ENDING)
 
 
-#: Those that have been started and not closed.
+#: Processes that have been started and not closed.
 _open: set[Process] = set()
 
 

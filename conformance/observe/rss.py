@@ -1,8 +1,8 @@
 """Measuring a program's memory a second way, in a process of its own that asks the kernel.
 
-What an adapter's observer reads comes from its framework. `measure` asks no framework, and so tells
-whether that reading is right. It takes seconds for each number, and activations of some MiB, since
-memory comes in pages; so it is no check on a case, but a test of observers.
+What an adapter's observer reads comes from its framework. `measure` asks the kernel instead, and so
+shows whether that reading is right. It takes seconds for each number and needs activations of some
+MiB, since memory comes in pages. So it is used to test observers, and not to judge cases.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from pathlib import Path
 from conformance.errors import BrokenAdapterError
 from conformance.model.case import Array, Case
 from conformance.model.program import Program
-from conformance.observe.worker.rss import ENVIRONMENT, Asked, Measured
+from conformance.observe.worker.rss import ENVIRONMENT, Measurement, Request
 
 #: Seconds for one process: an import, two warm-up runs and one that counts.
 LIMIT = 300.0
-#: What would put another allocator, or other settings of it, in the place of those asked for.
+#: Variables that would replace the allocator or its settings in `ENVIRONMENT`.
 _UNWANTED = ("LD_PRELOAD", "GLIBC_TUNABLES", "MALLOC_ARENA_MAX", "MALLOC_TRIM_THRESHOLD_")
 _LOG_TAIL = 2000
 
@@ -40,22 +40,22 @@ def unavailable() -> str | None:
 
 
 def scaled(case: Case, sizes: Mapping[int, int]) -> Case:
-    """The case with other sizes of axes in the arrays that it starts from.
+    """The case with the axes of its inputs, parameters and state resized: `sizes` maps old to new sizes.
 
     Raises `ValueError` where an axis has a size that is not in `sizes`.
     """
 
-    def array(value: Array) -> Array:
-        strange = [size for size in value.shape if size not in sizes]
-        if strange or value.fill.values is not None:
+    def resized(value: Array) -> Array:
+        unknown = [size for size in value.shape if size not in sizes]
+        if unknown or value.fill.values is not None:
             raise ValueError(f"{case.id}: {value.name} has no axes to scale")
         return replace(value, shape=tuple(sizes[size] for size in value.shape))
 
     return replace(
         case,
-        inputs=tuple(array(v) if isinstance(v, Array) else v for v in case.inputs),
-        parameters=tuple(map(array, case.parameters)),
-        state=tuple(map(array, case.state)),
+        inputs=tuple(resized(v) if isinstance(v, Array) else v for v in case.inputs),
+        parameters=tuple(map(resized, case.parameters)),
+        state=tuple(map(resized, case.state)),
     )
 
 
@@ -68,7 +68,7 @@ def measure(
     warm_up: Program | None = None,
     pooled: int = 0,
     peak: bool = True,
-) -> Measured:
+) -> Measurement:
     """Bytes that `path` (`plain` or `recomputed`) of a program keeps, in a fresh process.
 
     `adapter` is the adapter's folder; `environment` is set before the framework's import. `pooled` is
@@ -77,12 +77,12 @@ def measure(
     arrays, and a `peak` is measured in a second process, since looking into the pool adds to it.
     Raises `BrokenAdapterError` where a process fails.
     """
-    asked = Asked(str(adapter), program, path, warm_up or program, pooled, bool(pooled))
-    (found,) = _ask([asked], environment)
+    request = Request(str(adapter), program, path, warm_up or program, pooled, bool(pooled))
+    (measurement,) = _measure_apart([request], environment)
     if pooled and peak:
-        (other,) = _ask([replace(asked, probes=False)], environment)
-        return replace(found, peak=other.peak)
-    return found if peak else replace(found, peak=None)
+        (unprobed,) = _measure_apart([replace(request, probes=False)], environment)
+        return replace(measurement, peak=unprobed.peak)
+    return measurement if peak else replace(measurement, peak=None)
 
 
 def measure_retained(
@@ -90,18 +90,22 @@ def measure_retained(
     program: Program,
     paths: Sequence[str],
     environment: Mapping[str, str],
-) -> tuple[Measured, ...]:
-    """As `measure`, without a peak, of several paths one after the other in one fresh process: where a
-    framework gives back what it frees, a run starts from the same pages whatever ran before it."""
-    asked = [Asked(str(adapter), program, path, program, 0, False) for path in paths]
-    return tuple(replace(found, peak=None) for found in _ask(asked, environment))
+) -> tuple[Measurement, ...]:
+    """As `measure`, without a peak, for several paths one after the other in one fresh process. That is
+    right for a framework without a pool: it gives back what it frees, so that each run starts from the
+    same pages."""
+    requests = [Request(str(adapter), program, path, program, 0, False) for path in paths]
+    return tuple(replace(m, peak=None) for m in _measure_apart(requests, environment))
 
 
-def _ask(asked: Sequence[Asked], environment: Mapping[str, str]) -> tuple[Measured, ...]:
-    given = {k: v for k, v in os.environ.items() if k not in _UNWANTED}
+def _measure_apart(
+    requests: Sequence[Request], environment: Mapping[str, str]
+) -> tuple[Measurement, ...]:
+    """Measure in a fresh process. Raises `BrokenAdapterError` where it fails."""
+    inherited = {k: v for k, v in os.environ.items() if k not in _UNWANTED}
     with tempfile.TemporaryDirectory(prefix="conformance-rss-") as folder:
-        request, answer = Path(folder) / "asked", Path(folder) / "answer"
-        request.write_bytes(pickle.dumps(asked))
+        request, answer = Path(folder) / "requests", Path(folder) / "answer"
+        request.write_bytes(pickle.dumps(requests))
         done = subprocess.run(
             [
                 sys.executable,
@@ -111,7 +115,7 @@ def _ask(asked: Sequence[Asked], environment: Mapping[str, str]) -> tuple[Measur
                 str(answer),
             ],
             cwd=folder,
-            env={**given, **environment, **ENVIRONMENT},
+            env={**inherited, **environment, **ENVIRONMENT},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -121,8 +125,8 @@ def _ask(asked: Sequence[Asked], environment: Mapping[str, str]) -> tuple[Measur
         )
         if done.returncode:
             raise BrokenAdapterError(
-                f"measuring {asked[0].program.case} on {asked[0].program.variant} failed: "
+                f"measuring {requests[0].program.case} on {requests[0].program.variant} failed: "
                 f"exit code {done.returncode}\n{done.stdout[-_LOG_TAIL:]}",
                 detail=done.stdout,
             )
-        return tuple(Measured(**found) for found in json.loads(answer.read_text("utf-8")))
+        return tuple(Measurement(**m) for m in json.loads(answer.read_text("utf-8")))

@@ -13,8 +13,8 @@ from conformance.compare.numeric import (
     Subject,
     Value,
     close,
+    comparable_gradient,
     largest_difference,
-    spelled,
     summary,
     values_of,
 )
@@ -258,7 +258,7 @@ def _value_cell(
     else:
         text = "shape" if isinstance(against, np.ndarray) else "≠ None"
     if check == "gradient":
-        observed = spelled(observed, plain, against)
+        observed = comparable_gradient(observed, plain, against)
     return Cell(text, more, not close(observed, against, tolerance))
 
 

@@ -1,8 +1,8 @@
 """The arrays of a results file: each once, in a safetensors file beside it.
 
 An array is named after the hash of its dtype, shape and elements. So results of several processes can
-be put together without renaming, and whoever reads sees at once that an array is not the one that a
-line speaks of.
+be put together without renaming, and a reader notices an array that is not the one that a line refers
+to.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _RUN_AGAIN = "both files are written by one run: run the adapter again"
 
 
 def digest(*parts: bytes) -> str:
-    """The name of what these bytes say: 16 hexadecimal digits."""
+    """A hash of these bytes, 16 hexadecimal digits: the name of what they hold."""
     hashed = hashlib.blake2b(digest_size=8)
     for part in parts:
         hashed.update(part)

@@ -22,7 +22,7 @@ from conformance.model.verdict import Verdict
 from conformance.results import lines as m
 from conformance.results.arrays import digest, stored
 from conformance.results.model import Footer, Header, Result
-from conformance.results.parts import LARGE, Furthest, Part, made, positions
+from conformance.results.parts import LARGE, Furthest, Part, make_part, positions
 from conformance.results.reduced import reduced
 
 T = TypeVar("T")
@@ -202,21 +202,23 @@ class Decoder:
     def expectation(self, line: m.ExpectedLine) -> None:
         """Keep an expectation for the results that refer to it. Raises `ResultsError` for a key used
         before."""
-        given = line.expected
+        values = line.expected
         executions = {
-            (one.region, one.statement, one.phase): Allowed(tuple(one.counts), one.reason)
-            for one in given.executions
+            (allowed.region, allowed.statement, allowed.phase): Allowed(
+                tuple(allowed.counts), allowed.reason
+            )
+            for allowed in values.executions
         }
-        losses = None if given.losses is None else _floats(given.losses)
-        made = self._made(Expected, given, executions=executions, losses=losses)
-        if self._expected.setdefault(line.key, made) is not made:
+        losses = None if values.losses is None else _floats(values.losses)
+        expected = self._convert(Expected, values, executions=executions, losses=losses)
+        if self._expected.setdefault(line.key, expected) is not expected:
             raise ResultsError("it is there a second time")
 
     def plain(self, line: m.PlainLine) -> None:
         """Keep a plain run for the results that refer to it. Raises `ResultsError` for a key used
         before."""
-        made = self._run(line.run)
-        if self._plain.setdefault(line.key, made) is not made:
+        plain = self._run(line.run)
+        if self._plain.setdefault(line.key, plain) is not plain:
             raise ResultsError("it is there a second time")
 
     def result(self, line: m.ResultLine) -> Result:
@@ -240,9 +242,9 @@ class Decoder:
         return Observation(plain, recomputed, {}, line.unobserved, line.seconds, line.resolution)
 
     def _run(self, line: m.RunLine) -> Run:
-        return self._made(Run, line, losses=_floats(line.losses))
+        return self._convert(Run, line, losses=_floats(line.losses))
 
-    def _made(self, cls: type[T], line: msgspec.Struct, **other: Any) -> T:
+    def _convert(self, cls: type[T], line: msgspec.Struct, **other: Any) -> T:
         """The value with the fields of a line, but for those that are given in `other`."""
         return msgspec.convert(asdict(line) | other, cls, from_attributes=True, dec_hook=self._hook)
 
@@ -284,7 +286,7 @@ class Decoder:
             else Furthest(float(furthest.distance), min(furthest.place, size - 1), furthest.pair)
             for furthest in (line.from_plain, line.from_expected)
         )
-        return made(elements, whole, line.peak, plain, expected)
+        return make_part(elements, whole, line.peak, plain, expected)
 
 
 def header_from(line: Any) -> Header:

@@ -90,9 +90,9 @@ def write_merged(
             file.write(codec.header_line(header, joint_digest(stored)) + b"\n")
             file.writelines(results.lines())
             file.write(codec.footer_line(footer) + b"\n")
-        for made in (lines, arrays):
-            made.chmod(0o644)
-            _to_disk(made)
+        for written in (lines, arrays):
+            written.chmod(0o644)
+            _to_disk(written)
         with _locked(path.parent, fcntl.LOCK_EX):
             _rename_both(lines, path, arrays, beside(path), folder / "before")
 

@@ -1,4 +1,4 @@
-"""Partial results: what the processes of one run have finished, until it goes into the results files."""
+"""Partial results: what the processes of one run have finished, until it goes into results files."""
 
 from __future__ import annotations
 
@@ -81,9 +81,9 @@ class PartialResults:
         with writing(self.folder):
             if adapter not in self._writers:
                 # Named by chance: a process of before may have had the number of this one.
-                place = self.folder / adapter
-                place.mkdir(exist_ok=True)
-                handle, name = tempfile.mkstemp(dir=place, prefix=f"{os.getpid()}-")
+                folder = self.folder / adapter
+                folder.mkdir(exist_ok=True)
+                handle, name = tempfile.mkstemp(dir=folder, prefix=f"{os.getpid()}-")
                 os.close(handle)
                 self._writers[adapter] = ResultWriter(Path(name))
             self._writers[adapter].put(number, encode(result), note)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conformance.judge.arrays import HEAD, apart, wide
+from conformance.judge.arrays import HEAD, absolute_differences, wide
 from conformance.model.observation import Array
 
 #: Elements up to which an array is kept whole.
@@ -40,8 +40,7 @@ class Furthest:
 
 
 class Part(np.ndarray[Any, Any]):
-    """Elements of a large array, in one dimension: those at `positions` of the array in C order, or
-    all.
+    """Elements of a large array, in one dimension: those at its `positions` in C order, or all of them.
 
     `whole` is the shape of the array. `peak` is the greatest magnitude among all its finite elements.
     `from_plain` and `from_expected` are taken over all elements, against the plain run's array and
@@ -63,10 +62,10 @@ class Part(np.ndarray[Any, Any]):
         if not self.complete:
             return self
         fewer: Array = self.view(np.ndarray)[positions(self.size)]
-        return made(fewer, self.whole, self.peak, self.from_plain, self.from_expected)
+        return make_part(fewer, self.whole, self.peak, self.from_plain, self.from_expected)
 
 
-def made(
+def make_part(
     elements: Array,
     whole: tuple[int, ...],
     peak: float,
@@ -80,7 +79,7 @@ def made(
     return part
 
 
-def kept(
+def part_of(
     array: Array,
     plain: Array | None = None,
     expected: Array | None = None,
@@ -94,7 +93,7 @@ def kept(
     if isinstance(array, Part) or array.size <= LARGE:
         return array
     flat = np.ascontiguousarray(array).reshape(-1)
-    return made(
+    return make_part(
         flat if all_of_it else flat[positions(flat.size)],
         array.shape,
         magnitude(array),
@@ -107,7 +106,7 @@ def aligned(*arrays: Array) -> list[Array]:
     """Arrays of one shape, restricted to the elements that all of them have."""
     if not any(isinstance(array, Part) for array in arrays):
         return list(arrays)
-    large = [kept(array, all_of_it=True) for array in arrays]
+    large = [part_of(array, all_of_it=True) for array in arrays]
     parts = [array for array in large if isinstance(array, Part)]
     if all(part.complete for part in parts):
         return large
@@ -140,14 +139,14 @@ def magnitude(array: Array) -> float:
 
 def difference(a: Array, b: Array) -> float:
     """The largest absolute difference of two arrays of one shape, as far as both are at hand."""
-    return float(apart(*aligned(a, b)).max(initial=0.0))
+    return float(absolute_differences(*aligned(a, b)).max(initial=0.0))
 
 
 def furthest(a: Array, b: Array | None) -> Furthest | None:
     """Where an array lies furthest from another; `None` where that has not its shape."""
     if b is None or isinstance(b, Part) or a.shape != b.shape:
         return None
-    distances = apart(a, b).reshape(-1)
+    distances = absolute_differences(a, b).reshape(-1)
     place = int(np.argmax(distances))
     if np.isfinite(distances[place]):
         return Furthest(float(distances[place]), place)

@@ -58,9 +58,9 @@ class Recorded:
     def seconds(self, case: str, variant: str) -> float:
         """The recorded seconds; where there are none, a guess: the median of the variant, else that
         of the adapter, else one second."""
-        taken = self.get(case, variant)
-        if taken is not None:
-            return taken
+        seconds = self.get(case, variant)
+        if seconds is not None:
+            return seconds
         return self._medians.get(_bare(variant), self._median or GUESS)
 
     @cached_property
@@ -99,7 +99,7 @@ def read(folder: Path) -> Recorded:
             raise AdapterError(message, where=file, hint=hint)
     return Recorded(
         {
-            name: {c: taken for c, row in model.cases.items() if (taken := row[i]) is not None}
+            name: {c: seconds for c, row in model.cases.items() if (seconds := row[i]) is not None}
             for i, name in enumerate(model.variants)
         }
     )
@@ -144,9 +144,12 @@ def updated(
     every = {
         name: {**old.variants.get(name, {}), **new.variants.get(name, {})} for name in variants
     }
-    there = set(cases)
+    current = set(cases)
     return Recorded(
-        {name: {c: s for c, s in by_case.items() if c in there} for name, by_case in every.items()}
+        {
+            name: {c: s for c, s in by_case.items() if c in current}
+            for name, by_case in every.items()
+        }
     )
 
 

@@ -22,7 +22,7 @@ from conformance.model.observation import (
     Tree,
 )
 from conformance.results.model import Result
-from conformance.results.parts import LARGE, kept
+from conformance.results.parts import LARGE, part_of
 
 Computed = TypeVar("Computed", Run, Expected)
 _FIELDS = ("outputs", "gradients", "again", "parameters", "state")
@@ -65,15 +65,17 @@ def _fresh(result: Result, run: Run) -> tuple[RandomSample, ...]:
         if isinstance(fact, Sampling) and fact.kind == "fresh"
         for place in fact.where
     )
-    return tuple(sample for place in places for sample in _pair(run.samples or (), place))
+    return tuple(sample for place in places for sample in _differing(run.samples or (), place))
 
 
-def _pair(samples: tuple[RandomSample, ...], place: tuple[str, str]) -> Iterator[RandomSample]:
-    there = [sample for sample in samples if (sample.region, sample.statement) == place]
-    forward = next((sample for sample in there if sample.phase == "forward"), None)
+def _differing(samples: tuple[RandomSample, ...], place: tuple[str, str]) -> Iterator[RandomSample]:
+    """The first sample of a statement (region and statement) in forward, and the first of its reruns
+    that differs from it."""
+    at_place = [sample for sample in samples if (sample.region, sample.statement) == place]
+    forward = next((sample for sample in at_place if sample.phase == "forward"), None)
     if forward is None or forward.array.size > LARGE:
         return
-    reruns = (sample for sample in there if sample.phase == "rerun")
+    reruns = (sample for sample in at_place if sample.phase == "rerun")
     other = next((s for s in reruns if not np.array_equal(s.array, forward.array)), None)
     if other is not None and other.array.size <= LARGE:
         yield from (forward, other)
@@ -91,7 +93,7 @@ def _parts(
         if large:
             sides = [_arrays(side, field) for side in (plain, expected)]
             parts = {
-                name: kept(array, *(side.get(name) for side in sides), all_of_it=whole)
+                name: part_of(array, *(side.get(name) for side in sides), all_of_it=whole)
                 for name, array in large.items()
             }
             in_tree = field == "outputs"

@@ -51,8 +51,8 @@ def covered(entries: Sequence[Entry], result: Result) -> tuple[int, ...]:
     judged = [v for v in result.verdicts if v.status is not Status.UNSUPPORTED]
     checks = {v.check for v in judged}
     return tuple(
-        place
-        for place, entry in enumerate(entries)
+        position
+        for position, entry in enumerate(entries)
         if entry.check in checks
         and entry.covers(result.case, result.variant, entry.check)
         and (entry.strict or any(entry.describes(v) for v in judged if v.check == entry.check))
@@ -65,7 +65,7 @@ def stale(entries: Sequence[Entry], met: Collection[int]) -> tuple[Entry, ...]:
     `met` are the positions of the entries that are `covered` by some result. An entry becomes stale
     if its case is gone, its check no longer applies, or its variant does not support the case.
     """
-    return tuple(entry for place, entry in enumerate(entries) if place not in met)
+    return tuple(entry for position, entry in enumerate(entries) if position not in met)
 
 
 def additions(entries: Sequence[Entry], results: Iterable[Result]) -> list[dict[str, object]]:
@@ -79,9 +79,9 @@ def additions(entries: Sequence[Entry], results: Iterable[Result]) -> list[dict[
     alike: dict[tuple[str, str], dict[str, dict[str, list[str]]]] = {}
     for result in results:
         variant = result.variant.split("/", 1)[-1]
-        for item in triaged(entries, result):
-            verdict = item.verdict
-            if item.triage is Triage.UNEXPECTED and verdict.status.deviates:
+        for of_result in triaged(entries, result):
+            verdict = of_result.verdict
+            if of_result.triage is Triage.UNEXPECTED and verdict.status.deviates:
                 key = (verdict.check, cause(verdict))
                 by_variant = alike.setdefault(key, {}).setdefault(result.case, {})
                 texts = by_variant.setdefault(variant, [])
@@ -90,18 +90,18 @@ def additions(entries: Sequence[Entry], results: Iterable[Result]) -> list[dict[
     for (check, _), cases in alike.items():
         together: dict[tuple[str, ...], dict[str, list[str]]] = {}
         for case, by_variant in cases.items():
-            every = [text for each in by_variant.values() for text in each]
-            together.setdefault(tuple(by_variant), {})[case] = every
-        for variants, several_texts in together.items():
+            all_texts = [text for texts in by_variant.values() for text in texts]
+            together.setdefault(tuple(by_variant), {})[case] = all_texts
+        for variants, texts_by_case in together.items():
             added += [
                 {
-                    "case": _one_or_all(several),
+                    "case": _one_or_all(described),
                     "variant": _one_or_all(variants),
                     "check": check,
                     "observed": observed,
                     "reason": "",
                 }
-                for several, observed in _described(several_texts)
+                for described, observed in _described(texts_by_case)
             ]
     return added
 
@@ -114,24 +114,24 @@ def cause(verdict: Verdict) -> str:
         " ".join([type(fact).__name__, *(str(getattr(fact, name, "")) for name in _TELLING)])
         for fact in verdict.facts
     }
-    said = _VARIES.sub("", verdict.message) if not kinds or verdict.check == "error" else ""
-    return " ".join([verdict.status, *sorted(kinds), said])
+    message = _VARIES.sub("", verdict.message) if not kinds or verdict.check == "error" else ""
+    return " ".join([verdict.status, *sorted(kinds), message])
 
 
 def _described(texts: Mapping[str, Sequence[str]]) -> Iterator[tuple[list[str], str]]:
     """Cases by what describes them: the words that all their texts have; where these are too few, a case
     and each of its texts."""
-    every = [text for each in texts.values() for text in each]
-    common = every[0]
-    for text in every[1:]:
+    all_texts = [text for of_case in texts.values() for text in of_case]
+    common = all_texts[0]
+    for text in all_texts[1:]:
         a, b = common.split(" "), text.split(" ")
         match = SequenceMatcher(None, a, b, autojunk=False).find_longest_match()
         common = " ".join(a[match.a : match.a + match.size])
-    if common == every[0] or len(common.split(" ")) >= _WORDS:
+    if common == all_texts[0] or len(common.split(" ")) >= _WORDS:
         yield list(texts), common
         return
-    for case, own in texts.items():
-        for text in dict.fromkeys(own):
+    for case, of_case in texts.items():
+        for text in dict.fromkeys(of_case):
             yield [case], text
 
 

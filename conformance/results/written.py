@@ -21,14 +21,14 @@ from conformance.results.codec import Encoded
 
 
 class Span(msgspec.Struct, frozen=True, array_like=True):
-    """Bytes of a file, from the first to before the last."""
+    """A range of bytes of a file: `start` is the first, `end` the one after the last."""
 
     start: int
     end: int
 
 
 class Stored(msgspec.Struct, frozen=True, array_like=True):
-    """Where an array stands, and what it is."""
+    """An array in the file of arrays: `start` is the position of its first byte."""
 
     name: str
     dtype: str
@@ -37,11 +37,10 @@ class Stored(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
-    """A result: its place in the results file, its line, the lines that it refers to by their keys, and
-    arrays. Of lines and arrays that this process had written before, the former stand here without
-    their place, the latter not at all.
+    """A result: its number in the results file, its line, and by their keys the lines that it refers to.
 
-    `note` is whatever whoever put the result there wants back.
+    A line of `shared` that this process had written before has no span here, and an array that it had
+    written before is not listed. `note` is JSON that the caller wants back with the result.
     """
 
     number: int
@@ -127,8 +126,8 @@ class WrittenResults:
                     for key, span in entry.shared.items():
                         if span is not None:
                             shared.setdefault(key, (stem, span))
-                    for place in entry.arrays:
-                        stored.setdefault(place.name, (stem, place))
+                    for array in entry.arrays:
+                        stored.setdefault(array.name, (stem, array))
         for _, entry in entries.values():
             missing = next((key for key in entry.shared if key not in shared), None)
             if missing is not None:
@@ -145,30 +144,30 @@ class WrittenResults:
         stems = {stem for stem, _ in (*self.entries, *self.shared.values())}
         data = {stem: _mapped(stem.with_suffix(".lines")) for stem in stems}
         written: set[str] = set()
-        for home, entry in self.entries:
+        for own_stem, entry in self.entries:
             for key in entry.shared:
                 if key not in written:
                     written.add(key)
                     stem, span = self.shared[key]
                     yield data[stem][span.start : span.end]
-            yield data[home][entry.line.start : entry.line.end]
+            yield data[own_stem][entry.line.start : entry.line.end]
 
     def arrays(self) -> Mapping[str, Array]:
         """All arrays by name; their elements stay in the processes' files until they are used."""
         stems = {stem for stem, _ in self.stored.values()}
         data = {stem: _mapped(stem.with_suffix(".arrays")) for stem in stems}
-        return {name: _view(data[stem], place) for name, (stem, place) in self.stored.items()}
+        return {name: _view(data[stem], stored) for name, (stem, stored) in self.stored.items()}
 
 
-def _view(data: bytes | mmap.mmap, place: Stored) -> Array:
-    """An array in its place. Raises `ValueError` where the index says what cannot be."""
+def _view(data: bytes | mmap.mmap, stored: Stored) -> Array:
+    """An array, not copied. Raises `ValueError` for a dtype or shape that does not fit the data."""
     try:
-        dtype = np.dtype(place.dtype)
-        count = math.prod(place.shape)
+        dtype = np.dtype(stored.dtype)
+        count = math.prod(stored.shape)
         if count == 0:
-            return np.empty(place.shape, dtype)
-        flat: Array = np.frombuffer(data, dtype, count, place.start)
-        return flat.reshape(place.shape)
+            return np.empty(stored.shape, dtype)
+        flat: Array = np.frombuffer(data, dtype, count, stored.start)
+        return flat.reshape(stored.shape)
     except (TypeError, OverflowError) as error:
         raise ValueError(f"the index names an array that cannot be: {error}") from error
 

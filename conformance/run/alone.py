@@ -15,14 +15,14 @@ from pathlib import Path
 
 #: Seconds.
 LIMIT = 300.0
-#: Lines of what it says in the end that are kept.
+#: Lines of its last output that are kept.
 _LINES = 12
 #: Where packages and temporary files lie on this machine.
 _LOCAL = re.compile(r"(?:/[^\s/\"']+)*/(?:site-packages|tmp[a-z0-9_]{8})/")
 
 
 @dataclass(frozen=True)
-class Ran:
+class ProgramRun:
     """How a program ended: its exit code, and what it printed, with the error in its last line."""
 
     code: int
@@ -46,22 +46,22 @@ def run_alone(
     environment: Mapping[str, str],
     beside: Iterable[Path] = (),
     limit: float = LIMIT,
-) -> Ran:
-    """Run a program in a process and a folder of its own, with nothing of this one's search path.
+) -> ProgramRun:
+    """Run a program in a process and a folder of its own, with nothing of this process's search path.
 
-    `beside` are files that lie beside it. Raises nothing but `OSError`.
+    `beside` are files to copy next to it, `limit` are seconds. Raises nothing but `OSError`.
     """
     with tempfile.TemporaryDirectory(prefix="conformance-bug-") as folder:
         file = Path(folder) / "report.py"
         file.write_text(text, "utf-8")
         for other in beside:
             shutil.copy(other, folder)
-        given = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+        inherited = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
         try:
-            done = subprocess.run(
+            completed = subprocess.run(
                 [sys.executable, str(file)],
                 cwd=folder,
-                env={**given, **environment},
+                env={**inherited, **environment},
                 capture_output=True,
                 text=True,
                 errors="replace",
@@ -69,14 +69,15 @@ def run_alone(
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            return Ran(-1, f"no end within {limit:g} s")
-    said = done.stdout.strip().splitlines()[-_LINES:]
-    if done.returncode < 0:
-        name = signal.Signals(-done.returncode).name
-        said.append(f"the process ends with {name}")
-    elif done.returncode:
-        said += _error(done.stderr)
-    return Ran(done.returncode, _LOCAL.sub("", "\n".join(said).replace(folder + "/", "")))
+            return ProgramRun(-1, f"no end within {limit:g} s")
+    lines = completed.stdout.strip().splitlines()[-_LINES:]
+    if completed.returncode < 0:
+        name = signal.Signals(-completed.returncode).name
+        lines.append(f"the process ends with {name}")
+    elif completed.returncode:
+        lines += _error(completed.stderr)
+    output = _LOCAL.sub("", "\n".join(lines).replace(folder + "/", ""))
+    return ProgramRun(completed.returncode, output)
 
 
 def _error(text: str) -> list[str]:

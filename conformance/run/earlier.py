@@ -31,8 +31,8 @@ _SHARED: Mapping[str, str] = {
 
 @dataclass
 class Earlier:
-    """What is left of an adapter's runs: their results by pair, the later ones' where there are
-    several, and the partial results that hold them."""
+    """What is left of an adapter's unfinished runs: their results by pair, of several those of the later
+    run, and the partial results that hold them."""
 
     results: dict[Pair, Result] = field(default_factory=dict)
     partials: list[PartialResults] = field(default_factory=list)
@@ -49,8 +49,8 @@ class Earlier:
 
 
 def find(left: Iterable[PartialResults], file: Path, now: Header) -> Earlier:
-    """What is left of earlier runs that were to write `file`, and can be taken for a part of the run
-    that begins with the header `now`.
+    """What is left of earlier runs that were to write `file`, to be continued by the run that begins
+    with the header `now`. `left` are the partial results of runs that were cut off.
 
     Raises `ComparisonError` where they were of other cases or versions, and `WriteError`.
     """
@@ -79,6 +79,7 @@ def find(left: Iterable[PartialResults], file: Path, now: Header) -> Earlier:
 
 
 def _read(partial: PartialResults, header: Header) -> Results | None:
+    """The results of an adapter among partial ones; `None` where there are none, or they are damaged."""
     run = AdapterRun(header.adapter, header.variants, partial.folder)
     try:
         for note in partial.results(header.adapter).notes:
@@ -89,19 +90,20 @@ def _read(partial: PartialResults, header: Header) -> Results | None:
 
 
 def _fits(before: Header, now: Header, where: Path) -> None:
+    """Raise `ComparisonError` where an earlier run cannot be continued by the one that begins now."""
     for name, words in _SHARED.items():
-        one, two = getattr(before, name), getattr(now, name)
+        old, new = getattr(before, name), getattr(now, name)
         if name == "cases":
-            one, two = one[:12], two[:12]
-        if one != two:
+            old, new = old[:12], new[:12]
+        if old != new:
             raise ComparisonError(
-                f"the run that was cut off had other {words}: {difference(one, two)}",
+                f"the run that was cut off had other {words}: {difference(old, new)}",
                 where=where,
                 hint="run again without --resume",
             )
     for name in ("disciplines", "accuracy"):
-        one, two = getattr(before, name), getattr(now, name)
-        changed = [v for v in one if v in now.variants and one[v] != two.get(v)]
+        old, new = getattr(before, name), getattr(now, name)
+        changed = [v for v in old if v in now.variants and old[v] != new.get(v)]
         if changed:
             raise ComparisonError(
                 f"{changed[0]} has changed since the run that was cut off",

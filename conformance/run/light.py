@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
-#: What pytest gives to each item, and how it is made. The names with an underscore are pytest's own: one
-#: that it no longer has is never asked for, and one that is new takes its memory as before.
-_MADE: Mapping[str, Callable[[Any], Any]] = {
+#: The attributes that pytest sets on each item, and what makes them. Names with an underscore are
+#: pytest's own: one that it no longer has is never asked for, and one that is new takes its memory as
+#: before.
+_FACTORIES: Mapping[str, Callable[[Any], Any]] = {
     "keywords": lambda item: ChainMap({item.name: True}, item.parent.keywords),
     "own_markers": lambda _: [],
     "extra_keyword_matches": lambda _: set(),
@@ -29,7 +30,7 @@ _MADE: Mapping[str, Callable[[Any], Any]] = {
 #: What pytest computes of an item when that is first asked for, and then keeps.
 _COMPUTED = ("location",)
 #: By category of reports, the letters of `-r` and the settings that ask to see them.
-_ASKED: Mapping[str, str] = {"": "", "passed": "pPA", "skipped": "sa", "xfailed": "xa"}
+_LISTED_BY: Mapping[str, str] = {"": "", "passed": "pPA", "skipped": "sa", "xfailed": "xa"}
 
 
 class LightItem(pytest.Item):
@@ -40,7 +41,7 @@ class LightItem(pytest.Item):
         self.lighten()
 
     def __getattr__(self, name: str) -> Any:
-        make = _MADE.get(name)
+        make = _FACTORIES.get(name)
         if make is None:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         value = make(self)
@@ -50,7 +51,7 @@ class LightItem(pytest.Item):
     def lighten(self) -> None:
         """Drop the attributes that can be created again; marks are kept."""
         kept = ("own_markers", "keywords") if self.__dict__.get("own_markers") else ()
-        for name in (*_MADE, *_COMPUTED):
+        for name in (*_FACTORIES, *_COMPUTED):
             if name not in kept:
                 self.__dict__.pop(name, None)
         with contextlib.suppress(AttributeError):
@@ -73,7 +74,7 @@ def forget(config: pytest.Config, report: pytest.TestReport) -> None:
     reporter: pytest.TerminalReporter | None = config.pluginmanager.getplugin("terminalreporter")
     if reporter is None or config.getoption("durations", None) is not None:
         return
-    for category, letters in _ASKED.items():
+    for category, letters in _LISTED_BY.items():
         listed = reporter.stats.get(category)
         if not listed or listed[-1] is not report or any(map(reporter.hasopt, letters)):
             continue

@@ -15,7 +15,7 @@ from conformance.model.case import Case
 from conformance.results import Footer, Header, Result, Results, cases_hash, make_footer
 from conformance.run.shards import Pair, Shard, parse
 
-_AGAIN = "run the shards anew, from the same checkout and with the same options"
+_RUN_AGAIN = "run the shards anew, from the same checkout and with the same options"
 #: What the headers of shards share, and what it is called.
 _SHARED: Mapping[str, str] = {
     "adapter": "adapters",
@@ -100,9 +100,9 @@ def _numbers(shards: Sequence[Results]) -> dict[Shard, Path]:
         files[shard] = results.path
     counts = sorted({shard.of for shard in files})
     if len(counts) > 1:
-        several = " and ".join(str(count) for count in counts)
+        numbers = " and ".join(str(count) for count in counts)
         raise ComparisonError(
-            f"shards of runs in {several} parts: {_named(files)}",
+            f"shards of runs in {numbers} parts: {_named(files)}",
             hint="take those of an earlier run out",
         )
     return files
@@ -112,10 +112,10 @@ def _belong(first: Results, other: Results) -> None:
     """Raise `ComparisonError` where two shards cannot be of one run."""
     where = f"{first.path}, {other.path}"
     for name, words in _SHARED.items():
-        one, two = getattr(first.header, name), getattr(other.header, name)
-        if one != two:
+        value, other_value = getattr(first.header, name), getattr(other.header, name)
+        if value != other_value:
             raise ComparisonError(
-                f"shards of different {words}: {difference(one, two)}", where=where
+                f"shards of different {words}: {difference(value, other_value)}", where=where
             )
     versions = [
         {name: version for name, version in results.header.versions.items() if name != _PLATFORM}
@@ -129,12 +129,12 @@ def _belong(first: Results, other: Results) -> None:
         )
 
 
-def difference(one: object, two: object) -> str:
+def difference(a: object, b: object) -> str:
     """Two values in words; of mappings, the first entry in which they differ."""
-    if isinstance(one, Mapping) and isinstance(two, Mapping):
-        name = next(n for n in sorted({*one, *two}) if one.get(n) != two.get(n))
-        return f"{name} {_word(one.get(name))} and {_word(two.get(name))}"
-    return f"{_word(one)} and {_word(two)}"
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        name = next(n for n in sorted({*a, *b}) if a.get(n) != b.get(n))
+        return f"{name} {_word(a.get(name))} and {_word(b.get(name))}"
+    return f"{_word(a)} and {_word(b)}"
 
 
 def _word(value: object) -> str:
@@ -143,13 +143,14 @@ def _word(value: object) -> str:
     return "none" if value in (None, "") else str(value)
 
 
-def _complete(first: Results, there: Mapping[Shard, Path]) -> None:
-    of = next(iter(there)).of
-    missing = [s for number in range(1, of + 1) if (s := Shard(number, of)) not in there]
+def _complete(first: Results, files: Mapping[Shard, Path]) -> None:
+    """Raise `ComparisonError` where a shard is missing."""
+    of = next(iter(files)).of
+    missing = [s for number in range(1, of + 1) if (s := Shard(number, of)) not in files]
     if missing:
-        several = "shards are" if len(missing) > 1 else "shard is"
+        verb = "shards are" if len(missing) > 1 else "shard is"
         raise ComparisonError(
-            f"{first.header.adapter}: {len(missing)} of {of} {several} missing: "
+            f"{first.header.adapter}: {len(missing)} of {of} {verb} missing: "
             + ", ".join(str(shard) for shard in missing),
             where=first.path.parent,
             hint=f"conformance run --adapter {first.header.adapter} --shard {missing[0]}",
@@ -166,7 +167,7 @@ def _each_once(shards: Sequence[Results]) -> None:
                 raise ComparisonError(
                     f"{result.case} on {result.variant} is in two shards",
                     where=f"{seen[pair]}, {shard.path}",
-                    hint=f"their splits differ: {_AGAIN}",
+                    hint=f"their splits differ: {_RUN_AGAIN}",
                 )
             seen[pair] = shard.path
     selected = shards[0].header.selected
@@ -175,7 +176,7 @@ def _each_once(shards: Sequence[Results]) -> None:
             f"{len(seen)} of {selected} results: a shard stopped early (-x, an interrupt), "
             "or their splits differ",
             where=shards[0].path.parent,
-            hint=_AGAIN,
+            hint=_RUN_AGAIN,
         )
 
 

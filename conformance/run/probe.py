@@ -1,4 +1,4 @@
-"""Probing an implementation: which programs to try, and what to conclude from their results.
+"""Probing an implementation: which programs to run, and what to conclude from their results.
 
 It answers five questions from actual runs (`conformance.run.prober` runs the programs): which of
 the usual keywords the function accepts, what it runs again and keeps, which variant of the
@@ -22,10 +22,12 @@ from conformance.results import Result
 
 #: Characters of an error's message that a refusal is recognised by.
 MATCHED = 60
-#: Cases that are tried at most for a capability, the smallest first; and for a variant's deviations.
-TRIED, SAMPLED = 4, 10
-#: Cases among which those are looked for that tell what runs again, the smallest first.
-LOOKED_AT = 80
+#: Words of it that are enough for that.
+_WORDS = 3
+#: Cases that are run at most for a capability, the smallest first; and for a variant's deviations.
+PER_CAPABILITY, PER_VARIANT = 4, 10
+#: Cases among which those are looked for that distinguish what runs again, the smallest first.
+MOST_DISTINGUISHING = 80
 #: What an error's message says where it refuses something, and does not only fail.
 _REFUSES = re.compile(
     r"support|implement|compatib|allow|unexpected keyword|keyword argument|keywords"
@@ -42,8 +44,9 @@ _FAULTS = ("AttributeError", "IndexError", "KeyError", "NameError", "UnboundLoca
 
 
 @dataclass(frozen=True)
-class Rerun:
-    """What runs again, and what is kept for that: as `adapter.yaml` says it of `variants`."""
+class RerunRule:
+    """What runs again, and what is kept for that, as `adapter.yaml` declares it; `variants` are the
+    names of the variants that declare this."""
 
     discipline: Discipline
     residuals: Mapping[str, str]
@@ -51,32 +54,43 @@ class Rerun:
 
     @property
     def words(self) -> str:
-        """In a line."""
-        saved = ", ".join(f"{name}: {words}" for name, words in self.residuals.items())
-        return f"{self.discipline}, residuals {{{saved}}}" if saved else self.discipline
+        """The rule in a line."""
+        residuals = ", ".join(f"{name}: {words}" for name, words in self.residuals.items())
+        return f"{self.discipline}, residuals {{{residuals}}}" if residuals else self.discipline
 
 
 @dataclass(frozen=True)
-class Ended:
-    """How a case ended: `error` is what the recomputed run raised and the plain one did not, `how`
-    is how the process died; empty where it came to its end. `known` says whether that is a deviation
-    of the variant that the function is built on, or declared already."""
+class Ending:
+    """How a case ended.
+
+    `error` is what the recomputed run raised and the plain one did not; `message` says how the process
+    died, or why nothing was observed. Both are empty where the run came to its end. `known` says whether
+    the error is a known deviation of a variant that the function is built on, or declared already.
+    """
 
     error: ErrorSeen | None = None
-    how: str = ""
+    message: str = ""
     known: bool = False
 
     @property
     def words(self) -> str:
-        """In a line; empty where nothing went wrong."""
-        return self.how if self.error is None else f"{self.error.type}: {_first(self.error, 100)}"
+        """The ending in a line; empty where nothing went wrong."""
+        return (
+            self.message
+            if self.error is None
+            else f"{self.error.type}: {_beginning(self.error, 100)}"
+        )
 
 
 @dataclass
-class Capable:
-    """What is known of capabilities: which are taken, which deviate as in the variant that the function
-    is built on, which are refused, on which the function fails without saying that it refuses them,
-    and what could not be told; the latter two in words."""
+class Capabilities:
+    """What is known of the capabilities of a function.
+
+    `offered` are those with which it runs, `shared` those with which it raises the same as the variant
+    that it is built on, `refused` those that it refuses with an error that says so. With `faults` it
+    raises something else, and of `unclear` nothing is known: both map a capability to a case and how it
+    ended.
+    """
 
     offered: set[str] = field(default_factory=set)
     shared: set[str] = field(default_factory=set)
@@ -85,7 +99,7 @@ class Capable:
     unclear: dict[str, str] = field(default_factory=dict)
 
     def about(self, word: str) -> str:
-        """What was found of a capability, in a few words."""
+        """What is known of a capability, in a few words."""
         if word in self.offered:
             return "taken"
         if word in self.shared:
@@ -105,112 +119,122 @@ def keywords(usual: Mapping[str, str], parameters: Sequence[str]) -> dict[str, s
     return {option: word for option, word in usual.items() if word in parameters}
 
 
-def reruns(model: AdapterModel) -> tuple[Rerun, ...]:
-    """What an implementation may be found to run again: each discipline, and what the adapter's own
-    variants do. What compilers do is left out: they may run almost anything again."""
-    plain: dict[tuple[Discipline, tuple[tuple[str, str], ...]], list[str]] = {
+def rerun_rules(model: AdapterModel) -> tuple[RerunRule, ...]:
+    """The rules that an implementation may follow: each discipline, and what the adapter's own variants
+    declare. Those of compilers are left out: they may run almost anything again."""
+    variants: dict[tuple[Discipline, tuple[tuple[str, str], ...]], list[str]] = {
         (name, ()): []  # type: ignore[misc]
         for name in DISCIPLINES
     }
     for name, variant in model.variants.items():
         if not variant.says("cheap"):
             key = (variant.discipline, tuple(sorted(variant.residuals.items())))
-            plain.setdefault(key, []).append(name)
-    return tuple(Rerun(d, dict(residuals), tuple(names)) for (d, residuals), names in plain.items())
+            variants.setdefault(key, []).append(name)
+    return tuple(
+        RerunRule(discipline, dict(residuals), tuple(names))
+        for (discipline, residuals), names in variants.items()
+    )
 
 
-def small(cases: Iterable[Case]) -> list[Case]:
-    """The cases that say something of a function by how they end, the smallest first."""
+def smallest_first(cases: Iterable[Case]) -> list[Case]:
+    """The cases whose ending says something of the function, the smallest first: by capabilities that
+    they need, then by statements."""
     # An error that a case provokes says nothing of the function; long programs show what short ones do.
-    steady = [c for c in cases if c.error is None and not c.as_plain and c.law is None]
-    return sorted(steady, key=lambda c: (len(required_by(c)), len(list(c.statements())), c.id))
+    telling = [c for c in cases if c.error is None and not c.as_plain and c.law is None]
+    return sorted(telling, key=lambda c: (len(required_by(c)), len(list(c.statements())), c.id))
 
 
-def telling(
-    cases: Sequence[Case], rules: Sequence[Rerun], expect: Callable[[Case, Rerun], Expected]
+def distinguishing(
+    cases: Sequence[Case],
+    rules: Sequence[RerunRule],
+    expect: Callable[[Case, RerunRule], Expected],
 ) -> list[Case]:
     """The first cases that distinguish rules: two for each pair of rules that allow different
     counts. Few are enough, since each case distinguishes many pairs.
     """
     chosen: list[Case] = list(cases[:1])
-    together = {(a, b): 2 for a in range(len(rules)) for b in range(a)}
-    for case in cases[:LOOKED_AT]:
+    #: How many more cases are wanted that distinguish two rules, given by their numbers.
+    wanted = {(a, b): 2 for a in range(len(rules)) for b in range(a)}
+    for case in cases[:MOST_DISTINGUISHING]:
         allowed = [expect(case, rule).executions for rule in rules]
-        apart = {
+        distinguished = {
             (a, b)
-            for (a, b), wanted in together.items()
-            if wanted
+            for (a, b), number in wanted.items()
+            if number
             and any(
                 allowed[a][key].counts != allowed[b][key].counts
                 for key in allowed[a].keys() & allowed[b].keys()
             )
         }
-        if apart:
-            together |= {pair: together[pair] - 1 for pair in apart}
+        if distinguished:
+            wanted |= {rule_pair: wanted[rule_pair] - 1 for rule_pair in distinguished}
             chosen.append(case)
     return list({case.id: case for case in chosen}.values())
 
 
-def fitting(tried: Mapping[int, Sequence[Status | None]], loose: Mapping[int, int]) -> list[int]:
-    """The rules, by number, under which no rerun was wrong: first those under which the most cases were
-    as expected, of them those that allow the fewest counts (`loose`). The statuses are those of the
-    check `executions`, case by case."""
+def fitting(
+    statuses_under: Mapping[int, Sequence[Status | None]], allowed: Mapping[int, int]
+) -> list[int]:
+    """The numbers of the rules under which no rerun was wrong, the best rule first: that under which the
+    most cases were as expected, and of several the one that allows the fewest counts.
+
+    `statuses_under` are the statuses of the check `executions` under a rule, case by case; `allowed` is
+    how many counts a rule allows in all cases together.
+    """
     fits = [
-        (-sum(status is Status.PASS for status in statuses), loose[number], number)
-        for number, statuses in tried.items()
+        (-sum(status is Status.PASS for status in statuses), allowed[number], number)
+        for number, statuses in statuses_under.items()
         if Status.PASS in statuses and Status.FAIL not in statuses
     ]
     return [number for _, _, number in sorted(fits)]
 
 
-def worth_trying(cases: Sequence[Case]) -> list[Case]:
+def for_capabilities(cases: Sequence[Case]) -> list[Case]:
     """A few of the smallest cases for each capability, in their order."""
-    tried: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     chosen: list[Case] = []
     for case in cases:
         words = required_by(case)
-        if any(tried.get(word, 0) < TRIED for word in words):
+        if any(numbers.get(word, 0) < PER_CAPABILITY for word in words):
             chosen.append(case)
             for word in words:
-                tried[word] = tried.get(word, 0) + 1
+                numbers[word] = numbers.get(word, 0) + 1
     return chosen
 
 
-def capabilities(
-    cases: Sequence[Case], run: Callable[[Case], Ended], tell: Callable[[str, str], None]
-) -> Capable:
+def find_capabilities(
+    cases: Sequence[Case], run: Callable[[Case], Ending], report: Callable[[str, str], None]
+) -> Capabilities:
     """Try every capability that some case needs, with as small a case as there is.
 
-    An error is a capability's only where it is all that is new in a case. `tell` is told of each word
-    that is found out about, in a few words.
+    An error is put down to a capability only where that is all that is new in a case. `report` is
+    called with each capability that a case has said something of, and what, in a few words.
     """
-    capable = Capable()
+    found = Capabilities()
     needs = {case.id: required_by(case) for case in cases}
     waiting = list(cases)
-    while (chosen := _next(waiting, needs, capable)) is not None:
-        waiting.remove(chosen)
-        ended = run(chosen)
-        new = needs[chosen.id] - capable.offered
-        if not ended.words:
-            capable.offered |= new
-        elif ended.error is not None and len(new) == 1:
+    while (case := _next(waiting, needs, found)) is not None:
+        waiting.remove(case)
+        ending = run(case)
+        new = needs[case.id] - found.offered
+        if not ending.words:
+            found.offered |= new
+        elif ending.error is not None and len(new) == 1:
             word = min(new)
-            if ended.known:
-                capable.shared.add(word)
-            elif refuses(ended.error):
-                capable.refused[word] = Refusal(
-                    raises=ended.error.type, match=_first(ended.error, MATCHED)
-                )
+            if ending.known:
+                found.shared.add(word)
+            elif refuses(ending.error):
+                found.refused[word] = refusal(ending.error)
             else:
-                capable.faults[word] = f"{chosen.id}: {ended.words}"
+                found.faults[word] = f"{case.id}: {ending.words}"
         else:
             for word in new:
-                capable.unclear[word] = f"{chosen.id}: {ended.words}"
+                found.unclear[word] = f"{case.id}: {ending.words}"
         for word in sorted(new):
-            tell(word, capable.about(word))
-    for word in capable.offered | capable.failing:
-        capable.unclear.pop(word, None)
-    return capable
+            report(word, found.about(word))
+    for word in found.offered | found.failing:
+        found.unclear.pop(word, None)
+    return found
 
 
 def refuses(error: ErrorSeen) -> bool:
@@ -222,34 +246,46 @@ def refuses(error: ErrorSeen) -> bool:
     return _REFUSES.search(error.message) is not None
 
 
+def refusal(error: ErrorSeen) -> Refusal:
+    """The refusal that an error makes: its type, and the beginning of its message.
+
+    What the message quotes is left out where enough words stand before it: it may be a name of the case
+    (`got an unexpected keyword argument 'y'`), and other cases have other names.
+    """
+    match = _beginning(error, MATCHED)
+    unquoted = re.split(r"['\"`]", match)[0].rstrip()
+    enough = len(unquoted.split()) >= _WORDS
+    return Refusal(raises=error.type, match=unquoted if enough else match)
+
+
 def _next(
-    waiting: Sequence[Case], needs: Mapping[str, frozenset[str]], capable: Capable
+    waiting: Sequence[Case], needs: Mapping[str, frozenset[str]], known: Capabilities
 ) -> Case | None:
     """The case with the fewest capabilities that nothing is known of, none of them failing."""
     best: tuple[int, int, Case] | None = None
-    for place, case in enumerate(waiting):
-        if needs[case.id] & capable.failing:
+    for position, case in enumerate(waiting):
+        if needs[case.id] & known.failing:
             continue
-        new = needs[case.id] - capable.offered
-        if new and (best is None or (len(new), place) < best[:2]):
-            best = (len(new), place, case)
+        new = needs[case.id] - known.offered
+        if new and (best is None or (len(new), position) < best[:2]):
+            best = (len(new), position, case)
     return None if best is None else best[2]
 
 
-def ended(result: Result) -> Ended:
+def ending_of(result: Result) -> Ending:
     """How a result ended, for a case that expects no error."""
     verdict = next((v for v in result.verdicts if v.check == "error"), None)
     error = result.observation.recomputed.error if result.observation is not None else None
     if verdict is None:
-        return Ended()
+        return Ending()
     if verdict.status is Status.UNSUPPORTED:
-        return Ended(error, known=True)
+        return Ending(error, known=True)
     if verdict.status not in (Status.FAIL, Status.CRASHED, Status.TIMEOUT, Status.BROKEN):
-        return Ended()
-    return Ended(error, "" if error is not None else verdict.message)
+        return Ending()
+    return Ending(error, "" if error is not None else verdict.message)
 
 
-def _first(error: ErrorSeen, most: int) -> str:
+def _beginning(error: ErrorSeen, most: int) -> str:
     """The beginning of an error's message, up to a place between words."""
     line = error.message.strip().partition("\n")[0]
     return line if len(line) <= most else line[:most].rpartition(" ")[0]

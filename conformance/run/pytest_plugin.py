@@ -101,8 +101,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if not config.getoption("adapter"):
         return
     config.addinivalue_line("markers", "smoke: in the smoke selection of its adapter")
-    marks = config.getoption("markexpr")
-    with_smoke = config.getoption("smoke") or "smoke" in re.findall(r"\w+", marks)
+    mark_expression = config.getoption("markexpr")
+    with_smoke = config.getoption("smoke") or "smoke" in re.findall(r"\w+", mark_expression)
     # Imported here, so that a pytest session of anything else does not pay for it.
     from dataclasses import replace
 

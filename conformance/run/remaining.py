@@ -37,7 +37,7 @@ class Remaining:
         #: The clock starts when the first pair ends: before it, programs are written and workers start.
         self._start: float | None = None
         self._done, self._finished = 0.0, 0
-        self._said = self._estimate(0.0), clock()
+        self._last_estimate = self._estimate(0.0), clock()
 
     def finish(self, pair: Pair) -> None:
         """Note that a pair has been judged; a second time, nothing happens."""
@@ -51,11 +51,11 @@ class Remaining:
         else:
             self._done += planned
             self._finished += 1
-        self._said = self._estimate(now - self._start), now
+        self._last_estimate = self._estimate(now - self._start), now
 
     def seconds(self) -> float | None:
         """The seconds that are left, or `None` while nothing is known."""
-        estimate, when = self._said
+        estimate, when = self._last_estimate
         return None if estimate is None else max(estimate - (self._clock() - when), 0.0)
 
     def words(self) -> str:

@@ -28,13 +28,13 @@ _CHECKS: Mapping[str, str] = {
     "peak": "peak memory",
 }
 _LONGEST = 160
-#: Different values of one thing that are listed; of a thing that differs each time, more say nothing.
+#: Different values of one quantity that are listed; where it differs each time, more say nothing.
 _LISTED = 4
 
 
 @dataclass
 class _Seen:
-    """The different values of one thing: each with the rounds that it was seen in."""
+    """The different values of one observed quantity, each with the rounds in which it was seen."""
 
     values: list[tuple[object, list[int]]] = field(default_factory=list)
 
@@ -48,7 +48,7 @@ class _Seen:
 
 @dataclass(frozen=True)
 class Unsteady:
-    """Something that differs between rounds; `verdict` says whether a verdict does."""
+    """A verdict (where `verdict` is true) or an observed value that differs between rounds."""
 
     case: str
     variant: str
@@ -58,16 +58,16 @@ class Unsteady:
 
 
 class Rounds:
-    """What was seen in each round, as far as it differs."""
+    """The verdicts and observed values of all rounds, each different one once."""
 
     def __init__(self) -> None:
         self.number = 0
         self._seen: dict[tuple[Pair, str, str, str], _Seen] = {}
-        #: The rounds in which a thing could be seen: a pair's verdicts, or one of its runs.
+        #: The rounds in which there were a pair's verdicts, or one of its runs.
         self._rounds: dict[tuple[Pair, str], list[int]] = {}
 
     def add(self, results: Iterable[Result]) -> None:
-        """Take in the results of one round."""
+        """Add the results of one round."""
         self.number += 1
         for result in results:
             pair = (result.case, result.variant)
@@ -119,29 +119,27 @@ def _values(run: Run) -> Iterator[tuple[str, str, object]]:
             yield check, name, value
 
 
-def _same(one: object, other: object) -> bool:
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return (
-            one.dtype == other.dtype
-            and shape_of(one) == shape_of(other)
-            and one.tobytes() == other.tobytes()
-        )
-    return type(one) is type(other) and one == other
+def _same(a: object, b: object) -> bool:
+    """Whether two values are identical: arrays bit for bit, others with their types."""
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return a.dtype == b.dtype and shape_of(a) == shape_of(b) and a.tobytes() == b.tobytes()
+    return type(a) is type(b) and a == b
 
 
 def _words(name: str, seen: _Seen, missing: list[int]) -> str:
+    """The different values of a quantity with their rounds, and the rounds in which it was missing."""
     arrays: list[Array] = [value for value, _ in seen.values if isinstance(value, np.ndarray)]
     if len(arrays) == len(seen.values) > 1 and len({shape_of(array) for array in arrays}) == 1:
         apart = max((difference(arrays[0], other) for other in arrays[1:]), default=0.0)
         rest = sorted(n for _, rounds in seen.values[1:] for n in rounds)
-        said = f"{len(arrays)} different arrays, up to {apart:.3g} from the first"
-        said += f" ({_in(rest)})"
+        text = f"{len(arrays)} different arrays, up to {apart:.3g} from the first"
+        text += f" ({_in(rest)})"
     else:
         listed = seen.values[:_LISTED]
-        said = "; ".join(f"{_short(value)} {_in(rounds)}" for value, rounds in listed)
+        text = "; ".join(f"{_short(value)} {_in(rounds)}" for value, rounds in listed)
         if len(seen.values) > len(listed):
-            said += f"; and {len(seen.values) - len(listed)} more values"
-    return f"{name}: {said}" + (f"; not there {_in(missing)}" if missing else "")
+            text += f"; and {len(seen.values) - len(listed)} more values"
+    return f"{name}: {text}" + (f"; not there {_in(missing)}" if missing else "")
 
 
 def _short(value: object) -> str:

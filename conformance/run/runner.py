@@ -75,22 +75,26 @@ def refused(case: Case, variant: Variant, observation: Observation) -> Verdict |
 def _unoffered(variant: Variant, fact: Unoffered, observed: str = "") -> Verdict:
     meanings = "; ".join(f"{word}: {CAPABILITIES[word]}" for word in fact.capabilities)
     message = f"{variant.id} {fact.words}"
-    return _ended(Status.UNSUPPORTED, message, expected=meanings, observed=observed, facts=(fact,))
+    return _verdict(
+        Status.UNSUPPORTED, message, expected=meanings, observed=observed, facts=(fact,)
+    )
 
 
-def stopped(outcome: Crashed | TimedOut | Stuck | Broken, next_one: str) -> Verdict:
-    """The verdict on a worker that did not come back with an observation of `next_one`."""
+def stopped(outcome: Crashed | TimedOut | Stuck | Broken, requested: str) -> Verdict:
+    """The verdict on a worker that gave no observation of the case and variant that were `requested`."""
     match outcome:
         case Crashed(how, log):
-            return _ended(Status.CRASHED, f"the process died of {how}", observed=log)
+            return _verdict(Status.CRASHED, f"the process died of {how}", observed=log)
         case TimedOut(seconds):
-            return _ended(Status.TIMEOUT, f"no answer within {seconds:g} s")
+            return _verdict(Status.TIMEOUT, f"no answer within {seconds:g} s")
         case Stuck(seconds, before):
             after = f"; {before} ran before and left it so" if before else ""
-            message = f"the worker did not begin with {next_one} within {seconds:g} s{after}"
-            return _ended(Status.BROKEN, message)
+            message = f"the worker did not begin with {requested} within {seconds:g} s{after}"
+            return _verdict(Status.BROKEN, message)
         case Broken(message, text):
-            return _ended(Status.BROKEN, f"the adapter's observer failed: {message}", observed=text)
+            return _verdict(
+                Status.BROKEN, f"the adapter's observer failed: {message}", observed=text
+            )
 
 
 def verdicts_on(
@@ -103,7 +107,7 @@ def verdicts_on(
     error = observation.plain.error
     if error is not None and case.error is None and not case.as_plain:
         return (
-            _ended(
+            _verdict(
                 Status.BROKEN,
                 f"the plain program raised {error.type}: {error.message}",
                 expected="no error: nothing is recomputed in the plain program",
@@ -115,13 +119,13 @@ def verdicts_on(
     except Exception as raised:
         line = "".join(traceback.format_exception_only(raised)).strip()
         message = f"judging failed: {line}"
-        return (_ended(Status.BROKEN, message, observed=traceback.format_exc()),)
-    return complete(case, tuple(_recorded(case, verdict) for verdict in verdicts))
+        return (_verdict(Status.BROKEN, message, observed=traceback.format_exc()),)
+    return complete(case, tuple(_tolerated(case, verdict) for verdict in verdicts))
 
 
-def _recorded(case: Case, verdict: Verdict) -> Verdict:
-    """A verdict on a case in which implementations legitimately differ: nothing fails there but numbers
-    that are wrong without an error."""
+def _tolerated(case: Case, verdict: Verdict) -> Verdict:
+    """The verdict, but a report in place of a failure or a warning where the case is one in which
+    implementations legitimately differ. Numbers that are wrong without an error fail there, too."""
     if not case.differs or verdict.status not in (Status.FAIL, Status.WARN):
         return verdict
     if verdict.check in NUMBERS:
@@ -150,6 +154,15 @@ def executions_under(
     return next(failed, verdicts[0] if verdicts else None)
 
 
+def is_final(result: Result, verdict: Verdict) -> bool:
+    """Whether a verdict says that the run did not finish, so that no other check was judged."""
+    return (
+        verdict.check == ERROR
+        and verdict.status is not Status.PASS
+        and all(other.check == ERROR for other in result.verdicts)
+    )
+
+
 def complete(case: Case, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
     """The verdicts, with a `broken` one added for each applicable check that gave none, and one if
     checks that do not apply gave verdicts.
@@ -162,18 +175,18 @@ def complete(case: Case, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
     missing = [] if unfinished else owed
     strange = sorted(named - set(checks_of(case)))
     added = [
-        _ended(Status.BROKEN, f"the check {name} gave no verdict", check=name) for name in missing
+        _verdict(Status.BROKEN, f"the check {name} gave no verdict", check=name) for name in missing
     ]
     if strange:
         message = f"verdicts of checks that do not apply to this case: {', '.join(strange)}"
-        added.append(_ended(Status.BROKEN, message))
+        added.append(_verdict(Status.BROKEN, message))
     if ERROR not in named and not strange:
         message = "the run came to its end"
         added.append(Verdict(ERROR, Status.PASS, Level.MUST, message))
     return (*verdicts, *added)
 
 
-def _ended(
+def _verdict(
     status: Status,
     message: str,
     *,
@@ -242,9 +255,9 @@ class Runner:
 
     def emit(self, pairs: Sequence[tuple[Case, Variant]]) -> None:
         """Write the programs of these cases and variants, those that a variant can express."""
-        wanted = [(c, v) for c, v in pairs if lacking(c, v) is None]
+        expressible = [(c, v) for c, v in pairs if lacking(c, v) is None]
         with self.watch.stage("emitting"):
-            written = write_programs(self.adapter, wanted, self.paths.reports, self._files)
+            written = write_programs(self.adapter, expressible, self.paths.reports, self._files)
         self._programs.update(written)
 
     def unwritten(self, case: Case, variant: Variant) -> bool:
@@ -264,11 +277,11 @@ class Runner:
             self.emit([(case, variant)])
         program = self._programs.pop((case.id, variant.id))
         if isinstance(program, EmitFailure) and program.asked:
-            verdict = _ended(Status.UNSUPPORTED, program.message)
+            verdict = _verdict(Status.UNSUPPORTED, program.message)
             return self._result(case, variant, (verdict,))
         if isinstance(program, EmitFailure):
             message = f"the adapter cannot write the program: {program.message}"
-            verdict = _ended(Status.BROKEN, message, observed=program.traceback)
+            verdict = _verdict(Status.BROKEN, message, observed=program.traceback)
             return self._result(case, variant, (verdict,))
         path = str(program_path(case.id, variant.id))
         with self.watch.stage("import"):
@@ -305,7 +318,7 @@ class Runner:
         contradictions = oracle.check_printed(case, oracle.expect(case, "whole"))
         if not contradictions:
             return None
-        return _ended(
+        return _verdict(
             Status.BROKEN,
             f"the case quotes what the reference contradicts: {'; '.join(contradictions)}",
         )

@@ -51,15 +51,15 @@ class Limits:
 
     def put_on(self, adapter: Adapter) -> Adapter:
         """The adapter with these limits."""
-        given = {"time_limit": self.seconds, "memory_limit": self.gib}
-        update = {name: value for name, value in given.items() if value is not None}
+        limits = {"time_limit": self.seconds, "memory_limit": self.gib}
+        update = {name: value for name, value in limits.items() if value is not None}
         return replace(adapter, model=adapter.model.model_copy(update=update))
 
     @property
     def named(self) -> dict[str, float]:
         """As a header says them."""
-        given = {"seconds": self.seconds, "GiB": self.gib}
-        return {name: value for name, value in given.items() if value is not None}
+        limits = {"seconds": self.seconds, "GiB": self.gib}
+        return {name: value for name, value in limits.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Selection:
 
     @cached_property
     def hash(self) -> str:
-        """The number of these cases, whichever of them are wanted."""
+        """The hash of all these cases, whichever of them are wanted."""
         return cases_hash(self.cases)
 
 
@@ -100,30 +100,32 @@ def select(
 
     Raises `ConformanceError` for anything that does not exist or is malformed.
     """
-    found = [limits.put_on(find_adapter(name, paths.adapters)) for name in dict.fromkeys(adapters)]
+    selected = [
+        limits.put_on(find_adapter(name, paths.adapters)) for name in dict.fromkeys(adapters)
+    ]
     shares = [] if described is None else described.model.known
     if known is not None and described is not None and not known.suffix:
         shares, known = [*shares, str(known)], None
     if described is not None:
         described = built_on(described, shares, paths.adapters)
-        if len(found) != 1:
+        if len(selected) != 1:
             raise AdapterError("an implementation needs one adapter to run in, and no more")
-        found = [adapt(found[0], described)]
+        selected = [adapt(selected[0], described)]
     if known is not None:
-        if len(found) != 1:
+        if len(selected) != 1:
             raise AdapterError("a list of known deviations is one adapter's, and no more")
         if not known.is_file():
             raise AdapterError("no such file of known deviations", where=known)
-        found = [replace(found[0], deviations=known)]
-    names = [adapter.name for adapter in found]
+        selected = [replace(selected[0], deviations=known)]
+    names = [adapter.name for adapter in selected]
     for name in names:
         if names.count(name) > 1:
             raise AdapterError(f"two adapters are named {name!r}", where=paths.adapters)
-    every = [variant for adapter in found for variant in adapter.variants]
-    for wanted in variants:
-        if not any(_named(variant, wanted) for variant in every):
-            hint = nearest(wanted, [v.id if "/" in wanted else v.name for v in every])
-            raise AdapterError(f"no variant {wanted!r} in {', '.join(names)}", hint=hint)
+    all_variants = [variant for adapter in selected for variant in adapter.variants]
+    for name in variants:
+        if not any(_is_named(variant, name) for variant in all_variants):
+            hint = nearest(name, [v.id if "/" in name else v.name for v in all_variants])
+            raise AdapterError(f"no variant {name!r} in {', '.join(names)}", hint=hint)
     cases = load_folder(paths.cases)
     if not is_own(paths.cases):
         check_shapes(cases)
@@ -131,12 +133,14 @@ def select(
         Chosen(
             adapter,
             tuple(
-                v for v in adapter.variants if not variants or any(_named(v, w) for w in variants)
+                v
+                for v in adapter.variants
+                if not variants or any(_is_named(v, name) for name in variants)
             ),
             (*read(adapter.known), *_shared(shares, paths)),
             _smoke(adapter, cases) if with_smoke else frozenset(),
         )
-        for adapter in found
+        for adapter in selected
     )
     return Selection(paths, cases, chosen, limits=limits, wanted=_wanted(named, cases, paths))
 
@@ -146,18 +150,18 @@ def _wanted(patterns: Sequence[str], cases: Sequence[Case], paths: Paths) -> fro
     ids = [case.id for case in cases]
     names: set[str] = set()
     for pattern in patterns:
-        some = fnmatch.filter(ids, pattern.replace("[", "[[]"))
-        if not some:
+        matching = fnmatch.filter(ids, pattern.replace("[", "[[]"))
+        if not matching:
             raise AdapterError(
                 f"no case {pattern!r}", where=paths.cases, hint=nearest(pattern, ids)
             )
-        names.update(some)
+        names.update(matching)
     return frozenset(names)
 
 
 def built_on(described: Described, variants: Sequence[str], adapters: Path) -> Described:
-    """An implementation has what it does not say of itself from the variants that it is built on: the
-    discipline and what is kept from the first, what is refused from all."""
+    """The implementation with what its description leaves out taken from the variants (full ids) that it
+    is built on: discipline and residuals from the first, refusals from all."""
     if not variants:
         return described
     names = [name.partition("/") for name in variants]
@@ -165,7 +169,7 @@ def built_on(described: Described, variants: Sequence[str], adapters: Path) -> D
     own, first = described.model, models[0]
     refused = [model.refuses for model in reversed(models)]
     update: dict[str, object] = {
-        "refuses": {w: r for each in (*refused, own.refuses) for w, r in each.items()}
+        "refuses": {w: r for refuses in (*refused, own.refuses) for w, r in refuses.items()}
     }
     if own.discipline is None:
         update["discipline"] = first.discipline
@@ -181,7 +185,7 @@ def _shared(variants: Iterable[str], paths: Paths) -> tuple[Entry, ...]:
         owner, _, variant = name.partition("/")
         adapter = find_adapter(owner, paths.adapters)
         shared = adapter.variant(variant).id
-        known = (entry for entry in read(adapter.known) if entry.is_of(shared))
+        known = (entry for entry in read(adapter.known) if entry.names_variant(shared))
         entries += (replace(entry, variants=("*",), shared=shared) for entry in known)
     return tuple(entries)
 
@@ -206,10 +210,14 @@ def unused(
     except ConformanceError:  # an installation without cases of its own
         own = ()
     absent = {case.id for case in own} - {case.id for case in cases}
-    listed = ((place, entry) for place, entry in enumerate(known) if not entry.shared)
-    uncovered = [entry for place, entry in listed if place not in covered]
-    return tuple(entry for entry in uncovered if not any(entry.speaks_of(c) for c in absent))
+    uncovered = [
+        entry
+        for position, entry in enumerate(known)
+        if not entry.shared and position not in covered
+    ]
+    return tuple(entry for entry in uncovered if not any(entry.names_case(c) for c in absent))
 
 
-def _named(variant: Variant, word: str) -> bool:
-    return word in (variant.name, variant.id)
+def _is_named(variant: Variant, name: str) -> bool:
+    """Whether a variant has this name, alone or with its adapter's."""
+    return name in (variant.name, variant.id)

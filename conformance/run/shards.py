@@ -109,8 +109,8 @@ def split(listed: Sequence[Job], of: int) -> tuple[frozenset[Pair], ...]:
         parts.append([rest.pop(0)])
     while len(parts) < of:
         part = _fill(rest, of - len(parts))
-        taken = {job.pair for job in part}
-        rest = [job for job in rest if job.pair not in taken]
+        in_part = {job.pair for job in part}
+        rest = [job for job in rest if job.pair not in in_part]
         parts.append(part)
     return tuple(frozenset(job.pair for job in part) for part in parts)
 
@@ -137,13 +137,13 @@ def _fill(rest: Sequence[Job], parts: int) -> list[Job]:
             break
         room -= start
         started.add(worker)
-        whole = True
+        left_out = False
         for job in group:
             if job.seconds <= room:
                 part.append(job)
                 room -= job.seconds
             else:
-                whole = False
-        if not whole:
+                left_out = True
+        if left_out:
             break
     return part

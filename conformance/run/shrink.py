@@ -133,12 +133,12 @@ def _made_before(node: FlatNode, before: tuple[Node, ...]) -> tuple[Node, ...]:
     """The nodes before a node, with the statement that made its input producing its result
     directly.
     """
-    read, made = node_reads(node), node_makes(node)
-    if not read or len(made) != 1:
+    reads, results = node_reads(node), node_makes(node)
+    if not reads or len(results) != 1:
         return before
     return tuple(
-        replace(part, targets=made)
-        if isinstance(part, Statement) and part.targets == (read[0],)
+        replace(part, targets=results)
+        if isinstance(part, Statement) and part.targets == (reads[0],)
         else part
         for part in before
     )
@@ -198,9 +198,9 @@ def _is_drawn(array: Array) -> bool:
 def _tidied(case: Case) -> Case:
     """A case without tensors that nothing reads, and whose loss and outputs are still made."""
     nodes = tuple(flat(case.program))
-    made = {name for node in nodes for name in node_makes(node)} | set(case.names())
+    defined = {name for node in nodes for name in node_makes(node)} | set(case.names())
     outputs, loss = case.outputs, case.loss
-    if loss is not None and loss.name not in made and nodes:
+    if loss is not None and loss.name not in defined and nodes:
         last = node_makes(nodes[-1])
         loss = replace(loss, name=last[0]) if last else loss
         outputs = Ref(loss.name)
@@ -237,8 +237,8 @@ def _is_whole(case: Case) -> bool:
     for node in flat(case.program):
         if not _knows(node, known, regions):
             return False
-    asked = bool(case.wrt) or case.loss is None
-    return bool(case.regions()) and asked and known.issuperset(leaves(case.outputs))
+    differentiated = bool(case.wrt) or case.loss is None
+    return bool(case.regions()) and differentiated and known.issuperset(leaves(case.outputs))
 
 
 def _knows(node: FlatNode, known: set[str], regions: set[str]) -> bool:

@@ -1,8 +1,8 @@
 """Choosing a smoke selection: what each pair of case and variant shows, and the cheapest that show all.
 
-A selection shows three kinds of things (`Thing`): every reason of the adapter's list of known
-deviations, every faulty implementation that is on record for it (`caught.yaml`), and a gradient that
-passes on every variant.
+A selection meets three kinds of requirements (`Requirement`): it shows every reason of the adapter's
+list of known deviations, every faulty implementation that is on record for it (`caught.yaml`), and a
+gradient that passes on every variant.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ T = TypeVar("T", bound=Hashable)
 
 
 @dataclass(frozen=True)
-class Thing:
-    """Something that a selection has to show: a reason (as the list of known deviations words it), a
-    fault (by its name), or a variant (by its full id)."""
+class Requirement:
+    """What a selection has to show: a reason (as the list of known deviations words it), a fault (by its
+    name), or a passing gradient on a variant (by its full id)."""
 
     kind: Literal["reason", "fault", "variant"]
     name: str
@@ -55,7 +55,7 @@ class Thing:
 
 
 Caught = Mapping[str, Mapping[str, Sequence[str]]]
-Shown = Mapping[Pair, frozenset[Thing]]
+Shown = Mapping[Pair, frozenset[Requirement]]
 
 
 class _CaughtModel(RootModel[dict[str, dict[str, list[str]]]]):
@@ -83,29 +83,31 @@ def write_caught(adapter: Adapter, caught: Caught, header: str) -> Path:
     return file
 
 
-def wanted(adapter: Adapter, entries: Iterable[Entry], caught: Caught) -> frozenset[Thing]:
+def requirements_of(
+    adapter: Adapter, entries: Iterable[Entry], caught: Caught
+) -> frozenset[Requirement]:
     """Everything that a selection of an adapter has to show."""
     return frozenset(
-        {Thing("variant", variant.id) for variant in adapter.variants}
-        | {Thing("reason", entry.reason) for entry in entries}
-        | {Thing("fault", fault) for fault in caught}
+        {Requirement("variant", variant.id) for variant in adapter.variants}
+        | {Requirement("reason", entry.reason) for entry in entries}
+        | {Requirement("fault", fault) for fault in caught}
     )
 
 
-def shown_by(result: Result, entries: Sequence[Entry], caught: Caught) -> frozenset[Thing]:
+def shown_by(result: Result, entries: Sequence[Entry], caught: Caught) -> frozenset[Requirement]:
     """What a pair was seen to show. Nothing where the suite or the adapter is at fault, or where a
     verdict is unexpected."""
-    items = triaged(entries, result)
-    if any(item.triage is Triage.UNEXPECTED for item in items):
+    verdicts = triaged(entries, result)
+    if any(verdict.triage is Triage.UNEXPECTED for verdict in verdicts):
         return frozenset()
-    reasons = {item.reason for item in items if item.triage is Triage.KNOWN}
+    reasons = {verdict.reason for verdict in verdicts if verdict.triage is Triage.KNOWN}
     passes = {v.status for v in result.verdicts if v.check == GRADIENT} == {Status.PASS}
-    return _things(result.case, result.variant, reasons, passes, _ran(result), caught)
+    return _requirements(result.case, result.variant, reasons, passes, _ran(result), caught)
 
 
 def promised_by(
     case: Case, variant: Variant, entries: Sequence[Entry], caught: Caught
-) -> frozenset[Thing]:
+) -> frozenset[Requirement]:
     """What a pair shows as far as that can be told without running it: a known deviation is strict,
     so that what an entry speaks of has been seen, if the variant can express the case at all."""
     if lacking(case, variant) is not None:
@@ -120,20 +122,21 @@ def promised_by(
     deviating = {entry.check for entry in covering}
     passes = ran and GRADIENT in checks_of(case) and not deviating & {ERROR, GRADIENT}
     reasons = {entry.reason for entry in covering}
-    return _things(case.id, variant.id, reasons, passes, ran, caught)
+    return _requirements(case.id, variant.id, reasons, passes, ran, caught)
 
 
 def _ran(result: Result) -> bool:
     return all(verdict.status is not Status.UNSUPPORTED for verdict in result.verdicts)
 
 
-def _things(
+def _requirements(
     case: str, variant: str, reasons: Iterable[str], passes: bool, ran: bool, caught: Caught
-) -> frozenset[Thing]:
-    things = {Thing("reason", reason) for reason in reasons}
-    things |= {Thing("variant", variant)} if passes else set()
-    things |= {Thing("fault", fault) for fault, cases in caught.items() if ran and case in cases}
-    return frozenset(things)
+) -> frozenset[Requirement]:
+    faults = [fault for fault, cases in caught.items() if ran and case in cases]
+    requirements = {Requirement("reason", reason) for reason in reasons}
+    requirements |= {Requirement("variant", variant)} if passes else set()
+    requirements |= {Requirement("fault", fault) for fault in faults}
+    return frozenset(requirements)
 
 
 def seconds_of(adapter: Adapter, run: Results | None = None) -> dict[Pair, float]:
@@ -143,10 +146,10 @@ def seconds_of(adapter: Adapter, run: Results | None = None) -> dict[Pair, float
         recorded.from_results(run.results, adapter.model.time_limit) if run else recorded.Recorded()
     )
     return {
-        (case, f"{adapter.name}/{variant}"): taken
-        for seconds in (new, recorded.read(adapter.folder))
-        for variant, cases in seconds.variants.items()
-        for case, taken in cases.items()
+        (case, f"{adapter.name}/{variant}"): seconds
+        for source in (new, recorded.read(adapter.folder))
+        for variant, cases in source.variants.items()
+        for case, seconds in cases.items()
     }
 
 
@@ -154,11 +157,14 @@ def with_unsupported(shown: Shown, caught: Caught) -> Shown:
     """The same, with faults that no other pair catches assigned to pairs whose variant does not
     support the case: a faulty implementation may accept what the framework refuses.
     """
-    seen = frozenset[Thing]().union(*shown.values())
-    lost = {fault: cases for fault, cases in caught.items() if Thing("fault", fault) not in seen}
+    seen = frozenset[Requirement]().union(*shown.values())
+    uncaught = {
+        fault: cases for fault, cases in caught.items() if Requirement("fault", fault) not in seen
+    }
     return {
-        pair: things | {Thing("fault", fault) for fault, cases in lost.items() if pair[0] in cases}
-        for pair, things in shown.items()
+        pair: requirements
+        | {Requirement("fault", fault) for fault, cases in uncaught.items() if pair[0] in cases}
+        for pair, requirements in shown.items()
     }
 
 
@@ -176,14 +182,14 @@ def choose(
     died). Raises `SmokeError` where `run` is not of these cases and variants, or does not show
     everything.
     """
-    again = f"conformance run --adapter {adapter.folder}"
+    command = f"conformance run --adapter {adapter.folder}"
     variants = tuple(variant.id for variant in adapter.variants)
     header = run.header
     if header.selection or header.interrupted or header.variants != variants:
-        said = header.selection or header.interrupted or ", ".join(header.variants)
-        raise SmokeError(f"not a whole run: only {said}", where=run.path, hint=again)
+        part = header.selection or header.interrupted or ", ".join(header.variants)
+        raise SmokeError(f"not a whole run: only {part}", where=run.path, hint=command)
     if run.header.cases != cases_hash(cases):
-        raise SmokeError("a run of other cases than there are now", where=run.path, hint=again)
+        raise SmokeError("a run of other cases than there are now", where=run.path, hint=command)
     by_pair = {(r.case, r.variant): r for r in run.results}
     by_case = {case.id: case for case in cases}
     by_variant = {variant.id: variant for variant in adapter.variants}
@@ -194,10 +200,10 @@ def choose(
         for pair, result in by_pair.items()
     }
     shown = with_unsupported(by_pairs, caught)
-    missing = wanted(adapter, entries, caught) - frozenset().union(*shown.values())
+    missing = requirements_of(adapter, entries, caught) - frozenset().union(*shown.values())
     if missing:
         names = "; ".join(sorted(map(str, missing)))
-        raise SmokeError(f"no result shows {names}", where=run.path, hint=again)
+        raise SmokeError(f"no result shows {names}", where=run.path, hint=command)
     order = {
         (case.id, variant): (v, c)
         for v, variant in enumerate(variants)
@@ -214,8 +220,8 @@ def choose(
 def cover(shown: Mapping[P, AbstractSet[T]], costs: Mapping[P, float]) -> tuple[P, ...]:
     """Keys that together show all that any does, found greedily: the least cost for each new thing
     first (the first of several that cost the same), and in the end without those, the dearest first,
-    whose things all others show too."""
-    left = {thing for things in shown.values() for thing in things}
+    whose requirements all others show too."""
+    left = {thing for requirements in shown.values() for thing in requirements}
     chosen: list[P] = []
     while left:
         helpful = [key for key in shown if shown[key] & left]
@@ -223,14 +229,14 @@ def cover(shown: Mapping[P, AbstractSet[T]], costs: Mapping[P, float]) -> tuple[
         chosen.append(best)
         left -= shown[best]
     for key in sorted(chosen, key=lambda key: -costs[key]):
-        if not alone({other: shown[other] for other in chosen})[key]:
+        if not shown_alone({other: shown[other] for other in chosen})[key]:
             chosen.remove(key)
     return tuple(chosen)
 
 
-def alone(shown: Mapping[P, AbstractSet[T]]) -> dict[P, frozenset[T]]:
+def shown_alone(shown: Mapping[P, AbstractSet[T]]) -> dict[P, frozenset[T]]:
     """For each key, what only it shows; a key that shows nothing unique can be left out."""
     return {
-        key: frozenset(things).difference(*(shown[other] for other in shown if other != key))
-        for key, things in shown.items()
+        key: frozenset(requirements).difference(*(shown[other] for other in shown if other != key))
+        for key, requirements in shown.items()
     }

@@ -21,6 +21,7 @@ from conformance.judge.triage import Triage, Triaged
 from conformance.model.verdict import Status
 from conformance.results import Footer, Result
 from conformance.results.triage import cause, covered, triaged
+from conformance.words import counted
 
 #: How many unexpected verdicts are printed, and how many of one kind; all are in the results file. Of
 #: what is `broken` for one reason, one is enough.
@@ -53,12 +54,12 @@ class Unexpected:
     kind: str = ""
 
     @classmethod
-    def of(cls, item: Triaged) -> Unexpected:
-        """A triaged verdict."""
-        verdict = item.verdict
-        again = "gone" if item.entry is not None else ""
-        kind = f"{verdict.check} {cause(verdict)} {again}"
-        return cls(verdict.check, verdict.status, verdict.message, item.reason, kind)
+    def of(cls, triaged: Triaged) -> Unexpected:
+        """Of a triaged verdict; a known deviation that is gone is of another kind than a new one."""
+        verdict = triaged.verdict
+        gone = "gone" if triaged.entry is not None else ""
+        kind = f"{verdict.check} {cause(verdict)} {gone}"
+        return cls(verdict.check, verdict.status, verdict.message, triaged.reason, kind)
 
 
 @dataclass(frozen=True)
@@ -84,14 +85,14 @@ class Tally:
         cls, result: Result, entries: Sequence[Entry], fits: tuple[Discipline, ...] = ()
     ) -> Tally:
         """The tally of a result, triaged with the known deviations of its adapter."""
-        items = triaged(entries, result)
+        verdicts = triaged(entries, result)
         return cls(
             result.case,
             result.variant,
             result.program,
             dict(Counter(verdict.status for verdict in result.verdicts)),
-            dict(Counter(_column(item) for item in items)),
-            tuple(Unexpected.of(item) for item in items if item.triage is Triage.UNEXPECTED),
+            dict(Counter(_column(verdict) for verdict in verdicts)),
+            tuple(Unexpected.of(v) for v in verdicts if v.triage is Triage.UNEXPECTED),
             covered(entries, result),
             fits,
         )
@@ -125,20 +126,20 @@ class AdapterRun:
     fits: Counter[Discipline] = field(default_factory=Counter)
 
     def add(self, tally: Tally) -> None:
-        """Take in a result."""
+        """Add a result."""
         self.results += 1
         self.cases.add(tally.case)
         self.statuses.update(tally.statuses)
         self.counts.setdefault(tally.variant, Counter()).update(tally.counted)
         self.covered.update(tally.covered)
-        wrong = ((one.check, one.status) for one in tally.unexpected)
-        self.misfits += ("executions", Status.FAIL) in wrong
+        unexpected = ((verdict.check, verdict.status) for verdict in tally.unexpected)
+        self.misfits += ("executions", Status.FAIL) in unexpected
         self.fits.update(tally.fits)
-        for one in tally.unexpected:
-            self.kinds[one.kind] += 1
-            most = LISTED_BROKEN if one.status is Status.BROKEN else LISTED_OF_A_KIND
-            if self.kinds[one.kind] <= most:
-                self.unexpected.append((tally, one))
+        for verdict in tally.unexpected:
+            self.kinds[verdict.kind] += 1
+            most = LISTED_BROKEN if verdict.status is Status.BROKEN else LISTED_OF_A_KIND
+            if self.kinds[verdict.kind] <= most:
+                self.unexpected.append((tally, verdict))
 
     @property
     def hint(self) -> str:
@@ -182,22 +183,31 @@ def summary(runs: Sequence[AdapterRun]) -> list[Table | Text]:
     """The whole summary, part by part."""
     parts: list[Table | Text] = []
     if any(run.results for run in runs):
-        parts.append(table(runs))
+        parts.append(status_table(runs))
     number = sum(run.kinds.total() for run in runs)
     if number:
         parts.append(Text(f"unexpected verdicts: {number}", style="bold red"))
     shown = 0
+    most = _most_of_a_kind(runs)
     for run in runs:
         # What the framework did first, then what the adapter lacks, and of each those of a rare kind
         # first: they would be lost behind fifty of one cause.
-        listed = sorted(run.unexpected, key=lambda each: _order(run, each[1]))
-        for kind, several in groupby(listed, key=lambda each: each[1].kind):
-            lines = [_line(run, *each) for each in several][: LISTED - shown]
+        by_kind = sorted(run.unexpected, key=lambda verdict: _order(run, verdict[1]))
+        left_out: list[str] = []
+        for kind, verdicts in groupby(by_kind, key=lambda verdict: verdict[1].kind):
+            lines = [_line(run, *verdict) for verdict in verdicts][: min(most, LISTED - shown)]
             shown += len(lines)
             parts += lines
-            if lines and run.kinds[kind] > len(lines):
-                like = f"... and {run.kinds[kind] - len(lines)} more like it: {run.file}"
-                parts.append(Text(like, style="dim"))
+            if not lines:
+                left_out.append(kind)
+            elif run.kinds[kind] > len(lines):
+                more = f"... and {run.kinds[kind] - len(lines)} more like it: {run.file}"
+                parts.append(Text(more, style="dim"))
+        if left_out:
+            others = sum(run.kinds[kind] for kind in left_out)
+            kinds = counted(len(left_out), "other kind")
+            more = f"... and {others} more, of {kinds}: {run.file}"
+            parts.append(Text(more, style="dim"))
     for run in runs:
         if run.hint:
             parts.append(Text(run.hint, style="yellow"))
@@ -214,7 +224,22 @@ def summary(runs: Sequence[AdapterRun]) -> list[Table | Text]:
     return parts
 
 
-def table(runs: Sequence[AdapterRun]) -> Table:
+def _most_of_a_kind(runs: Sequence[AdapterRun]) -> int:
+    """How many of one kind are listed, so that as many kinds as possible have a place."""
+    numbers = [
+        number
+        for run in runs
+        for number in Counter(unexpected.kind for _, unexpected in run.unexpected).values()
+    ]
+    fitting = (
+        most
+        for most in range(LISTED_OF_A_KIND, 1, -1)
+        if sum(min(most, number) for number in numbers) <= LISTED
+    )
+    return next(fitting, 1)
+
+
+def status_table(runs: Sequence[AdapterRun]) -> Table:
     """Variants by statuses. A known deviation is counted as known, whatever its status."""
     counts: dict[str, Counter[str]] = {}
     for run in runs:
@@ -222,21 +247,22 @@ def table(runs: Sequence[AdapterRun]) -> Table:
             counts[variant] = run.counts.get(variant, Counter())
     columns = [Status.PASS.value, _KNOWN]
     columns += [s.value for s in Status if s is not Status.PASS]
-    columns = [name for name in columns if any(counted[name] for counted in counts.values())]
-    made = Table(box=box.ASCII2 if len(columns) > 12 else box.SIMPLE, pad_edge=False)
-    made.add_column("variant", no_wrap=True)
+    columns = [name for name in columns if any(by_name[name] for by_name in counts.values())]
+    table = Table(box=box.ASCII2 if len(columns) > 12 else box.SIMPLE, pad_edge=False)
+    table.add_column("variant", no_wrap=True)
     for name in columns:
-        made.add_column(name, justify="right")
-    for variant, counted in counts.items():
+        table.add_column(name, justify="right")
+    for variant, by_name in counts.items():
         cells = [
-            Text(str(counted[name]) if counted[name] else "", style=_style(name))
+            Text(str(by_name[name]) if by_name[name] else "", style=_style(name))
             for name in columns
         ]
-        made.add_row(variant, *cells)
-    return made
+        table.add_row(variant, *cells)
+    return table
 
 
 def _order(run: AdapterRun, unexpected: Unexpected) -> tuple[bool, int, str]:
+    """What verdicts are sorted by: `broken` ones last, then by how many of their kind there are."""
     return unexpected.status is Status.BROKEN, run.kinds[unexpected.kind], unexpected.kind
 
 
@@ -244,8 +270,9 @@ def _style(name: str) -> str:
     return "cyan" if name == _KNOWN else _STYLES.get(Status(name), "")
 
 
-def _column(item: Triaged) -> str:
-    return _KNOWN if item.triage is Triage.KNOWN else item.verdict.status.value
+def _column(triaged: Triaged) -> str:
+    """The column that a verdict is counted in."""
+    return _KNOWN if triaged.triage is Triage.KNOWN else triaged.verdict.status.value
 
 
 def _line(run: AdapterRun, tally: Tally, unexpected: Unexpected) -> Text:

@@ -18,7 +18,7 @@ from conformance.judge.checks import (
     structure,
     value,
 )
-from conformance.judge.checks.evidence import Check, Evidence
+from conformance.judge.checks.evidence import Check, Evidence, forward_samples
 from conformance.model.case import Case
 from conformance.model.observation import Expected, Observation, RandomSample
 from conformance.model.verdict import Status, Verdict
@@ -44,9 +44,9 @@ CHECKS: Mapping[str, Check] = {
 def applicable(case: Case) -> tuple[str, ...]:
     """The names of the checks that a case is put to, in the order of `CHECKS`."""
     if case.error is not None:
-        # What ends in an error computes nothing; it may leave something behind.
-        left = (release.CHECK.name,) if case.release else ()
-        return (error.CHECK.name, *left)
+        # A run that ends in an error has no values to judge, but it may leave memory behind.
+        leaks = (release.CHECK.name,) if case.release else ()
+        return (error.CHECK.name, *leaks)
     return tuple(name for name, check in CHECKS.items() if check.applies(case))
 
 
@@ -58,30 +58,32 @@ def judge(
 ) -> tuple[Verdict, ...]:
     """The verdicts of all applicable checks.
 
-    `expect` gives the reference's expectation, for the random samples that the forward pass was seen
-    to make (or `None`). A run that did not finish, and should have, has one verdict alone, of the check
-    `error`. Where the case lets the plain program raise, and it did, the reference alone is what the
-    recomputed one is held to.
+    `expect` returns the reference's expectation for the random samples that the forward pass drew, or
+    for `None` where they were not observed. A run that raised and should not have is judged by the check
+    `error` alone. Where the plain program raised, as the case lets it, the recomputed one is compared
+    with the reference alone.
     """
-    samples = observation.recomputed.samples
-    forward = None if samples is None else tuple(d for d in samples if d.phase == "forward")
-    evidence = Evidence(case, variant, expect(forward), observation)
-    first = error.CHECK.verdicts(evidence)
+    expected = expect(forward_samples(observation.recomputed))
+    evidence = Evidence(case, variant, expected, observation)
+    of_error = error.CHECK.verdicts(evidence)
     if evidence.refused_plain:
-        return (*first, *_without_control(evidence))
+        return (*of_error, *_without_control(evidence))
     if case.error is None and observation.recomputed.error is not None:
-        return first
-    rest = [CHECKS[name] for name in applicable(case) if name != error.CHECK.name]
-    return (*first, *(verdict for check in rest for verdict in check.verdicts(evidence)))
+        return of_error
+    others = [CHECKS[name] for name in applicable(case) if name != error.CHECK.name]
+    return (*of_error, *(verdict for check in others for verdict in check.verdicts(evidence)))
 
 
 def _without_control(evidence: Evidence) -> tuple[Verdict, ...]:
-    """The verdicts of all checks but `error` where the plain program raised, as it may: those that the
-    reference alone can give, if the recomputed program ran."""
-    expected, plain, seen = evidence.expected, evidence.plain.error, evidence.recomputed.error
+    """The verdicts of all checks but `error` where the plain program raised, as it may.
+
+    If the recomputed program ran, the checks that can do with the reference alone judge it; all others
+    are `unsupported`.
+    """
+    expected, plain = evidence.expected, evidence.plain.error
     assert plain is not None
     judged: set[str] = set()
-    if seen is None:
+    if evidence.recomputed.error is None:
         judged = {executions.CHECK.name}
         judged |= {value.CHECK.name} if expected.outputs is not None else set()
         judged |= {gradient.CHECK.name} if expected.gradients is not None else set()

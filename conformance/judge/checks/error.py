@@ -24,32 +24,32 @@ def _applies(case: Case) -> bool:
 
 def _judge(evidence: Evidence) -> tuple[Verdict, ...]:
     first = _raised(evidence)
-    promised, seen = evidence.case.error, evidence.recomputed.error
-    if promised is None or seen is None or not promised.then:
+    promised, raised = evidence.case.error, evidence.recomputed.error
+    if promised is None or raised is None or not promised.then:
         return (first,)
     if evidence.recomputed.good_run_after_error is True:
-        said = f"{first.message}, and a good run worked afterwards"
-        return (replace(first, message=said) if first.status is Status.PASS else first,)
+        message = f"{first.message}, and a good run worked afterwards"
+        return (replace(first, message=message) if first.status is Status.PASS else first,)
     after = CHECK.verdict(Status.FAIL, "a good run after the error did not work")
     return (after,) if first.status is Status.PASS else (first, after)
 
 
 def _raised(evidence: Evidence) -> Verdict:
     """What was raised, and whether it was promised."""
-    promised, seen = evidence.case.error, evidence.recomputed.error
+    promised, raised = evidence.case.error, evidence.recomputed.error
     if evidence.refused_plain:
         return CHECK.verdict(Status.PASS, _as_plain(evidence))
     if promised is None:
-        if seen is None:
+        if raised is None:
             return CHECK.verdict(Status.PASS, "ran to its end")
         return CHECK.verdict(
             Status.FAIL,
-            f"raised {seen.type} in {seen.phase}, but should run to its end: {seen.message}",
+            f"raised {raised.type} in {raised.phase}, but should run to its end: {raised.message}",
             "no error",
-            seen.type,
-            facts=(Raised(seen.type, seen.phase),),
+            raised.type,
+            facts=(Raised(raised.type, raised.phase),),
         )
-    if seen is None:
+    if raised is None:
         return CHECK.verdict(
             Status.FAIL,
             f"raised nothing, but should raise {promised.type}",
@@ -57,25 +57,25 @@ def _raised(evidence: Evidence) -> Verdict:
             "no error",
             facts=(Raised("", promised=promised.type),),
         )
-    if promised.type not in seen.bases:
+    if promised.type not in raised.bases:
         return CHECK.verdict(
             Status.FAIL,
-            f"raised {seen.type}, but should raise {promised.type}: {seen.message}",
+            f"raised {raised.type}, but should raise {promised.type}: {raised.message}",
             promised.type,
-            seen.type,
-            facts=(Raised(seen.type, seen.phase, promised.type),),
+            raised.type,
+            facts=(Raised(raised.type, raised.phase, promised.type),),
         )
-    return CHECK.verdict(Status.PASS, f"raised {seen.type} as promised")
+    return CHECK.verdict(Status.PASS, f"raised {raised.type} as promised")
 
 
 def _as_plain(evidence: Evidence) -> str:
     """What became of a program that the framework refuses without recompute, too."""
-    plain, seen = evidence.plain.error, evidence.recomputed.error
+    plain, raised = evidence.plain.error, evidence.recomputed.error
     assert plain is not None
-    if seen is None:
+    if raised is None:
         return f"ran to its end, where the plain program raised {plain.type}"
     return (
-        f"raised {seen.type} in {seen.phase}, and the plain program raised {plain.type} in "
+        f"raised {raised.type} in {raised.phase}, and the plain program raised {plain.type} in "
         f"{plain.phase}"
     )
 

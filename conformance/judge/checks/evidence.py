@@ -1,4 +1,4 @@
-"""What a check looks at, and what a check is."""
+"""What a check is, and the evidence that it judges."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conformance.drivers.adapter import Variant
 from conformance.judge.tolerance import against_others
 from conformance.model.case import Case, Tolerance
 from conformance.model.facts import Fact
-from conformance.model.observation import Expected, Observation, Run
+from conformance.model.observation import Expected, Observation, RandomSample, Run
 from conformance.model.verdict import Level, Status, Verdict
 
 
@@ -45,11 +45,23 @@ class Evidence:
         return self.observation.recomputed
 
 
+def forward_samples(run: Run) -> tuple[RandomSample, ...] | None:
+    """What a run drew in its forward passes, in order; `None` where samples were not observed."""
+    if run.samples is None:
+        return None
+    return tuple(sample for sample in run.samples if sample.phase == "forward")
+
+
+def place_name(region: str, statement: str) -> str:
+    """A statement or a region in words; either may be empty, but not both."""
+    return f"{statement} in region {region}" if statement and region else (statement or region)
+
+
 @dataclass(frozen=True)
 class Check:
     """A named check: what it asks, how binding it is, which cases it applies to, how it judges.
 
-    `judge` gives one verdict, or one for each fault that it has found, so that no fault hides another.
+    `judge` returns one verdict, or one for each fault, so that no fault hides another.
     """
 
     name: str
@@ -59,14 +71,14 @@ class Check:
     judge: Callable[[Evidence], Verdict | tuple[Verdict, ...]]
 
     def verdicts(self, evidence: Evidence) -> tuple[Verdict, ...]:
-        """The verdicts, or `unsupported` with the reason where the adapter could not see."""
+        """The verdicts; one `unsupported` with the reason where the adapter cannot observe the check."""
         reason = evidence.observation.unobserved.get(self.name)
         if reason is not None:
             return (self.verdict(Status.UNSUPPORTED, f"cannot be observed here: {reason}"),)
-        given = self.judge(evidence)
+        judged = self.judge(evidence)
         method = evidence.observation.methods.get(self.name, "")
-        listed = given if isinstance(given, tuple) else (given,)
-        return tuple(replace(one, method=one.method or method) for one in listed)
+        verdicts = judged if isinstance(judged, tuple) else (judged,)
+        return tuple(replace(v, method=v.method or method) for v in verdicts)
 
     def verdict(
         self,

@@ -1,20 +1,21 @@
 """Each region, and each operation in it, ran as often as the reference says: in forward, and again.
 
-The expectation is exact for the discipline that the variant declares, and a set of counts, with the
-reason, where that leaves it open. A region that is never run again although something in it had to be
-is `inert`: recompute did nothing. Operations are judged where the observer can tell them apart.
+The expected count is exact for the discipline that the variant declares; where the discipline leaves it
+open, it is a set of counts with the reason. Recompute is `inert` where nothing ran again although
+something in a region had to. Operations are judged where the observer can tell them apart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from conformance.judge.checks.evidence import Check, Evidence
+from conformance.judge.checks.evidence import Check, Evidence, place_name
 from conformance.model.case import Case
 from conformance.model.facts import Count, Inert
 from conformance.model.observation import Allowed, Phase, Run
 from conformance.model.verdict import Level, Status, Verdict
 
+#: The region, the statement's label (empty for the region as a whole) and the phase of a count.
 Key = tuple[str, str, Phase]
 
 
@@ -32,35 +33,37 @@ def counts(run: Run) -> dict[Key, int]:
 
 
 def _name(key: Key) -> str:
-    region, statement, _ = key
-    return f"{statement} in region {region}" if statement and region else (statement or region)
+    return place_name(key[0], key[1])
 
 
 def _judge(evidence: Evidence) -> Verdict:
     if evidence.recomputed.executions is None:
         return CHECK.verdict(Status.UNSUPPORTED, "the adapter observed no executions")
-    seen, control = counts(evidence.recomputed), counts(evidence.plain)
-    unasked = [key for key, count in control.items() if key[2] == "rerun" and count]
-    if unasked and not evidence.variant.model.says("cheap"):
-        return CHECK.verdict(Status.BROKEN, f"{_name(unasked[0])} ran again in the plain run")
+    observed, control = counts(evidence.recomputed), counts(evidence.plain)
+    plain_reruns = [key for key, count in control.items() if key[2] == "rerun" and count]
+    if plain_reruns and not evidence.variant.model.says("cheap"):
+        message = f"{_name(plain_reruns[0])} ran again in the plain run"
+        return CHECK.verdict(Status.BROKEN, message)
     wrong = tuple(
-        Count(*key, seen.get(key, 0), allowed.counts, allowed.reason)
-        for key, allowed in _told_apart(evidence, [*seen, *control]).items()
-        if seen.get(key, 0) not in allowed
+        Count(*key, observed.get(key, 0), allowed.counts, allowed.reason)
+        for key, allowed in _distinguishable(evidence, [*observed, *control]).items()
+        if observed.get(key, 0) not in allowed
     )
     if wrong:
-        inert = _inert(evidence, seen, control)
-        return _never(inert) if inert else _wrong(wrong)
-    table = ", ".join(f"{_name(k)} {k[2]} {n}" for k, n in seen.items() if n and k[0] and not k[1])
-    plain = ", ".join(_name(k) for k in unasked if k[1])
-    told = f"; again in the plain run, as the compiler chose: {plain}" if plain else ""
-    message = f"as under {evidence.variant.model.discipline}: {table}{told}"
+        inert = _inert(evidence, observed, control)
+        return _inert_verdict(inert) if inert else _wrong_counts(wrong)
+    table = ", ".join(
+        f"{_name(k)} {k[2]} {n}" for k, n in observed.items() if n and k[0] and not k[1]
+    )
+    plain = ", ".join(_name(k) for k in plain_reruns if k[1])
+    note = f"; again in the plain run, as the compiler chose: {plain}" if plain else ""
+    message = f"as under {evidence.variant.model.discipline}: {table}{note}"
     return CHECK.verdict(Status.PASS, message)
 
 
-def _inert(evidence: Evidence, seen: dict[Key, int], control: dict[Key, int]) -> Inert | None:
-    """The first region that should have run again, where nothing did."""
-    if any(n > control.get(k, 0) for k, n in seen.items() if k[2] == "rerun"):
+def _inert(evidence: Evidence, observed: dict[Key, int], control: dict[Key, int]) -> Inert | None:
+    """The first part of a region that should have run again, if nothing ran again; else `None`."""
+    if any(n > control.get(k, 0) for k, n in observed.items() if k[2] == "rerun"):
         return None
     for (region, statement, phase), allowed in evidence.expected.executions.items():
         if region and phase == "rerun" and 0 not in allowed:
@@ -68,7 +71,7 @@ def _inert(evidence: Evidence, seen: dict[Key, int], control: dict[Key, int]) ->
     return None
 
 
-def _never(inert: Inert) -> Verdict:
+def _inert_verdict(inert: Inert) -> Verdict:
     name = _name((inert.region, inert.statement, "rerun"))
     return CHECK.verdict(
         Status.FAIL,
@@ -79,7 +82,7 @@ def _never(inert: Inert) -> Verdict:
     )
 
 
-def _wrong(wrong: tuple[Count, ...]) -> Verdict:
+def _wrong_counts(wrong: tuple[Count, ...]) -> Verdict:
     def listed(numbers: Callable[[Count], object]) -> str:
         return "; ".join(f"{_name(_key(c))} {c.phase} {numbers(c)}" for c in wrong[:8])
 
@@ -101,13 +104,14 @@ def _key(count: Count) -> Key:
     return count.region, count.statement, count.phase
 
 
-def _told_apart(evidence: Evidence, seen: Sequence[Key]) -> dict[Key, Allowed]:
-    """The expectations that can be checked: all regions, and the statements seen in either run."""
-    known = {(region, statement) for region, statement, _ in seen if statement}
+def _distinguishable(evidence: Evidence, counted: Sequence[Key]) -> dict[Key, Allowed]:
+    """The expectations that can be checked: of all regions, and of the statements that the observer
+    counted in either run."""
+    statements = {(region, statement) for region, statement, _ in counted if statement}
     return {
         key: allowed
         for key, allowed in evidence.expected.executions.items()
-        if (key[0] and not key[1]) or (key[0], key[1]) in known
+        if (key[0] and not key[1]) or (key[0], key[1]) in statements
     }
 
 

@@ -1,11 +1,11 @@
 """The most bytes held during forward and backward stay near the reference's, and fall against plain.
 
 The reference's peak is that of gradients taken one statement after the other, each value freed as
-soon as nothing needs it any more. Engines hold up to three and a half activations more, and a
-compiler that fuses needs less in the plain run, so that a quarter of the reference's drop is asked for.
-One region around a whole chain does not lower the peak, and is not expected to. Cases whose peaks differ
-by fewer than eight activations are recorded and not judged, those without a large tensor not
-looked at.
+soon as nothing needs it any more. Engines may hold up to three and a half activations more. A compiler
+that fuses needs less in the plain run, so only a quarter of the reference's drop is required. One region
+around a whole chain does not lower the peak, and is not expected to. Cases whose peaks differ by fewer
+than eight activations in the reference are recorded and not judged; the check does not apply to cases
+without a large tensor.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def _judge(evidence: Evidence) -> Verdict:
     words = f"plain {plain} B, recomputed {recomputed} B"
     unit, drop = expected.unit, expected.peaks[0] - expected.peaks[1]
     most = expected.peaks[1] + PEAK_SLACK * unit
-    seen = Bytes(plain, recomputed, int(most), math.ceil(drop * PEAK_SHARE), unit)
+    measured = Bytes(plain, recomputed, int(most), math.ceil(drop * PEAK_SHARE), unit)
     if drop < PEAK_LEAST * unit or drop < SMALL:
         message = f"{words}: too near to be judged"
-        return CHECK.verdict(Status.REPORT, message, observed=words, facts=(seen,))
+        return CHECK.verdict(Status.REPORT, message, observed=words, facts=(measured,))
     bound = f"recomputed at most {most:.0f} B, at least {int(drop * PEAK_SHARE)} B below plain"
-    judged = partial(CHECK.verdict, expected=bound, observed=words, facts=(seen,))
+    judged = partial(CHECK.verdict, expected=bound, observed=words, facts=(measured,))
     if recomputed > most:
         high = f"{recomputed / unit:.2f} activations at the peak"
         return judged(Status.FAIL, f"{high}, but at most {most / unit:.2f} should be")

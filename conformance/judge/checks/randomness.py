@@ -1,14 +1,14 @@
 """The rerun drew what the forward drew, and afterwards the generator stands where plain leaves it.
 
-The first is a must: another mask in the rerun gives a wrong gradient and no error. Where the draws
-themselves cannot be seen, the gradients tell: under one seed the outputs of plain and recomputed are
-equal, and gradients that differ come from other draws. So is what the program draws after a rerun: the
-next step's masks are not to depend on whether the last one was recomputed. Where the generator stands
-at the end is a should. Where the case says
-that the random state need not be preserved, what happened is reported and never failed.
+The first is a must: another mask in the rerun gives a wrong gradient and no error. Where draws cannot
+be observed, gradients are compared: under one seed the outputs of plain and recomputed are equal, and
+gradients that differ come from other draws. What the program draws after a rerun is a must as well: the
+masks of the next step must not depend on whether this step was recomputed. Where the generator stands at
+the end is a should. Where the case says that the random state need not be preserved, what happened is
+reported and never failed.
 
-A case may know the sum of a gradient's elements in multiples of the loss, whatever is drawn. That is
-asked first: it holds without any seed and without seeing a draw, in one step and over many.
+A case may state the sum of a gradient's elements as a multiple of the loss that holds whatever is drawn.
+That is checked first: it needs no seed and no observed draw, and holds for one step and over many.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from conformance.judge.arrays import differs, quantities
-from conformance.judge.checks.evidence import Check, Evidence
+from conformance.judge.checks.evidence import Check, Evidence, forward_samples, place_name
 from conformance.judge.limits import ROUNDING
 from conformance.language.operations import RANDOM
 from conformance.model.case import Case
@@ -28,13 +28,14 @@ from conformance.model.facts import Sampling
 from conformance.model.observation import RandomSample, Run
 from conformance.model.verdict import Level, Status, Verdict
 
-#: What the rerun did, by kind.
+#: What a rerun did, in words, by the kind of `Sampling`.
 _DID = {
     "same": "drew what the forward drew",
     "nothing": "drew nothing again",
     "like": "is not seen to draw; under one seed gradients are those of the plain run",
 }
 _BY_SUMS, _BY_GRADIENTS = "sums of gradients, against the losses", "gradients under one seed"
+#: The region and the label of a statement.
 Place = tuple[str, str]
 
 
@@ -43,20 +44,15 @@ def _applies(case: Case) -> bool:
 
 
 def _judge(evidence: Evidence) -> Verdict:
-    regions = {r.name: r for r in evidence.case.regions()}
-    asked = {
-        (region, s.label)
-        for region, s in evidence.case.statements()
-        if region and s.op in RANDOM and regions[region].preserve_rng
-    }
     by_sums = _by_sums(evidence) if evidence.case.totals else None
     if by_sums is not None:
         return by_sums
+    preserved = _preserved(evidence.case)
     samples = evidence.recomputed.samples
     if samples is None:
         drawn, method = _by_gradients(evidence), _BY_GRADIENTS
     else:
-        drawn, method = _seen([d for d in samples if d.region]), ""
+        drawn, method = _by_samples([d for d in samples if d.region]), ""
     if drawn.kind == "unknown":
         message = (
             "no draw is seen, and under one seed outputs are not those of the plain run: gradients "
@@ -64,16 +60,27 @@ def _judge(evidence: Evidence) -> Verdict:
         )
         return CHECK.verdict(Status.UNSUPPORTED, message, method=method, facts=(drawn,))
     if drawn.kind == "fresh":
-        may = not asked or (samples is not None and asked.isdisjoint(drawn.where))
-        return _fresh(drawn, method, may=may)
-    return _afterwards(evidence, drawn, method, asked=bool(asked))
+        allowed = not preserved or (samples is not None and preserved.isdisjoint(drawn.where))
+        return _fresh(drawn, method, allowed=allowed)
+    return _after_reruns(evidence, drawn, method, preserved=bool(preserved))
 
 
-def _fresh(drawn: Sampling, method: str, *, may: bool) -> Verdict:
-    if may:
+def _preserved(case: Case) -> set[Place]:
+    """The random statements of regions that preserve the random state."""
+    regions = {region.name: region for region in case.regions()}
+    return {
+        (region, s.label)
+        for region, s in case.statements()
+        if region and s.op in RANDOM and regions[region].preserve_rng
+    }
+
+
+def _fresh(drawn: Sampling, method: str, *, allowed: bool) -> Verdict:
+    """The verdict where the rerun drew other numbers than the forward."""
+    if allowed:
         message = "the rerun drew other numbers, as it may here"
         return CHECK.verdict(Status.REPORT, message, method=method, facts=(drawn,))
-    where = ", ".join(f"{label} in region {region}" for region, label in drawn.where)
+    where = ", ".join(place_name(*place) for place in drawn.where)
     return CHECK.verdict(
         Status.FAIL,
         f"the rerun drew other numbers than the forward{': ' + where if where else ''}",
@@ -84,15 +91,16 @@ def _fresh(drawn: Sampling, method: str, *, may: bool) -> Verdict:
     )
 
 
-def _afterwards(evidence: Evidence, drawn: Sampling, method: str, *, asked: bool) -> Verdict:
-    """The verdict where the rerun drew nothing else: on what is drawn after it, and in the end."""
-    said = f"the rerun {_DID[drawn.kind]}"
+def _after_reruns(evidence: Evidence, drawn: Sampling, method: str, *, preserved: bool) -> Verdict:
+    """The verdict where reruns drew no other numbers: on what the program draws after them, and on where
+    the generators stand at the end. `preserved`: a region has to preserve the random state."""
+    rerun_drew = f"the rerun {_DID[drawn.kind]}"
     later = _disturbed(evidence)
-    if later and asked:
-        places = (f"{label} in region {region}" if region else label for region, label in later)
+    if later and preserved:
+        places = (place_name(*place) for place in later)
         return CHECK.verdict(
             Status.FAIL,
-            f"{said}, but what is drawn after it is not what the plain run draws: "
+            f"{rerun_drew}, but what is drawn after it is not what the plain run draws: "
             + ", ".join(places),
             "the numbers of the plain run",
             "other numbers",
@@ -102,15 +110,15 @@ def _afterwards(evidence: Evidence, drawn: Sampling, method: str, *, asked: bool
     if moved:
         which = "" if moved == ("implicit",) else f" ({', '.join(moved)})"
         return CHECK.verdict(
-            Status.WARN if asked else Status.REPORT,
-            f"{said}, but afterwards the generator{which} is not where the plain run leaves it",
+            Status.WARN if preserved else Status.REPORT,
+            f"{rerun_drew}, but afterwards the generator{which} is not where the plain run leaves it",
             method=method,
             facts=(replace(drawn, generators=moved),),
         )
-    if not asked:
-        message = f"{said}, though it need not"
+    if not preserved:
+        message = f"{rerun_drew}, though it need not"
         return CHECK.verdict(Status.REPORT, message, method=method, facts=(drawn,))
-    return CHECK.verdict(Status.PASS, said, method=method, facts=(drawn,))
+    return CHECK.verdict(Status.PASS, rerun_drew, method=method, facts=(drawn,))
 
 
 def _by_sums(evidence: Evidence) -> Verdict | None:
@@ -153,48 +161,52 @@ def _totals(case: Case, run: Run) -> bool:
         if case.procedure.kind == "train":
             array = next(p for p in case.parameters if p.name == name)
             moved = array.fill.numbers[0] - run.parameters[name].astype(np.float64)
-            every = float(moved.sum()) / case.procedure.learning_rate
-            sums.append((every, factor * math.fsum(run.losses)))
-        if not all(math.isclose(ours, wanted, rel_tol=ROUNDING) for ours, wanted in sums):
+            total = float(moved.sum()) / case.procedure.learning_rate
+            sums.append((total, factor * math.fsum(run.losses)))
+        if not all(math.isclose(observed, known, rel_tol=ROUNDING) for observed, known in sums):
             return False
     return True
 
 
 def _moved(evidence: Evidence) -> tuple[str, ...]:
     """The generators whose final state differs between the recomputed and the plain run."""
-    ours, plain = evidence.recomputed.generators, evidence.plain.generators
-    return tuple(n for n in ours if n in plain and not np.array_equal(ours[n], plain[n]))
+    recomputed, plain = evidence.recomputed.generators, evidence.plain.generators
+    return tuple(
+        name
+        for name, numbers in recomputed.items()
+        if name in plain and not np.array_equal(numbers, plain[name])
+    )
 
 
 def _disturbed(evidence: Evidence) -> tuple[Place, ...]:
-    """The statements whose later forward draws are not those of the plain run, though the first of all
-    is: some rerun has left the generator elsewhere, and the program went on drawing from there.
+    """The statements whose later forward draws are not those of the plain run.
 
-    What is seen of a dropout is its result, so that draws are compared within the case's tolerance:
-    after a step, parameters that compiled code has updated differ from the plain run's in their last
-    bit.
+    If the first draw of all equals the plain run's, a rerun has left the generator elsewhere, and the
+    program went on drawing from there. If it does not, the answer is empty: under one seed, a graph with
+    reruns may draw other numbers from the start. A dropout's draw is observed as its result, so draws
+    are compared within the case's tolerance: after a step, parameters that compiled code has updated
+    differ from the plain run's in their last bit.
     """
-    if evidence.plain.samples is None or evidence.recomputed.samples is None:
+    recomputed, plain = forward_samples(evidence.recomputed), forward_samples(evidence.plain)
+    if recomputed is None or plain is None:
         return ()
-    ours = [draw for draw in evidence.recomputed.samples if draw.phase == "forward"]
-    plain = [draw for draw in evidence.plain.samples if draw.phase == "forward"]
-    pairs = list(zip(ours, plain, strict=False))
-    if len(ours) != len(plain) or any(
+    pairs = list(zip(recomputed, plain, strict=False))
+    if len(recomputed) != len(plain) or any(
         (a.region, a.statement) != (b.region, b.statement) for a, b in pairs
     ):
         return ()
     tolerance = evidence.case.tolerance
-    other = [a for a, b in pairs if differs(a.array, b.array, tolerance)]
-    if other and other[0] is ours[0]:
-        return ()  # under one seed a graph with reruns may draw other numbers from the start
-    return _by_label({(draw.region, draw.statement) for draw in other})
+    different = [a for a, b in pairs if differs(a.array, b.array, tolerance)]
+    if different and different[0] is recomputed[0]:
+        return ()
+    return _sorted_by_label({(draw.region, draw.statement) for draw in different})
 
 
-def _by_label(places: Iterable[Place]) -> tuple[Place, ...]:
+def _sorted_by_label(places: Iterable[Place]) -> tuple[Place, ...]:
     return tuple(sorted(places, key=lambda place: (place[1], place[0])))
 
 
-def _seen(samples: list[RandomSample]) -> Sampling:
+def _by_samples(samples: list[RandomSample]) -> Sampling:
     """What the reruns drew. A draw is fresh if no forward run of the same statement drew it."""
     forward: dict[Place, list[RandomSample]] = {}
     for draw in samples:
@@ -210,7 +222,7 @@ def _seen(samples: list[RandomSample]) -> Sampling:
         )
     }
     if fresh:
-        return Sampling("fresh", _by_label(fresh))
+        return Sampling("fresh", _sorted_by_label(fresh))
     return Sampling("same" if reruns else "nothing")
 
 
@@ -221,7 +233,7 @@ def _by_gradients(evidence: Evidence) -> Sampling:
     if evidence.case.procedure.kind != "train":
         for name, array in quantities(evidence.recomputed):
             if name not in plain or differs(array, plain[name], tolerance):
-                return Sampling("unknown")  # other outputs: the value check says so
+                return Sampling("unknown")  # the check `value` reports the difference
     for name, gradient in evidence.recomputed.gradients.items():
         control = evidence.plain.gradients.get(name)
         if gradient is None or control is None:

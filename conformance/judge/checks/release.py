@@ -1,18 +1,18 @@
 """Nothing is left over from step to step, and no more after a step than the plain program leaves.
 
-The procedure is repeated, the garbage collector off, and what is held after each run is read, beyond
-what was there before the first. The first half is for caches to fill; over the second half, the slope
-of the recomputed program must be no more than the plain one's. Where neither grows, the least that
-is left after a step must be no more either: what frees a step's activations one step late does not
-grow. A case may have the outputs of all runs kept: then both programs grow by these, and the recomputed
-one by no more. Live tensors are whole numbers, so that one tensor shows; bytes may differ by up to
-half an activation. Where every run is to end in an error, what the collector frees is not counted: an
-exception and the frames that it came through refer to each other.
+The procedure is repeated with the garbage collector off, and after each run it is read how much more is
+held than before the first. Caches may fill in the first half of the runs. Over the second half, the
+recomputed program must grow by no more per step than the plain one. Where neither grows, no more may be
+left after a step either: a program that frees each step's activations one step late does not grow. A
+case may have the outputs of all runs kept: then both programs grow by these. Live tensors are whole
+numbers, so that a single one shows; bytes may differ by up to half an activation. Where every run is to
+end in an error, garbage is collected after each, since an exception and the frames that it came through
+refer to each other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from conformance.judge.checks.evidence import Check, Evidence
@@ -21,7 +21,8 @@ from conformance.model.case import Case
 from conformance.model.facts import Growth
 from conformance.model.verdict import Level, Status, Verdict
 
-_What = Literal["live tensors", "bytes"]
+_Quantity = Literal["live tensors", "bytes"]
+#: After each run, beyond those before the first; `None` where they were not observed.
 _Readings = tuple[int, ...] | None
 
 
@@ -43,45 +44,60 @@ def level(readings: Sequence[int]) -> int:
 def _judge(evidence: Evidence) -> Verdict:
     plain, recomputed = evidence.plain, evidence.recomputed
     unit = evidence.expected.memory.unit if evidence.expected.memory else 0
-    seen: list[str] = []
-    growth: list[Growth] = []
-    kinds: tuple[tuple[_What, _Readings, _Readings, float], ...] = (
+    quantities: tuple[tuple[_Quantity, _Readings, _Readings, float], ...] = (
         ("live tensors", plain.alive, recomputed.alive, TENSORS),
         ("bytes", plain.held, recomputed.held, max(unit * STEP, 1.0)),
     )
-    for what, control, readings, allowed in kinds:
-        if control is None or readings is None:
+    readings: list[str] = []
+    faults: list[Growth] = []
+    for quantity, control, observed, allowed in quantities:
+        if control is None or observed is None:
             continue
-        ours, theirs = slope(readings), max(0.0, slope(control))
-        seen.append(f"{what} {', '.join(map(str, readings))}")
-        if ours - theirs >= allowed:
-            growth.append(Growth("grows", what, ours, theirs))
-        more = level(readings) - level(control)
-        if more >= allowed and ours <= 0 and theirs == 0 and not evidence.case.error:
-            growth.append(Growth("left", what, float(level(readings)), float(level(control))))
-    if not seen:
+        readings.append(f"{quantity} {', '.join(map(str, observed))}")
+        faults += _faults(quantity, observed, control, allowed, by_level=not evidence.case.error)
+    if not readings:
         return CHECK.verdict(Status.UNSUPPORTED, "the adapter observed neither bytes nor tensors")
-    grown = tuple(fact for fact in growth if fact.kind == "grows")
-    if grown:
+    return _verdict(faults, "; ".join(readings))
+
+
+def _faults(
+    what: _Quantity,
+    readings: Sequence[int],
+    control: Sequence[int],
+    allowed: float,
+    *,
+    by_level: bool,
+) -> Iterator[Growth]:
+    """How readings grow more than the plain run's or, with `by_level`, where neither grows, how much
+    more is left after a step; nothing where they differ by less than `allowed`."""
+    growth, plain_growth = slope(readings), max(0.0, slope(control))
+    if growth - plain_growth >= allowed:
+        yield Growth("grows", what, growth, plain_growth)
+    more = level(readings) - level(control)
+    if by_level and more >= allowed and growth <= 0 and plain_growth == 0:
+        yield Growth("left", what, float(level(readings)), float(level(control)))
+
+
+def _verdict(faults: Sequence[Growth], readings: str) -> Verdict:
+    """The verdict on what grows, if anything does, else on what is left after each step."""
+    growing = tuple(fault for fault in faults if fault.kind == "grows")
+    if growing:
         message = "; ".join(
-            f"{f.what} grow by {f.observed:g} per step, plain by {f.plain:g}" for f in grown
+            f"{f.what} grow by {f.observed:g} per step, plain by {f.plain:g}" for f in growing
         )
-        readings_seen = "; ".join(seen)
         return CHECK.verdict(
-            Status.FAIL, message, "no growth beyond plain's", readings_seen, facts=grown
+            Status.FAIL, message, "no growth beyond plain's", readings, facts=growing
         )
-    if growth:
-        left = "; ".join(f"{f.observed:.0f} {f.what}, plain {f.plain:.0f}" for f in growth)
+    if faults:
+        left = "; ".join(f"{f.observed:.0f} {f.what}, plain {f.plain:.0f}" for f in faults)
         return CHECK.verdict(
             Status.FAIL,
             f"more is left after each step than by the plain program: {left}",
             "no more than plain's",
-            "; ".join(seen),
-            facts=tuple(growth),
+            readings,
+            facts=tuple(faults),
         )
-    return CHECK.verdict(
-        Status.PASS, "nothing is left over from step to step", observed="; ".join(seen)
-    )
+    return CHECK.verdict(Status.PASS, "nothing is left over from step to step", observed=readings)
 
 
 CHECK = Check(

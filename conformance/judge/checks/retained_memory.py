@@ -1,15 +1,15 @@
 """Bytes held between forward and backward stay within the reference's bound, and fall as it says.
 
 A region keeps its inputs and nothing from inside, and one copy of the random state where it preserves
-that. So the recomputed run keeps at most what the reference counts, and less than the plain run by at
-least the reference's drop. What operations outside regions keep is the framework's own affair: plain
-bytes of one framework are never held against another's. Where its plain run keeps more than the
-reference knows of, so may the recomputed one, and where it keeps less, less is to be freed; but not
-where activations are so large that such things tell nothing.
+that. So the recomputed run may keep at most what the reference counts, and must keep less than the plain
+run by at least the reference's drop. What operations outside regions keep is up to the framework: plain
+bytes of one framework are never compared with another's. In cases with small activations the bounds
+follow the plain run: where it keeps more than the reference counts, the recomputed run may, too, and
+where it keeps less, less has to be freed.
 
-An observer that sees every tensor is held to a quarter of the case's largest activation, and to the byte
-where the case is a point of a law: a few bytes a region grow with it. One that does
-not tell small tensors apart says below how many bytes: a case whose drop is smaller is recorded and
+Where the observer sees every tensor, bytes may be off by a quarter of the case's largest activation, and
+by none where the case is a point of a law, since a few bytes for each region grow with it. An observer
+that cannot see small tensors states a resolution in bytes: a case whose drop is smaller is recorded and
 not judged.
 """
 
@@ -39,33 +39,36 @@ def _judge(evidence: Evidence) -> Verdict | tuple[Verdict, ...]:
         return CHECK.verdict(Status.UNSUPPORTED, "the adapter observed no bytes")
     state = evidence.recomputed.random_state or _NONE
     resolution = evidence.observation.resolution
-    seen = retained(expected, plain, recomputed, resolution, evidence.case.law is not None)
+    measured = retained(expected, plain, recomputed, resolution, evidence.case.law is not None)
     states = States(state.copies, state.nbytes, expected.states)
-    told = can_tell(expected, seen)
-    sides = _sides(expected, seen, states)
-    facts: tuple[Fact, ...] = (seen, states) if states.copies else (seen,)
-    wrong = [*(_too_much(seen) if told else ()), *_too_many_states(states)]
+    judged = can_tell(expected, measured)
+    words = _expected_and_observed(expected, measured, states)
+    facts: tuple[Fact, ...] = (measured, states) if states.copies else (measured,)
+    wrong = [*(_wrong_bytes(measured) if judged else ()), *_too_many_states(states)]
     if wrong:
-        return tuple(CHECK.verdict(Status.FAIL, fault, *sides, facts=facts) for fault in wrong)
-    if not told:
+        return tuple(CHECK.verdict(Status.FAIL, fault, *words, facts=facts) for fault in wrong)
+    if not judged:
         message = (
-            f"{sides[1]}: bytes are told from {resolution} B on, and {expected.drop} B should fall"
+            f"{words[1]}: bytes are told from {resolution} B on, and {expected.drop} B should fall"
         )
-        return CHECK.verdict(Status.REPORT, message, observed=sides[1], facts=facts)
-    unit = seen.unit
+        return CHECK.verdict(Status.REPORT, message, observed=words[1], facts=facts)
+    unit = measured.unit
     message = f"{plain / unit:.2f} activations plain, {recomputed / unit:.2f} recomputed"
-    return CHECK.verdict(Status.PASS, f"{message}{_more(states)}", *sides, facts=facts)
+    return CHECK.verdict(Status.PASS, f"{message}{_more(states)}", *words, facts=facts)
 
 
-def _sides(expected: ExpectedMemory, seen: Bytes, states: States) -> tuple[str, str]:
-    """What is expected and what was seen, in words."""
+def _expected_and_observed(
+    expected: ExpectedMemory, measured: Bytes, states: States
+) -> tuple[str, str]:
+    """What is expected and what was measured, in words."""
     bound = f"recomputed at most {expected.recomputed[1]} B, at least {expected.drop} B below plain"
     if states.allowed or states.copies:
         bound += f", and at most {_copies(states.allowed)} of the random state"
-    return bound, f"plain {seen.plain} B, recomputed {seen.recomputed} B{_more(states)}"
+    return bound, f"plain {measured.plain} B, recomputed {measured.recomputed} B{_more(states)}"
 
 
 def _too_many_states(states: States) -> Iterator[str]:
+    """The fault in the copies of the random state, if there is one."""
     if states.copies > states.allowed:
         yield (
             f"{_copies(states.copies)} of the random state ({states.nbytes} B) kept, but regions that "
@@ -73,15 +76,15 @@ def _too_many_states(states: States) -> Iterator[str]:
         )
 
 
-def _too_much(seen: Bytes) -> Iterator[str]:
-    """Whether too much is kept, or else too little freed."""
-    unit, freed = seen.unit, seen.plain - seen.recomputed
-    if too_much(seen):
-        kept, most = _amount(seen.recomputed, seen.most, unit)
+def _wrong_bytes(measured: Bytes) -> Iterator[str]:
+    """The fault in the bytes, if there is one: too much is kept, or else too little is freed."""
+    unit, freed = measured.unit, measured.plain - measured.recomputed
+    if too_much(measured):
+        kept, most = _amount(measured.recomputed, measured.most, unit)
         yield f"{kept} are kept, but at most {most} should be"
-    elif seen.drop is not None and too_little(seen):
-        fell, least = _amount(freed, seen.drop, unit)
-        yield f"recompute frees {fell}, but should free {least}"
+    elif measured.drop is not None and too_little(measured):
+        less, least = _amount(freed, measured.drop, unit)
+        yield f"recompute frees {less}, but should free {least}"
 
 
 def _amount(observed: int, bound: int, unit: int) -> tuple[str, str]:

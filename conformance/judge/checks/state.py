@@ -1,8 +1,9 @@
 """State after the step: running statistics that a rerun may update a second time, and notes that the
 body leaves outside of the program.
 
-Statistics that move twice as far make another model in the end: a SHOULD. What the body leaves
-elsewhere is nobody's promise: how often it ran shows there, and is reported.
+Running statistics that move twice as far give another model in evaluation: a SHOULD. No framework
+promises anything about other side effects of the body. How often the body ran shows in its notes, and
+is reported.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from conformance.model.facts import Calls, State, number
 from conformance.model.observation import Array
 from conformance.model.verdict import Level, Status, Verdict
 
-Mark = Calls | State
-#: What notes of the body are called among the state.
+#: How one entry of the state differs from the plain run's.
+Change = Calls | State
+#: The name under which notes of the body stand among the state.
 NOTES = "noted"
 
 
@@ -28,7 +30,7 @@ def _applies(case: Case) -> bool:
 
 def _judge(evidence: Evidence) -> Verdict:
     names = [array.name for array in evidence.case.state]
-    marks: list[Mark] = []
+    changes: list[Change] = []
     for name in [*names, *([NOTES] if evidence.case.uses(NOTED) else [])]:
         control, observed = evidence.plain.state.get(name), evidence.recomputed.state.get(name)
         if control is None or observed is None:
@@ -39,24 +41,26 @@ def _judge(evidence: Evidence) -> Verdict:
                 "no note is left, without recompute either: the effect is compiled away",
             )
         if differs(observed, control, evidence.case.tolerance):
-            marks.append(_mark(evidence.case, name, observed, control))
-    if not marks:
+            changes.append(_change(evidence.case, name, observed, control))
+    if not changes:
         return CHECK.verdict(Status.PASS, "state is that of the plain run")
-    status = Status.REPORT if all(mark.name == NOTES for mark in marks) else Status.WARN
-    words = "; ".join(map(_words, marks[:2]))
+    only_notes = all(change.name == NOTES for change in changes)
+    status = Status.REPORT if only_notes else Status.WARN
+    words = "; ".join(map(_words, changes[:2]))
     message = f"the rerun has left its mark, too: {words}"
-    return CHECK.verdict(status, message, facts=tuple(marks))
+    return CHECK.verdict(status, message, facts=tuple(changes))
 
 
-def _mark(case: Case, name: str, observed: Array, control: Array) -> Mark:
-    """How state differs from the plain run's; a note in numbers, where it is one."""
+def _change(case: Case, name: str, observed: Array, control: Array) -> Change:
+    """How state differs from the plain run's: as counts for notes that are whole numbers, else as
+    arrays, with the ratio of their changes where the state starts from one number."""
     if name == NOTES and observed.shape == control.shape == () and _whole(observed, control):
         return Calls(name, int(observed), int(control))
     starts = {a.name: a.fill.numbers[0] for a in case.state if a.fill.kind == "full"}
     times = None
     if observed.shape == control.shape and name in starts and np.all(control != starts[name]):
-        steps = [a.astype(np.float64) - starts[name] for a in (observed, control)]
-        times = number(float(np.mean(steps[0] / steps[1])))
+        moved, plain_moved = (a.astype(np.float64) - starts[name] for a in (observed, control))
+        times = number(float(np.mean(moved / plain_moved)))
     return State(name, summary(observed), summary(control), times)
 
 
@@ -64,11 +68,12 @@ def _whole(*arrays: Array) -> bool:
     return all(float(array).is_integer() for array in arrays)
 
 
-def _words(mark: Mark) -> str:
-    if isinstance(mark, Calls):
-        return f"{mark.name} is () [{mark.observed}], but () [{mark.expected}] without recompute"
-    ratio = "" if mark.times is None else f" ({float(mark.times):.2f} times as far)"
-    return f"{mark.name} is {mark.observed}, but {mark.expected} without recompute{ratio}"
+def _words(change: Change) -> str:
+    name, observed, expected = change.name, change.observed, change.expected
+    if isinstance(change, Calls):
+        return f"{name} is () [{observed}], but () [{expected}] without recompute"
+    ratio = "" if change.times is None else f" ({float(change.times):.2f} times as far)"
+    return f"{name} is {observed}, but {expected} without recompute{ratio}"
 
 
 CHECK = Check(

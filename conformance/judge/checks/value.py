@@ -15,7 +15,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from conformance.judge.arrays import difference, quantities
-from conformance.judge.checks.evidence import Check, Evidence
+from conformance.judge.checks.evidence import Check, Evidence, forward_samples
 from conformance.model.case import Case
 from conformance.model.facts import Difference
 from conformance.model.observation import Array
@@ -27,22 +27,22 @@ def _applies(case: Case) -> bool:
 
 
 def expected_quantities(evidence: Evidence) -> dict[str, Array]:
-    """What the reference says of the same quantities; empty where it cannot say."""
+    """The same quantities of the reference; empty where it has none, since no draws were observed."""
     expected = evidence.expected
     return {} if expected.outputs is None else dict(quantities(expected))
 
 
 def drew_alike(evidence: Evidence) -> bool:
-    """Whether plain and recomputed drew the same numbers in forward, as far as draws were seen; not
-    where the plain program raised, as it may."""
+    """Whether the recomputed run can be compared with the plain one: that one did not raise, and both
+    drew the same numbers in forward, as far as draws were observed."""
     if evidence.refused_plain:
         return False
-    ours, theirs = evidence.recomputed.samples, evidence.plain.samples
-    if ours is None or theirs is None:
+    recomputed, plain = forward_samples(evidence.recomputed), forward_samples(evidence.plain)
+    if recomputed is None or plain is None:
         return True
-    a = [d.array for d in ours if d.phase == "forward"]
-    b = [d.array for d in theirs if d.phase == "forward"]
-    return len(a) == len(b) and all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
+    return len(recomputed) == len(plain) and all(
+        np.array_equal(a.array, b.array) for a, b in zip(recomputed, plain, strict=True)
+    )
 
 
 def agreed(check: Check, what: str, *, alike: bool, reference: bool) -> Verdict:
@@ -65,8 +65,8 @@ def _judge(evidence: Evidence) -> Verdict:
     if missing:
         return _fault(missing)
     for name, array in recomputed.items():
-        controls = plain[name] if alike else None
-        fault = _against(evidence, name, array, controls, reference.get(name))
+        control = plain[name] if alike else None
+        fault = _compare(evidence, name, array, control, reference.get(name))
         if fault:
             return _fault(fault)
     return agreed(CHECK, f"{len(recomputed)} values", alike=alike, reference=bool(reference))
@@ -83,7 +83,7 @@ def _missing(
     plain: Mapping[str, Array],
     recomputed: Mapping[str, Array],
 ) -> Difference | None:
-    """What is not there, though the reference or the other run has it."""
+    """The first quantity that the reference or the other run has, and one of the runs lacks."""
     for name in reference:
         if name not in plain:
             in_plain = not evidence.refused_plain
@@ -93,23 +93,25 @@ def _missing(
     return None
 
 
-def _against(
+def _compare(
     evidence: Evidence, name: str, array: Array, plain: Array | None, reference: Array | None
 ) -> Difference | None:
     """How a value differs from the plain run and the reference, where these are available."""
-    wide = evidence.against_reference
+    to_reference = evidence.against_reference
     if plain is not None and reference is not None:
-        off = difference("value", name, plain, reference, wide, "reference", in_plain=True)
-        if off:
-            return off
+        fault = difference(
+            "value", name, plain, reference, to_reference, "reference", in_plain=True
+        )
+        if fault:
+            return fault
     if plain is not None:
         tolerance = None if evidence.variant.model.exact else evidence.case.tolerance
-        off = difference("value", name, array, plain, tolerance, "plain run")
-        if off:
-            return off
+        fault = difference("value", name, array, plain, tolerance, "plain run")
+        if fault:
+            return fault
     if reference is None:
         return None
-    return difference("value", name, array, reference, wide, "reference")
+    return difference("value", name, array, reference, to_reference, "reference")
 
 
 CHECK = Check(

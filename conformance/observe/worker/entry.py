@@ -37,9 +37,8 @@ def start(
     os.environ.update(environment)
     sys.path[:0] = path
     os.chdir(folder)
-    random.seed(
-        0
-    )  # how many bytes its state has depends on its numbers, and that state may be counted
+    # The size of this generator's state depends on its numbers, and that state may be counted.
+    random.seed(0)
     # What a framework writes to be removed at its end stays when the process is killed.
     os.environ["TMPDIR"] = tempfile.tempdir = folder
     resource.setrlimit(resource.RLIMIT_DATA, (memory_limit, memory_limit))
@@ -52,32 +51,32 @@ def start(
 def observer(adapter: str, variant: str) -> Any:
     """The observer of the adapter in a folder for a variant, made and warmed up on first use."""
     if variant not in _observers:
-        made = load_module(Path(adapter), "observe").Observer(variant)
-        made.warm_up()
-        _observers[variant] = made
+        new = load_module(Path(adapter), "observe").Observer(variant)
+        new.warm_up()
+        _observers[variant] = new
     return _observers[variant]
 
 
 def observe(adapter: str, program: Program) -> Observation:
     """Observe one program. `adapter` is the adapter's folder."""
-    made = observer(adapter, program.variant)
-    # Observing collects often; what imports have left behind is not looked through each time.
+    watching = observer(adapter, program.variant)
+    # Observing collects garbage often; what imports have made is not searched each time.
     gc.collect()
     gc.freeze()
-    found: Observation = made.observe(program)
-    return found
+    observation: Observation = watching.observe(program)
+    return observation
 
 
-def observe_apart(adapter: str, program: Program) -> Observation | Spoilt:
-    """Observe one program, and have the process afterwards as it was before: `Spoilt` where it cannot
-    be."""
-    made = observer(adapter, program.variant)
-    surroundings = Surroundings(getattr(made, "settings", {}))
+def observe_and_restore(adapter: str, program: Program) -> Observation | Spoilt:
+    """Observe one program, and restore the state of the process; `Spoilt` where part of it cannot be
+    restored."""
+    settings = getattr(observer(adapter, program.variant), "settings", {})
+    surroundings = Surroundings(settings)
     try:
-        found = observe(adapter, program)
+        observation = observe(adapter, program)
     finally:
-        left = surroundings.put_back()
-    return Spoilt(found, left) if left else found
+        unrestored = surroundings.put_back()
+    return Spoilt(observation, unrestored) if unrestored else observation
 
 
 def parameters(function: str) -> list[str]:
@@ -87,17 +86,17 @@ def parameters(function: str) -> list[str]:
     Raises whatever the import raises.
     """
     module, _, name = function.partition(":")
-    found: Any = importlib.import_module(module)
+    target: Any = importlib.import_module(module)
     for part in name.split("."):
-        found = getattr(found, part)
+        target = getattr(target, part)
     try:
-        signature = inspect.signature(found)
+        signature = inspect.signature(target)
     except (TypeError, ValueError):  # a function of C's
         return []
-    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    given = signature.parameters.values()
-    others = ["**" for p in given if p.kind is inspect.Parameter.VAR_KEYWORD]
-    return [p.name for p in given if p.kind in named] + others
+    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    listed = signature.parameters.values()
+    others = ["**" for p in listed if p.kind is inspect.Parameter.VAR_KEYWORD]
+    return [p.name for p in listed if p.kind in by_name] + others
 
 
 def describe(adapter: str, variants: list[str], packages: list[str]) -> dict[str, str]:

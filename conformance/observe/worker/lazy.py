@@ -1,8 +1,9 @@
 """Observing lazy frameworks, in which a line of a program only adds to a graph.
 
-A node of the graph is computed once, when an array that is evaluated needs it. So each value that a
-statement made is kept, and before each evaluation it is looked up whether the primitive that makes the
-value is in the graph to be evaluated. What is built once the forward pass has returned is a rerun.
+A node of the graph is computed once, when an array that is evaluated needs it. So the result of each
+statement is kept, and before each evaluation it is looked up whether the primitive that makes the
+result is in the graph to be evaluated. A statement that adds to the graph after the forward pass has
+returned is a rerun.
 """
 
 from __future__ import annotations
@@ -28,23 +29,27 @@ from conformance.observe.worker.trace import Trace
 
 @dataclass(frozen=True)
 class Graph:
-    """Primitives by their numbers: the name of each, and what it reads; what makes each array; and what
-    makes the arrays that were asked for, empty where no primitive does."""
+    """The primitives that some arrays still need.
+
+    `names` has the name of each primitive, by its number, `reads` the arrays that it reads, and `makers`
+    the primitive that makes an array. `requested` are the primitives that make the arrays for which the
+    graph was read, in their order, and empty for an array that no primitive makes.
+    """
 
     names: Mapping[str, str]
     reads: Mapping[str, Sequence[str]]
     makers: Mapping[str, str]
-    asked: Sequence[str]
+    requested: Sequence[str]
 
     def before(self, primitive: str) -> list[str]:
-        """The primitives that make what a primitive reads."""
+        """The primitives that make the arrays that a primitive reads."""
         read = self.reads.get(primitive, ())
         return [self.makers[array] for array in read if array in self.makers]
 
 
 @dataclass(eq=False)
-class Made:
-    """A value that a statement made: of an array, the node behind it that `Lazy.same` gives."""
+class Result:
+    """The result of a statement; for an array, `value` is the copy of it that `Lazy.same` returns."""
 
     site: Site
     phase: Phase
@@ -52,17 +57,20 @@ class Made:
 
 
 @dataclass
-class Values:
-    """Values that statements made: those that wait, and those that were computed; and statements that
-    gave the value of another one back, and computed nothing."""
+class Results:
+    """The results of statements that are still to be computed, and those that have been computed.
 
-    waiting: list[Made] = field(default_factory=list)
-    computed: list[Made] = field(default_factory=list)
+    `inert` are the region and label of statements that returned the result of another one and computed
+    nothing.
+    """
+
+    waiting: list[Result] = field(default_factory=list)
+    computed: list[Result] = field(default_factory=list)
     inert: set[tuple[str, str]] = field(default_factory=set)
 
 
 class Building(Trace):
-    """Follows the building of graphs: what is built once the forward pass has returned is a rerun."""
+    """Follows how graphs are built: once the forward pass has returned, the phase is `rerun`."""
 
     def _enter(self, frame: FrameType, event: str, argument: object) -> Any:
         step = super()._enter(frame, event, argument)
@@ -86,10 +94,10 @@ class Lazy(Base):
     evaluates: tuple[Any, str]
     #: Names of primitives at which a region's arguments come in.
     entries: Collection[str] = ()
-    #: Names of primitives that show what another one made in another form.
+    #: Names of primitives that only change the form (shape, strides) of another one's result.
     views: Collection[str] = ()
-    #: Names of primitives of which an operation with a mask of its own makes that mask; and of those
-    #: that draw, behind which lies nothing but what was drawn earlier.
+    #: Names of the primitives by which an operation makes a mask of its own, and of those that draw
+    #: random numbers. What a drawing primitive reads belongs to earlier draws.
     masks: Collection[str] = ()
     draws: Collection[str] = ()
 
@@ -99,8 +107,8 @@ class Lazy(Base):
 
     @abstractmethod
     def same(self, array: Any) -> Any:
-        """An array with the elements of another one, which is one more node of the graph: nobody
-        evaluates it, and nobody writes to it."""
+        """A copy of an array that is a node of its own in the graph. The program cannot evaluate it or
+        write to it, since it does not have it."""
 
     def is_computed(self, array: Any) -> bool:
         """Whether an array has been evaluated."""
@@ -115,45 +123,44 @@ class Lazy(Base):
                 yield from self.arrays(part)
 
     def nbytes(self, value: object) -> int:
-        """Bytes of an array that is there; what is only asked for takes none."""
+        """Bytes of an array; 0 for one that is not computed yet."""
         if not isinstance(value, self.array) or not self.is_computed(value):
             return 0
         return int(value.nbytes)  # type: ignore[attr-defined]
 
     def count(self, loaded: LoadedProgram, run: Run, meter: Meter | None = None) -> Run:
-        values = Values()
+        program, results = loaded.program, Results()
 
-        def made(site: Site, phase: Phase, names: Mapping[str, Any]) -> None:
+        def add_result(site: Site, phase: Phase, names: Mapping[str, Any]) -> None:
             value = names.get(site.label)
             if isinstance(value, self.array):
-                values.waiting.append(Made(site, phase, self.same(value)))
+                results.waiting.append(Result(site, phase, self.same(value)))
             else:
-                values.computed.append(Made(site, phase, value))
+                results.computed.append(Result(site, phase, value))
 
-        program = loaded.program
-        trace = Building(program, on_statement=made)
-        with trace.active(), self._evaluating(values):
+        trace = Building(program, on_statement=add_result)
+        with trace.active(), self._evaluating(results):
             loaded.run()
         samples = tuple(
-            RandomSample(made.site.region, made.site.label, made.phase, self._numbers(made.value))
-            for made in values.computed
-            if made.site.op in RANDOM
+            RandomSample(r.site.region, r.site.label, r.phase, self._numbers(r.value))
+            for r in results.computed
+            if r.site.op in RANDOM
         )
-        found = _executions(program, loaded.path, trace, values)
-        return replace(run, executions=found, samples=samples if program.random else None)
+        executions = _executions(program, loaded.path, trace, results)
+        return replace(run, executions=executions, samples=samples if program.random else None)
 
     def _numbers(self, value: Any) -> Array:
         leaf = self.leaf(value)
         return np.array(value) if leaf is None else leaf.array
 
     @contextmanager
-    def _evaluating(self, values: Values) -> Iterator[None]:
-        """Look at what is evaluated, inside the `with`."""
+    def _evaluating(self, results: Results) -> Iterator[None]:
+        """Note inside the `with` which results each evaluation computes."""
         module, name = self.evaluates
         evaluate: Callable[..., None] = getattr(module, name)
 
         def noted(*trees: Any) -> None:
-            self._note(values, trees)
+            self._note(results, trees)
             evaluate(*trees)
 
         setattr(module, name, noted)
@@ -162,43 +169,49 @@ class Lazy(Base):
         finally:
             setattr(module, name, evaluate)
 
-    def _note(self, values: Values, trees: Iterable[Any]) -> None:
-        """Sort out which values an evaluation of these arrays computes."""
+    def _note(self, results: Results, trees: Iterable[Any]) -> None:
+        """Move the results that an evaluation of these arrays computes from waiting to computed."""
         evaluated = self.graph(list(self.arrays(trees))).names.keys()
-        graph = self.graph([made.value for made in values.waiting])
-        results = [graph.before(probe) for probe in graph.asked]
-        others = frozenset(primitive for found in results for primitive in found)
+        graph = self.graph([result.value for result in results.waiting])
+        # Each copy of a result is made by a primitive that reads the result.
+        makers = [graph.before(copy) for copy in graph.requested]
+        all_makers = frozenset(primitive for maker in makers for primitive in maker)
         seen: set[str] = set()
-        left: list[Made] = []
-        for made, result in zip(values.waiting, results, strict=True):
-            if not seen.isdisjoint(result):
-                values.inert.add((made.site.region, made.site.label))
-            seen.update(result)
-            # What no primitive makes is there already: Python has computed it.
-            done = not result or not evaluated.isdisjoint(
-                self._telling(graph, made.site.op, result[0], others)
+        waiting: list[Result] = []
+        for result, maker in zip(results.waiting, makers, strict=True):
+            if not seen.isdisjoint(maker):
+                results.inert.add((result.site.region, result.site.label))
+            seen.update(maker)
+            # A result that no primitive makes is there already: Python has computed it.
+            is_computed = not maker or not evaluated.isdisjoint(
+                self._primitives_that_tell(graph, result.site.op, maker[0], all_makers)
             )
-            (values.computed if done else left).append(made)
-        values.waiting = left
+            (results.computed if is_computed else waiting).append(result)
+        results.waiting = waiting
 
-    def _telling(self, graph: Graph, op: str, result: str, others: Set[str]) -> set[str]:
-        """The primitives of a statement any of which tells that it ran: the one that makes its result,
-        what that shows in another form, and what makes its mask."""
-        found = {result}
-        if graph.names[result] in self.views:
-            found |= {p for p in graph.before(result) if p not in others}
+    def _primitives_that_tell(
+        self, graph: Graph, op: str, maker: str, all_makers: Set[str]
+    ) -> set[str]:
+        """The primitives of a statement that show, each by itself, that the statement ran.
+
+        They are the `maker` of its result, what that one changes the form of, and what makes its mask.
+        """
+        telling = {maker}
+        if graph.names[maker] in self.views:
+            telling |= {p for p in graph.before(maker) if p not in all_makers}
         needs = OPERATIONS[op].needs.values()
         if op in RANDOM or any("mask" in words for sets in needs for words in sets):
-            own = self._own(graph, result, others)
-            found |= {p for p in own if graph.names[p] in {*self.masks, *self.draws}}
-        return {p for p in found if p == result or graph.names[p] not in self.entries}
+            own = self._own(graph, maker, all_makers)
+            telling |= {p for p in own if graph.names[p] in {*self.masks, *self.draws}}
+        return {p for p in telling if p == maker or graph.names[p] not in self.entries}
 
-    def _own(self, graph: Graph, result: str, others: Set[str]) -> set[str]:
-        """The primitives of one statement: back from its result to what others made, or drew."""
-        own, todo = {result}, [result]
+    def _own(self, graph: Graph, maker: str, all_makers: Set[str]) -> set[str]:
+        """The primitives of one statement: back from the maker of its result to those that make the
+        results of other statements, or draw."""
+        own, todo = {maker}, [maker]
         while todo:
             for primitive in graph.before(todo.pop()):
-                if primitive in own | others or graph.names[primitive] in self.entries:
+                if primitive in own | all_makers or graph.names[primitive] in self.entries:
                     continue
                 own.add(primitive)
                 if graph.names[primitive] not in self.draws:
@@ -206,19 +219,21 @@ class Lazy(Base):
         return own
 
 
-def _executions(program: Program, path: str, trace: Trace, values: Values) -> tuple[Execution, ...]:
+def _executions(
+    program: Program, path: str, trace: Trace, results: Results
+) -> tuple[Execution, ...]:
     """Counts as observation values. A region runs forward as often as it is called, and again as often
-    as its busiest statement is computed."""
-    counts = Counter((m.site.region, m.site.label, m.phase) for m in values.computed)
+    as that of its statements which is computed most often."""
+    counts = Counter((r.site.region, r.site.label, r.phase) for r in results.computed)
     entered = Counter({(site.region, phase): n for (site, phase), n in trace.entered.items()})
-    found: list[Execution] = []
+    executions: list[Execution] = []
     phases: tuple[Phase, ...] = ("forward", "rerun")
     sites = [(site.region, site.label) for site in program.sites("statement", path)]
-    labels = [label for label in dict.fromkeys(sites) if label not in values.inert]
+    labels = [label for label in dict.fromkeys(sites) if label not in results.inert]
     for phase in phases:
         for name in program.inner_regions(path):
             busiest = max((counts[r, label, phase] for r, label in labels if r == name), default=0)
             number = entered[name, phase] if phase == "forward" else busiest
-            found.append(Execution(name, "", phase, number))
-        found += [Execution(r, label, phase, counts[r, label, phase]) for r, label in labels]
-    return tuple(found)
+            executions.append(Execution(name, "", phase, number))
+        executions += [Execution(r, label, phase, counts[r, label, phase]) for r, label in labels]
+    return tuple(executions)

@@ -65,38 +65,40 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
     #: What follows a program's lines while executions are counted.
     tracing: type[Trace] = Trace
 
-    #: Whether `held`, `peak` and `alive` tell of a program inside `counting`, too, so that one run is
-    #: read for both.
+    #: Whether `held`, `peak` and `alive` are right inside `counting`, too, so that memory and executions
+    #: can be observed in the same run.
     together = False
 
-    #: Whether values, too, are read from the run in which executions are counted: only where following
-    #: lines of Python can change nothing that the framework computes.
+    #: Whether values, too, are read from the run in which executions are counted. Only right where
+    #: tracing Python's lines cannot change what the framework computes.
     at_once = False
 
     #: Runs that `retained` makes before the one that it reads, to fill the framework's caches.
     rehearsals = 1
 
-    #: Bytes below which `held` does not tell what is kept: 0 where it counts the bytes of every tensor
-    #: and nothing else.
+    #: Bytes below which `held` cannot tell what is kept; 0 where it counts the bytes of every tensor and
+    #: nothing else.
     resolution = RESOLUTION
 
-    #: The framework's settings that a program may change for those after it: how each is read, and set
-    #: to what was read. What cannot be set raises.
+    #: The framework's settings that a program may change for those after it, each with the functions
+    #: that read it and set it to what was read. A setting that cannot be set raises.
     settings: Mapping[str, Setting] = {}
 
-    #: The framework's own functions that hand out its random state, as regions look them up.
+    #: The framework's functions that return its random state, by the names under which regions look them
+    #: up.
     state_readers: tuple[Reader, ...] = ()
 
-    #: Whether `held` counts such states, too: those that are tensors out of the framework's pool.
+    #: Whether `held` counts these states, too, since they are tensors in the framework's memory.
     holds_states = False
 
     def __init__(self, variant: str) -> None:
         self.variant = variant
         self.states = RandomStates((*SHARED, *self.state_readers), self.state_bytes)
+        #: The plain run with the inputs that raise nothing, of a program that is to raise an error.
         self._good: Run | None = None
-        #: The peak that `retained` has come across, in bytes beyond its baseline.
+        #: The peak of the last run that `retained` measured, in bytes beyond its baseline.
         self.highest: int | None = None
-        #: The random state that `retained` has come across.
+        #: The random state kept in the last run that `retained` measured.
         self.random_state: RandomState | None = None
 
     # -- what each framework says for itself -----------------------------------------------------
@@ -166,7 +168,7 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
         unobserved = dict(self.unobserved(program))
         if not program.seeded:
             self.unseed()
-        if program.then:  # before any error: a framework left in disorder would agree with itself
+        if program.then:  # before any error, which may leave the framework in a wrong state
             self._good = self.read(module.run(module.plain, **program.then))
         plain = self.run(LoadedProgram.of(program, module, "plain"), unobserved)
         recomputed = self.run(LoadedProgram.of(program, module, "recomputed"), unobserved)
@@ -176,7 +178,7 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
     def run(self, loaded: LoadedProgram, unobserved: dict[str, str]) -> Run:
         """One run, in passes. An exception of the program's ends it, as `Run.error`."""
         program = loaded.program
-        run = self.first(loaded, unobserved)
+        run = self.first_pass(loaded, unobserved)
         if run.error is not None:
             if program.then:
                 run = replace(run, good_run_after_error=self.good_run(loaded))
@@ -185,25 +187,25 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
                 run = replace(run, held=held, alive=alive)
             return run
         try:
-            return self.watched(loaded, run, unobserved)
+            return self.further_passes(loaded, run, unobserved)
         except BaseException as error:
-            # A program that ran once may fail when it is run again. Whether it is at fault, or the
-            # observer, is told by running it once more with nothing attached.
+            # A program that ran once may fail when it is run again. Running it once more with nothing
+            # attached shows whether the program is at fault or the observer.
             self.raised(error)
-            alone = self.values(loaded)
-            if alone.error is None:
+            unwatched = self.values(loaded)
+            if unwatched.error is None:
                 raise
-            return alone
+            return unwatched
 
-    def watched(self, loaded: LoadedProgram, run: Run, unobserved: Mapping[str, str]) -> Run:
-        """`run` with what later passes observe; each of these passes runs the program again."""
+    def further_passes(self, loaded: LoadedProgram, run: Run, unobserved: Mapping[str, str]) -> Run:
+        """`run` with what the passes after the first observe; each of them runs the program again."""
         program = loaded.program
-        kept = self.keeps(program, unobserved)
+        measures_memory = self.keeps(program, unobserved)
         together = self.counts_and_reads(program, unobserved)
         if run.executions is None and "executions" not in unobserved:
             count = self.count_and_read if together else self.count
             run = count(loaded, run)
-        if kept and not together:
+        if measures_memory and not together:
             self.highest = self.random_state = None
             retained = self.retained(loaded)
             run = replace(run, retained=retained, random_state=self.random_state, peak=self.highest)
@@ -212,8 +214,8 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
             run = replace(run, held=held, alive=alive)
         return run
 
-    def first(self, loaded: LoadedProgram, unobserved: Mapping[str, str]) -> Run:
-        """The first run: values with nothing attached or, with `at_once`, values and all counts."""
+    def first_pass(self, loaded: LoadedProgram, unobserved: Mapping[str, str]) -> Run:
+        """The first pass: values with nothing attached or, with `at_once`, values and all counts."""
         if not self.at_once or "executions" in unobserved:
             return self.values(loaded)
         result: Mapping[str, Any] = {}
@@ -230,10 +232,10 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
             run = self.read(result)
         except Exception as error:
             self.raised(error)
-            alone = self.values(loaded)
-            if alone.error is None:
+            unwatched = self.values(loaded)
+            if unwatched.error is None:
                 raise
-            return alone
+            return unwatched
         return replace(
             run,
             executions=counted.executions,
@@ -241,7 +243,7 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
             retained=counted.retained,
             random_state=counted.random_state,
             peak=counted.peak,
-            generators=self.standing(loaded.program, result),
+            generators=self.next_numbers(loaded.program, result),
         )
 
     def keeps(self, program: Program, unobserved: Mapping[str, str]) -> bool:
@@ -276,7 +278,7 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
         except BaseException as error:  # sys.exit is the program's doing as any other
             self.raised(error)
             return Run(error=error_seen(error, loaded.program))
-        return replace(run, generators=self.standing(loaded.program, result))
+        return replace(run, generators=self.next_numbers(loaded.program, result))
 
     def unseed(self) -> None:
         """Reset the generators, so that no seed of an earlier program is left."""
@@ -286,19 +288,22 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
         are dropped.
         """
 
-    def standing(self, program: Program, result: Mapping[str, Any]) -> Mapping[str, Array]:
-        """The position of each generator of the program, given by the numbers that it draws next."""
-        found: dict[str, Array | None] = {}
+    def next_numbers(self, program: Program, result: Mapping[str, Any]) -> Mapping[str, Array]:
+        """The numbers that each generator of the program draws next, which tell its position.
+
+        `result` is what the program's `run` returned, with its explicit generators.
+        """
+        numbers: dict[str, Array | None] = {}
         if "implicit" in program.sources:
-            found["implicit"] = self.generator()
+            numbers["implicit"] = self.generator()
         if "numpy" in program.sources:
-            found["numpy"] = np.random.uniform(size=4)
+            numbers["numpy"] = np.random.uniform(size=4)
         if "python" in program.sources:
-            found["python"] = np.array([random.random() for _ in range(4)])
+            numbers["python"] = np.array([random.random() for _ in range(4)])
         for name, generator in result.get("generators", {}).items():
-            own = isinstance(generator, np.random.Generator)
-            found[name] = generator.random(4) if own else self.numbers(generator)
-        return {name: numbers for name, numbers in found.items() if numbers is not None}
+            is_numpy = isinstance(generator, np.random.Generator)
+            numbers[name] = generator.random(4) if is_numpy else self.numbers(generator)
+        return {name: drawn for name, drawn in numbers.items() if drawn is not None}
 
     def read(self, result: Mapping[str, Any]) -> Run:
         """Convert what `run(forward)` of a program returned into an observation."""
@@ -332,26 +337,32 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
         """
         samples: list[RandomSample] = []
 
-        def drawn(site: Site, phase: Phase, names: Mapping[str, Any]) -> None:
+        def add_sample(site: Site, phase: Phase, names: Mapping[str, Any]) -> None:
             leaf = self.leaf(names.get(site.label)) if site.op in RANDOM else None
             if leaf is not None:
                 samples.append(RandomSample(site.region, site.label, phase, np.array(leaf.array)))
 
         program = loaded.program
-        follow = drawn if program.random else None
-        read = None if meter is None else meter.on_phase
-        trace = self.tracing(program, on_statement=follow, on_phase=read)
+        trace = self.tracing(
+            program,
+            on_statement=add_sample if program.random else None,
+            on_phase=None if meter is None else meter.on_phase,
+        )
         with trace.active(), self.counting(trace) as statements:
             loaded.run()
             if meter is not None:
                 meter.finish()
             self.settle()
-        found = executions(trace.entered, statements())
-        return replace(run, executions=found, samples=tuple(samples) if program.random else None)
+        return replace(
+            run,
+            executions=executions(trace.entered, statements()),
+            samples=tuple(samples) if program.random else None,
+        )
 
     @contextmanager
     def counting(self, trace: Trace) -> Iterator[Callable[[], Counts]]:
-        """Count executions of statements inside the `with`; what it gives tells them afterwards.
+        """Count executions of statements inside the `with`. Yields a function that returns the counts
+        afterwards.
 
         The default counts the lines that ran to their end. A framework that can tell which
         operations really reached a kernel overrides it.
@@ -469,6 +480,7 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
 
 
 def _beyond(before: int, reading: int | None) -> int | None:
+    """What was read, minus what was read before."""
     return None if reading is None else reading - before
 
 
@@ -543,26 +555,28 @@ class _Reading:
     states: RandomState
 
 
-def told_apart(run: Run, other: Run) -> Run:
-    """A run without the statements that the other run cannot distinguish: a compiler may fuse one
-    statement into another.
+def with_shared_counts(run: Run, other: Run) -> Run:
+    """A run with only those executions that the other run counts, too: a compiler may fuse a statement
+    of one of them into another statement.
     """
     if run.executions is None or other.executions is None:
         return run
-    shown = {(e.region, e.statement) for e in other.executions}
-    kept = tuple(e for e in run.executions if (e.region, e.statement) in shown)
-    return replace(run, executions=kept)
+    counted = {(e.region, e.statement) for e in other.executions}
+    shared = tuple(e for e in run.executions if (e.region, e.statement) in counted)
+    return replace(run, executions=shared)
 
 
 def computes_alike(run: Run, control: Run) -> bool:
     """Whether a run has the losses and gradients of the plain run, up to rounding."""
-    pairs = [(run.gradients.get(name), wanted) for name, wanted in control.gradients.items()]
+    pairs = [(run.gradients.get(name), array) for name, array in control.gradients.items()]
     pairs.append((np.array(run.losses), np.array(control.losses)))
-    for found, wanted in pairs:
-        if found is None or wanted is None:
-            if found is not wanted:
+    for observed, expected in pairs:
+        if observed is None or expected is None:
+            if observed is not expected:
                 return False
-        elif found.shape != wanted.shape or not np.allclose(found, wanted, rtol=1e-3, atol=1e-5):
+        elif observed.shape != expected.shape or not np.allclose(
+            observed, expected, rtol=1e-3, atol=1e-5
+        ):
             return False
     return True
 
@@ -586,7 +600,7 @@ def error_seen(error: BaseException, program: Program) -> ErrorSeen:
 def error_text(error: BaseException) -> str:
     """The text of an exception as a plain, printable string, even if its `__str__` fails."""
     try:
-        text = str.__str__(str(error))  # of a class of its own, it could not be read where it goes
+        text = str.__str__(str(error))  # a subclass of `str` could not be unpickled by the pool
     except BaseException as raised:
         return f"(its text cannot be made: {type(raised).__name__})"
     return printable(text)

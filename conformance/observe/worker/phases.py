@@ -17,7 +17,7 @@ from typing import Any
 
 from conformance.model.program import Program
 
-#: What `run` calls, a name that no program has.
+#: The global name of the function that `run` calls where a phase starts. No program has this name.
 _NAME = "__phase_starts__"
 
 
@@ -30,7 +30,7 @@ def announced(
     inside the `with`, where phases start in them.
     """
     marked = _marked(program.file, program.text, frozenset(_starts(program)))
-    functions = {name: _like(getattr(module, name), code) for name, code in marked.items()}
+    functions = {name: _with_code(getattr(module, name), code) for name, code in marked.items()}
     run = functions.pop("run")
     replaced = {name: getattr(module, name) for name in functions}
     vars(module).update(functions)
@@ -42,14 +42,15 @@ def announced(
         vars(module).update(replaced)
 
 
-def _like(function: Any, code: CodeType) -> FunctionType:
-    """A function of the program's with other code."""
-    made = FunctionType(code, function.__globals__, function.__name__, function.__defaults__)
-    made.__kwdefaults__ = function.__kwdefaults__
-    return made
+def _with_code(function: Any, code: CodeType) -> FunctionType:
+    """A copy of a function of the program that has other code."""
+    copy = FunctionType(code, function.__globals__, function.__name__, function.__defaults__)
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy
 
 
 def _starts(program: Program) -> Iterator[tuple[int, str]]:
+    """The line and the label of each start of a phase."""
     for line, site in program.lines.items():
         if site.kind == "phase":
             yield line, site.label
@@ -57,20 +58,23 @@ def _starts(program: Program) -> Iterator[tuple[int, str]]:
 
 @lru_cache(maxsize=8)
 def _marked(file: str, text: str, starts: frozenset[tuple[int, str]]) -> dict[str, CodeType]:
-    """The code of `run` and of each other function in which a phase starts, with its calls."""
+    """The code, by name, of `run` and of each other function in which a phase starts, with the calls of
+    `_NAME` inserted. `starts` are (line, label) of the phases."""
     tree = ast.parse(text, file)
-    lines = {line for line, _ in starts}
+    start_lines = {line for line, _ in starts}
     names = {"run"} | {
-        one.name
-        for one in tree.body
-        if isinstance(one, ast.FunctionDef)
-        and not lines.isdisjoint(range(one.lineno, (one.end_lineno or one.lineno) + 1))
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+        and not start_lines.isdisjoint(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     }
     code = compile(_Marker(dict(starts)).visit(tree), file, "exec", dont_inherit=True)
     return {c.co_name: c for c in code.co_consts if isinstance(c, CodeType) and c.co_name in names}
 
 
 class _Marker(ast.NodeTransformer):
+    """Inserts a call of `_NAME` before each line, given by its number, that starts a phase."""
+
     def __init__(self, starts: dict[int, str]) -> None:
         self._starts = starts
 
@@ -79,7 +83,7 @@ class _Marker(ast.NodeTransformer):
         for name in ("body", "orelse", "finalbody"):
             block = getattr(node, name, None)
             if isinstance(block, list):
-                setattr(node, name, [part for one in block for part in self._with_call(one)])
+                setattr(node, name, [s for statement in block for s in self._with_call(statement)])
         return node
 
     def _with_call(self, statement: ast.stmt) -> list[ast.stmt]:

@@ -20,20 +20,20 @@ import numpy as np
 
 from conformance.model.observation import RandomState
 
-#: A function that hands out random state: the module whose name is looked up when it is called, and
-#: that name.
+#: A function that returns random state: its module and its name there. Callers look the name up in the
+#: module when they call it, so that it can be replaced.
 Reader = tuple[str, str]
-#: Those that every framework shares.
+#: Readers that programs of every framework may call.
 SHARED: tuple[Reader, ...] = (("random", "getstate"), ("numpy.random", "get_state"))
-#: Python has one object for each integer up to this.
+#: Python shares one object for each integer from 0 to this.
 _SMALL = 256
 
 
 class RandomStates:
-    """The copies that are alive of what `readers` handed out inside `followed`.
+    """Counts the states that `readers` returned inside `followed` and that are still alive.
 
-    `size` tells the bytes of one that it knows, and 0 of any other; those are counted as Python's
-    objects.
+    `size` returns the bytes of a state, or 0 where it does not know; Python's own sizes are taken
+    then.
     """
 
     def __init__(self, readers: Sequence[Reader], size: Callable[[object], int]) -> None:
@@ -43,8 +43,8 @@ class RandomStates:
         self._nbytes = 0
 
     def now(self) -> RandomState:
-        """The copies that are alive. Several kinds of state may belong to one copy, so the most of
-        any kind counts.
+        """The copies that are alive and their bytes. One copy may consist of the states of several
+        generators, so the number of copies is the greatest number of states of one generator.
         """
         return RandomState(self._nbytes, max(self._alive.values(), default=0))
 
@@ -55,17 +55,20 @@ class RandomStates:
             for reader in self._readers:
                 module = sys.modules.get(reader[0])
                 if module is not None:
-                    read = self._following(reader, getattr(module, reader[1]))
+                    read = self._tracking(reader, getattr(module, reader[1]))
                     stack.enter_context(patch.object(module, reader[1], read))
             yield
 
-    def _following(self, reader: Reader, read: Callable[..., Any]) -> Callable[..., Any]:
-        def reading(*arguments: Any, **keywords: Any) -> Any:
-            return self._known(reader, read(*arguments, **keywords))
+    def _tracking(self, reader: Reader, read: Callable[..., Any]) -> Callable[..., Any]:
+        """A reader's function that also tracks what it returns."""
 
-        return reading
+        def read_and_track(*arguments: Any, **keywords: Any) -> Any:
+            return self._tracked(reader, read(*arguments, **keywords))
 
-    def _known(self, reader: Reader, state: Any) -> Any:
+        return read_and_track
+
+    def _tracked(self, reader: Reader, state: Any) -> Any:
+        """Count a state until it is freed. Returns the state, or an equal one that can be tracked."""
         size = self._size(state) or python_bytes(state)
         self._alive[reader] += 1
         self._nbytes += size
@@ -74,16 +77,16 @@ class RandomStates:
             self._alive[reader] -= 1
             self._nbytes -= size
 
-        if isinstance(state, tuple | list):  # these tell nobody when they are freed
-            kept = _KeptTuple(state) if isinstance(state, tuple) else _KeptList(state)
-            kept.freed = freed
-            return kept
+        if isinstance(state, tuple | list):  # these cannot be referenced weakly
+            tracked = _TrackedTuple(state) if isinstance(state, tuple) else _TrackedList(state)
+            tracked.freed = freed
+            return tracked
         weakref.finalize(state, freed).atexit = False
         return state
 
 
-class _KeptTuple(tuple[Any, ...]):
-    """A tuple that tells when it is freed."""
+class _TrackedTuple(tuple[Any, ...]):
+    """A tuple that calls `freed` when it is freed."""
 
     freed: Callable[[], None]
 
@@ -91,8 +94,8 @@ class _KeptTuple(tuple[Any, ...]):
         self.freed()
 
 
-class _KeptList(list[Any]):
-    """A list that tells when it is freed."""
+class _TrackedList(list[Any]):
+    """A list that calls `freed` when it is freed."""
 
     freed: Callable[[], None]
 
@@ -101,7 +104,7 @@ class _KeptList(list[Any]):
 
 
 def python_bytes(value: object) -> int:
-    """Bytes of a value with all that is in it, as Python tells them."""
+    """Bytes of a value and of everything in it, by `sys.getsizeof`; shared small integers are 0."""
     if isinstance(value, int) and 0 <= value <= _SMALL:
         return 0
     size = sys.getsizeof(value)

@@ -1,14 +1,12 @@
-"""How much memory a program really has: the pages of its process that lie in memory.
+"""How much memory a program takes: the pages of its process that lie in memory.
 
-A second way to see what an adapter's observer sees, that asks the kernel and no framework. One process
-measures one run of one program, or several of them one after the other, `python -m
-conformance.observe.worker.rss ASKED ANSWER`: it reads a list of `Asked` and writes a list of
-`Measured`.
-Tensors are then mapped one by one and unmapped when they are freed, if glibc is told so before it
-starts, by `ENVIRONMENT`.
+A second way to measure what an adapter's observer reads, by the kernel and without the framework.
+`python -m conformance.observe.worker.rss REQUESTS ANSWER` reads a list of `Request`, measures each run
+of a program in this one process, and writes a list of `Measurement`. With the variables in
+`ENVIRONMENT`, set before it starts, glibc maps each tensor by itself and unmaps it when it is freed.
 
-A framework may instead keep what it frees in a pool of its own. Its pages stay, and only what is
-touched for the first time shows. What is free in such a pool is found out by taking it: tensors are
+A framework may instead keep what it frees in a pool of its own. Its pages stay, and only memory that is
+touched for the first time shows. The free part of such a pool is measured by filling it: tensors are
 made until one of them needs new pages.
 """
 
@@ -29,7 +27,7 @@ from typing import Any
 
 from conformance.drivers.modules import load_module
 from conformance.model.program import Program
-from conformance.observe.worker.loaded import load_program
+from conformance.observe.worker.loaded import LoadedProgram, load_program
 from conformance.observe.worker.observer import Observer
 from conformance.observe.worker.trace import Trace
 
@@ -45,7 +43,7 @@ WARM_UPS = 2
 MOST_PROBES = 1024
 #: Bytes; below this, pages do not tell one tensor from the next.
 SMALLEST = 65536
-#: Seconds between two looks at pages that must agree.
+#: Seconds between two readings of pages that must agree, and how many readings at most.
 PAUSE = 0.05
 MOST_LOOKS = 200
 _SELF = Path("/proc/self")
@@ -53,12 +51,12 @@ _PR_SET_THP_DISABLE = 41
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What to run: the adapter's folder, a program, and which of its forward passes.
+class Request:
+    """What to measure: a program of the adapter in a folder, with its forward function `path`.
 
     `warm_up` is the program that runs first. `pooled` is 0, or the bytes of one activation where the
-    framework has a pool that never gives back: nothing of that size may run before. With `probes`
-    what is free in the pool is found out with tensors of that size and smaller ones.
+    framework has a pool that never gives memory back: then nothing of that size may run before. With
+    `probes`, the free bytes of the pool are measured with tensors of that size and smaller ones.
     """
 
     adapter: str
@@ -70,7 +68,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measurement:
     """Bytes: `baseline` when forward starts, and beyond it `retained` when backward starts, without
     what the variables of `run` hold, and `peak`, at most until `run` returns (`None` where the kernel
     does not let the mark be set back)."""
@@ -82,11 +80,11 @@ class Measured:
 
 def anonymous() -> int:
     """Bytes of this process's own pages in memory: no file's, none shared."""
-    return _kibibytes("smaps_rollup", "Anonymous")
+    return _read_bytes("smaps_rollup", "Anonymous")
 
 
 def reset_peak() -> bool:
-    """Set the most pages back to those that lie in memory now. Whether the kernel let us."""
+    """Reset the peak to what is in memory now. Returns whether the kernel allowed it."""
     try:
         (_SELF / "clear_refs").write_text("5")
     except OSError:
@@ -96,29 +94,31 @@ def reset_peak() -> bool:
 
 def peak() -> int:
     """The most bytes in memory since `reset_peak`, pages of files included."""
-    return _kibibytes("status", "VmHWM")
+    return _read_bytes("status", "VmHWM")
 
 
 def trim() -> None:
-    """Give the pages of all that nobody holds back to the kernel."""
+    """Collect garbage, and give free pages back to the kernel."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
 
 
 def without_huge_pages() -> None:
-    """From now on a page is a page: a huge one is there as a whole when one byte of it is touched."""
+    """Switch huge pages off: one is in memory as a whole as soon as one byte of it is touched."""
     ctypes.CDLL(None).prctl(_PR_SET_THP_DISABLE, 1, 0, 0, 0)
 
 
-def _kibibytes(file: str, word: str) -> int:
-    found = re.search(rf"^{word}:\s+(\d+) kB$", (_SELF / file).read_text(), re.MULTILINE)
-    if found is None:
+def _read_bytes(file: str, word: str) -> int:
+    """The bytes that a file of `/proc/self` states, in kibibytes, on the line of a word."""
+    kibibytes = re.search(rf"^{word}:\s+(\d+) kB$", (_SELF / file).read_text(), re.MULTILINE)
+    if kibibytes is None:
         raise RuntimeError(f"/proc/self/{file} does not tell {word}")
-    return int(found[1]) * 1024
+    return int(kibibytes[1]) * 1024
 
 
 class Meter:
-    """Reads when the first forward pass starts, when the first backward pass does, and at the end."""
+    """Reads memory when the first forward pass starts, when the first backward pass does, and at the
+    end."""
 
     def __init__(self, observer: Observer, pooled: int, probes: bool) -> None:
         self._observer, self._pooled, self._probes = observer, pooled, probes
@@ -140,15 +140,16 @@ class Meter:
             grown = self._in_use(frame) - self._before[0]
             self._retained = grown - (held - self._before[1])
 
-    def measured(self) -> Measured | None:
-        """To be asked when `run` has returned, before its result is dropped."""
+    def measurement(self) -> Measurement | None:
+        """To be called when `run` has returned, before its result is dropped; `None` where a phase did
+        not start."""
         if self._before is None or self._retained is None:
             return None
         self._observer.settle()
         baseline, highest = self._before[0], None
         if self._lowest is not None:
             highest = max(peak() - self._lowest, anonymous() - baseline)
-        return Measured(baseline, self._retained, highest)
+        return Measurement(baseline, self._retained, highest)
 
     def _in_use(self, frame: FrameType) -> int:
         """Bytes of pages that are in use; with a pool, the touched pages without those that are
@@ -162,39 +163,40 @@ class Meter:
         readings agree: another thread of the framework may still be busy when the framework reports
         that it is done.
         """
-        found = 0
+        pages = 0
         for _ in range(MOST_LOOKS):
             self._observer.settle()
             trim()
-            before, found = found, anonymous()
-            if abs(found - before) < SMALLEST:
-                return found
+            before, pages = pages, anonymous()
+            if abs(pages - before) < SMALLEST:
+                return pages
             time.sleep(PAUSE)
         raise RuntimeError(f"memory still changes after {MOST_LOOKS} looks")
 
     def _free(self, frame: FrameType) -> int:
-        """Bytes of the pool that were touched and are free: what fits into them adds no pages.
+        """Bytes of the pool that were touched and are free.
 
-        Taken with copies of what `run` holds, the largest first: a hole that is a little too small
-        for an activation is filled with weights.
+        They are measured by filling them: copies of the tensors that `run` holds are made until one of
+        them needs new pages. The largest are copied first; a gap that is a little too small for an
+        activation is filled with weights.
         """
-        gc.freeze()  # settling collects each time; what is there already is not looked through
+        gc.freeze()  # settling collects garbage each time; older objects are not searched
         values = {self._observer.nbytes(v): v for v in tensors(frame.f_locals, self._observer)}
         sizes = sorted((size for size in values if SMALLEST <= size <= self._pooled), reverse=True)
-        before, taken = anonymous(), 0
+        before, filled = anonymous(), 0
         probes: list[Any] = []
         for size in sizes:
             for _ in range(MOST_PROBES):
                 pages = anonymous()
                 probes.append(-values[size])
-                taken += size
+                filled += size
                 self._observer.settle()
                 if anonymous() - pages > size / 2:
                     break
             else:
                 raise RuntimeError(f"{MOST_PROBES} tensors of {size} bytes needed no new pages")
         gc.unfreeze()
-        return taken - (anonymous() - before)
+        return filled - (anonymous() - before)
 
 
 def tensors(value: Any, observer: Observer) -> Iterator[Any]:
@@ -209,38 +211,40 @@ def tensors(value: Any, observer: Observer) -> Iterator[Any]:
         yield value
 
 
-def measure(asked: Asked, observer: Observer) -> Measured:
-    """Run the program and measure. Raises whatever it raises, and `RuntimeError` without phases."""
-    warm = load_program(asked.warm_up)
+def measure(request: Request, observer: Observer) -> Measurement:
+    """Run the program and measure. Raises what it raises, and `RuntimeError` where no phase starts."""
+    warm_up = LoadedProgram.of(request.warm_up, load_program(request.warm_up), request.path)
     for _ in range(WARM_UPS):
-        meter = Meter(observer, 0, False)
-        with Trace(asked.warm_up, on_phase=meter.on_phase).active():
-            warm.run(getattr(warm, asked.path))
-    module = load_program(asked.program)
-    meter = Meter(observer, asked.pooled, asked.probes)
-    with Trace(asked.program, on_phase=meter.on_phase).active():
-        result = module.run(getattr(module, asked.path))
-        found = meter.measured()
+        _measure_run(warm_up, Meter(observer, 0, False))
+    loaded = LoadedProgram.of(request.program, load_program(request.program), request.path)
+    measurement = _measure_run(loaded, Meter(observer, request.pooled, request.probes))
+    if measurement is None:
+        raise RuntimeError(f"{request.program.case} has no forward and backward to read between")
+    return measurement
+
+
+def _measure_run(loaded: LoadedProgram, meter: Meter) -> Measurement | None:
+    with Trace(loaded.program, on_phase=meter.on_phase).active():
+        result = loaded.run()
+        measurement = meter.measurement()
     del result
-    if found is None:
-        raise RuntimeError(f"{asked.program.case} has no forward and backward to read between")
-    return found
+    return measurement
 
 
-def main(asked: Path, answer: Path) -> None:
-    """Measure what the file asks for, in order, in a process that has done nothing else."""
+def main(file: Path, answer: Path) -> None:
+    """Measure the requests in a file, in order, in a process that has done nothing else."""
     without_huge_pages()
-    requests: list[Asked] = pickle.loads(asked.read_bytes())
+    requests: list[Request] = pickle.loads(file.read_bytes())
     program = requests[0].program
     observer = load_module(Path(requests[0].adapter), "observe").Observer(program.variant)
     gc.collect()
-    gc.freeze()  # each look at pages collects; what imports have left behind is not looked through
-    found = [asdict(measure(request, observer)) for request in requests]
-    answer.write_text(json.dumps(found), "utf-8")
+    gc.freeze()  # each reading collects garbage; what imports have made is not searched
+    measurements = [asdict(measure(request, observer)) for request in requests]
+    answer.write_text(json.dumps(measurements), "utf-8")
 
 
 if __name__ == "__main__":
-    # Under its own name, so that what is unpickled is of the classes that are asked for.
+    # Imported under its own name, so that what is unpickled is of the same classes as here.
     from conformance.observe.worker import rss
 
     rss.main(Path(sys.argv[1]), Path(sys.argv[2]))

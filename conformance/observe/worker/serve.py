@@ -1,4 +1,4 @@
-"""A worker process from start to end: it takes one request at a time and answers it, nothing else.
+"""The main loop of a worker process: it receives one request at a time and answers it.
 
 What runs here may change the process that it runs in: patch a built-in function, hold the
 interpreter's lock, fork. So the loop keeps its own references to what it needs, and its parent waits
@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-#: Bytes that say how long a message is.
+#: Length in bytes of the prefix of each message, which holds the message's length in bytes.
 PREFIX = 8
-#: The message that a request was read.
-TAKEN = b""
+#: The message that confirms that a request was received.
+RECEIVED = b""
 _read, _write, _end = os.read, os.write, os._exit
 _dumps, _loads = pickle.dumps, pickle.loads
 
@@ -40,8 +40,8 @@ def serve(
     prepare: Callable[..., None],
     arguments: tuple[Any, ...],
 ) -> None:
-    """Answer requests until there are no more. `prepare` is called first, with what is printed going
-    to `output` already."""
+    """Answer requests until their pipe is closed. `prepare(*arguments)` is called first; what is printed
+    goes to `output` from the start."""
     # A group of its own: what the framework starts is killed with it, and Ctrl-C does not reach it.
     os.setpgid(0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -56,7 +56,7 @@ def serve(
         if request is None:
             multiprocessing.util._exit_function()  # type: ignore[attr-defined]
             _end(0)
-        _send(writing, TAKEN)
+        _send(writing, RECEIVED)
         _send(writing, _answer(request))
 
 
@@ -84,12 +84,13 @@ def _broken(error: BaseException) -> Broken:
 
 
 def _receive(reading: int) -> bytes | None:
-    """The next message; `None` where there is none any more."""
+    """The next message; `None` once the other end of the pipe is closed."""
     prefix = _exactly(reading, PREFIX)
     return None if prefix is None else _exactly(reading, int.from_bytes(prefix, "big"))
 
 
 def _exactly(reading: int, size: int) -> bytes | None:
+    """The next `size` bytes; `None` where the other end was closed before."""
     parts: list[bytes] = []
     while size:
         part = _read(reading, min(size, 1 << 20))

@@ -22,18 +22,20 @@ from typing import Any
 
 import numpy as np
 
-#: How a setting is read, and set to what was read.
+#: Two functions: one reads a setting, one sets it to what was read.
 Setting = tuple[Callable[[], Any], Callable[[Any], object]]
-#: Where code lies that is no program's, and no implementation's that somebody tries.
+#: Folders of installed packages and the standard library; programs and implementations under test lie
+#: elsewhere.
 _INSTALLED = tuple(
     {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
 
 
 def _folder() -> str:
+    """The working folder; empty where it has been removed."""
     try:
         return str(Path.cwd())
-    except OSError:  # it is gone
+    except OSError:
         return ""
 
 
@@ -61,11 +63,11 @@ def _set_handlers(before: Mapping[int, Any]) -> None:
 
 
 _SIGNALS = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
-_OWN: Mapping[str, Setting] = {
+_PROCESS_STATE: Mapping[str, Setting] = {
     "the working folder": (_folder, os.chdir),
     "the environment": (lambda: dict(os.environ), _set_environment),
     "the filters of warnings": (lambda: list(warnings.filters), _set_filters),
-    # Before handlers: what is about to ring would meet the one of before.
+    # Before the handlers: a pending alarm would otherwise reach a restored one.
     "the alarm": (
         lambda: signal.getitimer(signal.ITIMER_REAL)[0] > 0,
         lambda before: before or signal.setitimer(signal.ITIMER_REAL, 0),
@@ -86,22 +88,23 @@ class Spoilt:
 
 
 class Surroundings:
-    """A snapshot of the process; `settings` are the framework's."""
+    """A snapshot of the process's state, with that of the framework's own `settings`."""
 
     def __init__(self, settings: Mapping[str, Setting]) -> None:
-        self._settings = {**_OWN, **settings}
+        self._settings = {**_PROCESS_STATE, **settings}
         self._before = {name: read() for name, (read, _) in self._settings.items()}
         self._threads = set(threading.enumerate())
 
     def put_back(self) -> tuple[str, ...]:
-        """Restore what has changed. Returns what could not be restored."""
-        left = [name for name in self._settings if not self._as_before(name)]
-        # One that a library has started, it will use again.
+        """Restore what has changed. Returns the names of what could not be restored."""
+        unrestored = [name for name in self._settings if not self._restore(name)]
+        # A thread that a library has started belongs to the library, which will use it again.
         new = [thread for thread in threading.enumerate() if thread not in self._threads]
-        left += [f"the thread {thread.name}" for thread in new if not _is_installed(_code(thread))]
-        return tuple(left)
+        running = [thread for thread in new if not _is_installed(_code(thread))]
+        return (*unrestored, *(f"the thread {thread.name}" for thread in running))
 
-    def _as_before(self, name: str) -> bool:
+    def _restore(self, name: str) -> bool:
+        """Set one setting back to what it was. Returns whether it is that now."""
         read, write = self._settings[name]
         before = self._before[name]
         try:
@@ -119,4 +122,5 @@ def _code(thread: threading.Thread) -> CodeType | None:
 
 
 def _is_installed(code: CodeType | None) -> bool:
+    """Whether code belongs to an installed package or to Python; code that is unknown counts as such."""
     return code is None or code.co_filename.startswith((*_INSTALLED, "<frozen"))

@@ -15,7 +15,7 @@ from types import FrameType, MappingProxyType
 from typing import Any
 
 from conformance.model.observation import Execution, Phase
-from conformance.model.program import Program, Site
+from conformance.model.program import Program, Site, SiteKind
 
 
 class Trace:
@@ -42,7 +42,7 @@ class Trace:
         self._pending: dict[FrameType, Site | None] = {}
         sites = set(program.lines.values())
         others = {s.region for s in sites if s.kind == "region" or not s.label}
-        #: Layers that are a region by themselves.
+        #: Layers that are the only content of a region: each of their calls enters it.
         self._whole = {s for s in sites if s.kind == "layer" and s.region not in others}
 
     @contextmanager
@@ -52,7 +52,7 @@ class Trace:
         file = self.program.file
 
         def enter(frame: FrameType, event: str, argument: object) -> Any:
-            # Python asks this of every function that anybody calls.
+            # Python calls this for every function call in the thread: it has to be fast.
             return self._enter(frame, event, argument) if frame.f_code.co_filename == file else None
 
         sys.settrace(enter)
@@ -65,7 +65,7 @@ class Trace:
             self._pending.clear()
 
     def _enter(self, frame: FrameType, event: str, argument: object) -> Any:
-        """Called with the frame of each function of the program's that is called."""
+        """Called when a function of the program is called, with its frame."""
         site = self.program.lines.get(frame.f_code.co_firstlineno)
         if site is not None and site.kind == "region":
             self.entered[site, self.phase] += 1
@@ -88,13 +88,15 @@ class Trace:
             self._pending[frame] = None
         elif event == "return":
             site = self._pending.get(frame)
-            # A statement that is under way when its function returns is what is returned.
+            # The statement that is running when the function returns is its `return`.
             returned = {} if site is None else {site.label: argument}
             self._finish(frame, returned)
             self._pending.pop(frame, None)
         return self._step
 
     def _finish(self, frame: FrameType, returned: Mapping[str, Any] = MappingProxyType({})) -> None:
+        """Count the statement that has just run to its end in a frame, if there is one. `returned` holds
+        the value that it returns, by the statement's label."""
         site = self._pending.get(frame)
         if site is not None and site.kind == "statement":
             self.completed[site, self.phase] += 1
@@ -102,19 +104,16 @@ class Trace:
                 names = {**frame.f_locals, **returned} if returned else frame.f_locals
                 self._on_statement(site, self.phase, names)
 
-    def made(self) -> Site | None:
+    def current_layer(self) -> Site | None:
         """The site of the innermost line of the program that is running now, if it makes a layer."""
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None:
-            if frame.f_code.co_filename == self.program.file:
-                site = self.program.lines.get(frame.f_lineno)
-                return site if site is not None and site.kind == "layer" else None
-            frame = frame.f_back
-        return None
+        return self._current("layer")
 
     @contextmanager
     def calling(self, site: Site | None) -> Iterator[Callable[[Any], None]]:
-        """A call of a layer that was made at this site; what it gives is told of the layer's result."""
+        """Count a call of the layer that was made at `site`; for `None`, nothing is counted.
+
+        Yields a function that the layer's result is to be handed to.
+        """
         if site is None:
             yield lambda _: None
             return
@@ -135,11 +134,14 @@ class Trace:
 
     def current(self) -> Site | None:
         """The site of the innermost line of the program that is running now, if it is a statement."""
+        return self._current("statement")
+
+    def _current(self, kind: SiteKind) -> Site | None:
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             if frame.f_code.co_filename == self.program.file:
                 site = self.program.lines.get(frame.f_lineno)
-                return site if site is not None and site.kind == "statement" else None
+                return site if site is not None and site.kind == kind else None
             frame = frame.f_back
         return None
 
@@ -149,7 +151,7 @@ def executions(
 ) -> tuple[Execution, ...]:
     """Counts as observation values: regions first, then statements."""
     regions = [Execution(s.region, "", phase, n) for (s, phase), n in entered.items()]
-    found: Counter[tuple[str, str, Phase]] = Counter()
+    counts: Counter[tuple[str, str, Phase]] = Counter()
     for (site, phase), n in statements.items():
-        found[site.region, site.label, phase] += n
-    return (*regions, *(Execution(r, label, phase, n) for (r, label, phase), n in found.items()))
+        counts[site.region, site.label, phase] += n
+    return (*regions, *(Execution(r, label, phase, n) for (r, label, phase), n in counts.items()))
