@@ -20,7 +20,7 @@ from conformance.model.case import Case
 from conformance.model.observation import Observation, Run
 from conformance.model.program import Program
 from conformance.observe.worker import entry
-from conformance.observe.worker.loaded import load_program
+from conformance.observe.worker.loaded import LoadedProgram, load_program
 from tests.frameworks import framework
 from tests.suite_cases import BY_ID as SUITE
 
@@ -279,10 +279,10 @@ def test_passes_run_what_was_compiled(tmp_path: Path) -> None:
     module = load_program(made)
     noted.forget()
     with noted.watched():
-        watching.values(made, module, module.recomputed)
+        watching.values(LoadedProgram.of(made, module, "recomputed"))
         compiled = len(noted.compiled)
         noted.restart()
-        watching.retained(made, module, module.recomputed)
+        watching.retained(LoadedProgram.of(made, module, "recomputed"))
     assert compiled == 2
     assert [graph.runs for graph in noted.compiled] == [1, 1]
     noted.forget()

@@ -38,7 +38,7 @@ UNIT = 6 * 8 * 4
 @pytest.fixture(autouse=True)
 def _fresh_compiler() -> Iterator[None]:
     """What a test has compiled is not met by the next one."""
-    graphs = ADAPTER.load("kernels").Kernels._graphs
+    graphs = ADAPTER.load("kernels").Kernels.noted
     graphs.forget()
     with graphs.watched():
         yield
@@ -169,7 +169,7 @@ def test_what_is_watched_is_compiled_once(variant: str, tmp_path: Path) -> None:
     """No mode makes Dynamo run eagerly, and passes run what the first one has compiled."""
     emitted, module, observer = made(CASES["basics/mlp-block"], variant, tmp_path)
     observer.values(LoadedProgram.of(emitted, module, "recomputed"))
-    graphs = ADAPTER.load("kernels").Kernels._graphs
+    graphs = ADAPTER.load("kernels").Kernels.noted
     known, calls = set(graphs.nodes), graphs.calls
     assert known
     observer.count(LoadedProgram.of(emitted, module, "recomputed"), Run())

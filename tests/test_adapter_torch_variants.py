@@ -23,7 +23,7 @@ from conformance.model.observation import Run
 from conformance.model.program import Program
 from conformance.model.verdict import Status
 from conformance.observe.worker import entry
-from conformance.observe.worker.loaded import load_program
+from conformance.observe.worker.loaded import LoadedProgram, load_program
 from conformance.results import read
 from tests.frameworks import framework
 from tests.suite_cases import BY_ID as CASES
@@ -191,13 +191,13 @@ def test_counts_agree_with_kernels_and_with_the_hand(
 ) -> None:
     case = written(program)
     emitted, module, observer = made(case, variant, tmp_path)
-    run = observer.count(emitted, module, module.recomputed, Run())
+    run = observer.count(LoadedProgram.of(emitted, module, "recomputed"), Run())
     seen = by_operation(case, run)
     with kernels_counted() as (counted, _):
         module.run(module.recomputed)
     assert seen == counted
     assert {op: n for (op, phase), n in counted.items() if phase == "rerun"} == again
-    plain = by_operation(case, observer.count(emitted, module, module.plain, Run()))
+    plain = by_operation(case, observer.count(LoadedProgram.of(emitted, module, "plain"), Run()))
     forward = {op: n for (op, phase), n in counted.items() if phase == "forward"}
     assert {op: n for (op, phase), n in plain.items() if phase == "forward"} == forward
     assert not any(n for (_, phase), n in plain.items() if phase == "rerun")
@@ -224,13 +224,15 @@ def test_a_policy_keeps_what_it_names(
 ) -> None:
     case = saving(words)
     emitted, module, observer = made(case, "selective", tmp_path)
-    seen = by_operation(case, observer.count(emitted, module, module.recomputed, Run()))
+    seen = by_operation(
+        case, observer.count(LoadedProgram.of(emitted, module, "recomputed"), Run())
+    )
     with kernels_counted() as (counted, _):
         module.run(module.recomputed)
     assert seen == counted
     assert {op: n for (op, phase), n in counted.items() if phase == "rerun"} == again
     unit = 6 * 8 * 4
-    found = observer.retained(emitted, module, module.recomputed)
+    found = observer.retained(LoadedProgram.of(emitted, module, "recomputed"))
     assert found == unit * (1 + kept)  # the product outside keeps `y`
 
 
@@ -238,7 +240,7 @@ def test_modules_are_entered_as_often_as_hooks_say(tmp_path: Path) -> None:
     """A second method for `wrapper`: a hook that every module runs before its forward."""
     case = written(DEFINED)
     emitted, module, observer = made(case, "wrapper", tmp_path)
-    run = observer.count(emitted, module, module.recomputed, Run())
+    run = observer.count(LoadedProgram.of(emitted, module, "recomputed"), Run())
     assert run.executions is not None
     seen = {(e.region, e.phase): e.count for e in run.executions if not e.statement}
     hooked: Counter[tuple[str, str]] = Counter()
@@ -271,10 +273,10 @@ def test_inert_recompute_is_seen(
 ) -> None:
     emitted, module, observer = made(CASES[case], variant, tmp_path)
     monkeypatch.setattr(module, name, instead)
-    run = observer.count(emitted, module, module.recomputed, Run())
+    run = observer.count(LoadedProgram.of(emitted, module, "recomputed"), Run())
     assert not any(e.count for e in run.executions if e.phase == "rerun")
-    kept = observer.retained(emitted, module, module.recomputed)
-    assert kept == observer.retained(emitted, module, module.plain)
+    kept = observer.retained(LoadedProgram.of(emitted, module, "recomputed"))
+    assert kept == observer.retained(LoadedProgram.of(emitted, module, "plain"))
     assert kept == 16 * 2048 * 64 * 4
 
 
@@ -287,12 +289,12 @@ def test_inert_sequence_is_seen(tmp_path: Path, monkeypatch: Any) -> None:
         return h
 
     assert (
-        observer.retained(emitted, module, module.recomputed) == 6 * 6 * 8 * 4
+        observer.retained(LoadedProgram.of(emitted, module, "recomputed")) == 6 * 6 * 8 * 4
     )  # h of 0, 2, 4 to 7
     monkeypatch.setattr(module, "checkpoint_sequential", instead)
-    run = observer.count(emitted, module, module.recomputed, Run())
+    run = observer.count(LoadedProgram.of(emitted, module, "recomputed"), Run())
     assert not any(e.count for e in run.executions if e.phase == "rerun")
-    assert observer.retained(emitted, module, module.recomputed) == 8 * 6 * 8 * 4
+    assert observer.retained(LoadedProgram.of(emitted, module, "recomputed")) == 8 * 6 * 8 * 4
 
 
 NOISE = """
@@ -316,7 +318,7 @@ def test_draws_are_seen(variant: str, tmp_path: Path, monkeypatch: Any) -> None:
     more = first + "          - d2 = dropout(d, p=0.5)\n          - s = sin(d2)\n" + rest
     for program, labels in ((NOISE, ["d", "u"]), (more, ["d", "d2", "u"])):
         emitted, module, observer = made(written(program), variant, tmp_path)
-        run = observer.count(emitted, module, module.recomputed, Run())
+        run = observer.count(LoadedProgram.of(emitted, module, "recomputed"), Run())
         drawn = {(d.statement, d.phase): d.array for d in run.samples}
         assert sorted(drawn) == sorted((n, p) for n in labels for p in ("forward", "rerun"))
         assert all(np.array_equal(drawn[n, "forward"], drawn[n, "rerun"]) for n in labels)
@@ -325,7 +327,7 @@ def test_draws_are_seen(variant: str, tmp_path: Path, monkeypatch: Any) -> None:
     own = module.checkpoint
     fresh = lambda f, *a, **o: own(f, *a, **{**o, "preserve_rng_state": False})  # noqa: E731
     monkeypatch.setattr(module, "checkpoint", fresh)
-    run = observer.count(emitted, module, module.recomputed, Run())
+    run = observer.count(LoadedProgram.of(emitted, module, "recomputed"), Run())
     drawn = {(d.statement, d.phase): d.array for d in run.samples}
     assert not any(np.array_equal(drawn[n, "forward"], drawn[n, "rerun"]) for n in labels)
 

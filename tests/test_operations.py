@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from string import Formatter
+from textwrap import dedent
 from typing import Any
 
 import pytest
 
 from conformance.drivers.adapter import Adapter, all_adapters
-from conformance.emit import usual
+from conformance.emit import accumulating, usual
 from conformance.emit.emitter import Call
 from conformance.emit.helpers import HELPERS
 from conformance.errors import CaseError
@@ -153,6 +154,37 @@ def test_what_most_frameworks_write_alike_is_of_the_registry() -> None:
         arguments = {tensor.rstrip("?") for tensor in operation.tensors}
         assert words == {*arguments, *operation.options}
     assert written["sin"] == "np.sin({x})"
+
+
+def test_what_frameworks_with_tensors_write_alike_is_of_the_registry() -> None:
+    written = {**usual.neural("np", "F"), **accumulating.CALLS}
+    assert written.keys().isdisjoint({*usual.OPERATORS, *usual.functions("np")})
+    for name, template in written.items():
+        operation = OPERATIONS[name]
+        if isinstance(template, str):
+            words = {word for _, word, _, _ in Formatter().parse(template) if word}
+            assert words <= {*operation.tensors, *operation.options}
+    assert written["relu"] == "F.relu({x})"
+    helpers = accumulating.functions(
+        **{"module": "np", "base": "F.Function", "saved": "saved", "grad": "np.grad"},
+        **{"gradients": "g", "asking": "g"},
+    )
+    assert helpers.keys() == accumulating.CALLS.keys()
+    for text in helpers.values():
+        compile(dedent(text), "helper", "exec")
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"stride": 1, "padding": "valid"}, "F.conv2d(a, w)"),
+        ({"stride": 2, "padding": "same"}, 'F.conv2d(a, w, stride=2, padding="same")'),
+    ],
+)
+def test_a_convolution_names_what_is_not_usual(options: Any, text: str) -> None:
+    statement = Statement(("y",), "conv2d", (), {}, HERE)
+    writer: Any = usual.neural("np", "F")["conv2d"]
+    assert writer(Call("conv2d", {"x": "a", "w": "w"}, options, statement)) == text
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,15 @@ from functools import partial
 
 from conformance.drivers.adapter import Variant
 from conformance.emit import usual
-from conformance.emit.accumulating import Accumulating
+from conformance.emit.accumulating import CALLS, Accumulating, functions
+from conformance.emit.calling import Calling
 from conformance.emit.code import BACKWARD, FORWARD
 from conformance.emit.emitter import Call, Lists, Writer
-from conformance.emit.expressions import elements, function, listed, numpy_fill
-from conformance.model.case import Again, Array, Case, Region
+from conformance.emit.expressions import elements, listed, numpy_fill
+from conformance.emit.sequences import Sequences
+from conformance.model.case import Array, Case, Region, Segment
 
-from . import layers, sequential, static
+from . import layers, static
 
 #: Whether outermost regions are reentrant, and whether regions inside others are.
 REENTRANT = {
@@ -29,28 +31,14 @@ REENTRANT = {
 }
 #: Variants whose regions are functions that Python runs each time.
 EAGER = ("reentrant", "hook", "defaults", "reentrant-around-hook", "hook-around-reentrant")
-#: For the variants that compile the forward pass, the option of `to_static`.
-FULL_GRAPH: Mapping[str, bool] = {"to-static-ast": True, "to-static-sot": False}
-
 
 _reduced = partial(usual.reduced, keepdims="keepdim")
 
 
-def _conv2d(call: Call) -> str:
-    stride = "" if call.options["stride"] == 1 else f", stride={call.options['stride']}"
-    padding = "" if call.options["padding"] == "valid" else ', padding="same"'
-    return f"F.conv2d({call.arguments['x']}, {call.arguments['w']}{stride}{padding})"
-
-
 def _batch_norm(call: Call) -> str:
-    momentum, eps = call.options["momentum"], call.options["eps"]
-    assert isinstance(momentum, float)
-    # Paddle's momentum is the share of the old value that is kept.
-    kept = round(1 - momentum, 12)
-    words = [*layers.written("momentum", kept, 0.9), *layers.written("epsilon", eps, 1e-5)]
-    return "F.batch_norm({x}, {running_mean}, {running_var}, {gamma}, {beta}, {rest})".format(
-        **call.arguments, rest=", ".join(["training=True", *words])
-    )
+    rest = ", ".join(["training=True", *layers.batch_norm_options(call.options)])
+    template = "F.batch_norm({x}, {running_mean}, {running_var}, {gamma}, {beta}, {rest})"
+    return template.format(**call.arguments, rest=rest)
 
 
 def _layer_norm(call: Call) -> str:
@@ -85,47 +73,10 @@ def _add_in_place(call: Call) -> str:
 
 
 _NUMBER = re.compile(r"-?[\d.]+(e-?\d+)?")
-CUSTOM_SIN = """
-    class CustomSin(paddle.autograd.PyLayer):
-        @staticmethod
-        def forward(ctx, x, reads):
-            ctx.save_for_backward(x)
-            ctx.reads = reads
-            return paddle.sin(x)
-
-        @staticmethod
-        def backward(ctx, g):
-            for _ in range(ctx.reads):
-                (x,) = ctx.saved_tensor()
-            return 2 * paddle.cos(x) * g
-    """
-ASKING_SIN = """
-    class AskingSin(paddle.autograd.PyLayer):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return paddle.sin(x)
-
-        @staticmethod
-        def backward(ctx, g):
-            (x,) = ctx.saved_tensor()
-            return None if x.stop_gradient else 2 * paddle.cos(x) * g
-    """
-SLOPE_OF_SIN = """
-    def slope_of_sin(x):
-        (slope,) = paddle.grad(paddle.sin(x).sum(), x, create_graph=True)
-        return slope
-    """
-ACCUMULATE_SIN = """
-    def accumulate_sin(x, total):
-        with paddle.no_grad():
-            total.add_(x.sum(0))
-        return paddle.sin(x)
-    """
 
 
-class Emitter(Accumulating):
-    """Writes one case for any variant."""
+class Emitter(Calling, Accumulating):
+    """Writes one case for a variant; variants that need other code have a subclass below."""
 
     procedures_written: Collection[str] = (
         *("backward", "part", "functional", "per_output", "second_backward"),
@@ -155,24 +106,23 @@ class Emitter(Accumulating):
         """
     helpers: Mapping[str, str] = {
         **Accumulating.helpers,
-        "custom_sin": CUSTOM_SIN,
-        "asking_sin": ASKING_SIN,
-        "slope_of_sin": SLOPE_OF_SIN,
-        "accumulate_sin": ACCUMULATE_SIN,
+        **functions(
+            module="paddle",
+            base="paddle.autograd.PyLayer",
+            saved="saved_tensor()",
+            grad="paddle.grad",
+            gradients="2 * paddle.cos(x) * g",
+            asking="None if x.stop_gradient else 2 * paddle.cos(x) * g",
+        ),
     }
     operations: Mapping[str, Writer] = {
         **usual.OPERATORS,
         **usual.functions("paddle"),
-        "solve": "paddle.linalg.solve({a}, {b})",
+        **usual.neural("paddle", "F"),
+        **CALLS,
         "linear": "paddle.matmul({x}, {w}, transpose_y=True) + {b}",
-        "conv2d": _conv2d,
-        "max_pool2d": "F.max_pool2d({x}, {size})",
-        "avg_pool2d": "F.avg_pool2d({x}, {size})",
         "batch_norm": _batch_norm,
         "layer_norm": _layer_norm,
-        "embedding": "F.embedding({indices}, {table})",
-        "relu": "F.relu({x})",
-        "gelu": "F.gelu({x})",
         "sigmoid": "F.sigmoid({x})",
         "max": "paddle.max({x}, axis={axis}, keepdim={keepdims})",
         "softmax": "F.softmax({x}, axis={axis})",
@@ -184,20 +134,11 @@ class Emitter(Accumulating):
         "concat": "paddle.concat({arrays}, axis={axis})",
         "split": "paddle.split({x}, {sections}, axis={axis})",
         "astype": '{x}.astype("{dtype}")',
-        "to_complex": "paddle.complex({a}, {b})",
-        "real": "paddle.real({x})",
-        "imag": "paddle.imag({x})",
-        "stop_gradient": "{x}.detach()",
         "asks_gradient": "not {x}.stop_gradient",
         "uniform": _uniform,
         "uniform_from": 'paddle.to_tensor({generator}.uniform({low}, {high}, {shape}), dtype="float32")',
         "numpy_uniform": 'paddle.to_tensor(np.random.uniform({low}, {high}, {shape}), dtype="float32")',
         "python_uniform": 'paddle.to_tensor(random.uniform({low}, {high}), dtype="float32")',
-        "rrelu": "F.rrelu({x}, {low}, {high}, training=True)",
-        "custom_sin": "CustomSin.apply({x}, {reads})",
-        "asking_sin": "AskingSin.apply({x})",
-        "slope_of_sin": "slope_of_sin({x})",
-        "accumulate_sin": "accumulate_sin({x}, {total})",
         "add_in_place": _add_in_place,
     }
 
@@ -205,9 +146,6 @@ class Emitter(Accumulating):
         return super().__new__(OTHERS.get(variant.name, cls))
 
     def __init__(self, case: Case, variant: Variant) -> None:
-        self.static = variant.name == "pir-pass"
-        if self.static:
-            self.lists = "nothing"  # what is fed has a name each
         super().__init__(case, variant)
         self.shares = variant.name in EAGER
         if len(case.parameters) == 1:
@@ -215,34 +153,8 @@ class Emitter(Accumulating):
                 with paddle.no_grad():
                     values["{name}"].scale_(0.5)
                 """.replace("{name}", case.parameters[0].name)
-        if self.static:
-            self.imports = static.IMPORTS
-            self.loops = "nothing"  # a graph tells operations apart by the lines that led to them
-            self.operations = {**self.operations, **static.OPERATIONS}
-            self.helpers = {**Emitter.helpers, **static.HELPERS}
-        elif variant.name == "to-static-ast":
-            self.helpers = {**Emitter.helpers, "accumulate_sin": static.ACCUMULATE_SIN}
-        elif variant.name == "sequential":
-            self.imports = (*Emitter.imports, *sequential.IMPORTS)
-
-    def write_helpers(self) -> None:
-        if self.static:
-            self.code("paddle.enable_static()\n\n")
-        super().write_helpers()
-
-    def write_main(self) -> None:
-        if self.static:
-            static.write_helpers(self)
-        super().write_main()
-
-    def write_forward(self, path: str) -> None:
-        if self.variant.name in FULL_GRAPH:
-            self.code(f"@paddle.jit.to_static(full_graph={FULL_GRAPH[self.variant.name]})")
-        super().write_forward(path)
 
     def tensor(self, array: Array, source: str) -> str:
-        if self.static:
-            return str(static.tensor(array, source))
         made = self.filled(array, source)
         if array in self.case.parameters:
             frozen = "" if array.gradient else ", requires_grad=False"
@@ -262,51 +174,17 @@ class Emitter(Accumulating):
             source = elements(array, source)
         return f'paddle.to_tensor({source}, dtype="{array.dtype}")'
 
-    def write_region(self, region: Region) -> None:
-        if self.variant.name == "sequential":
-            sequential.write_region(self, region)
-        else:
-            super().write_region(region)
-
-    def write_call(self, node: Region | Again, call: str, region: Region) -> None:
-        if self.variant.name == "sequential":
-            sequential.write_call(self, region)
-        else:
-            super().write_call(node, call, region)
-
     def recompute(self, region: Region) -> str:
         return "recompute"
 
-    def called(self, node: Region | Again, callee: str, region: Region) -> str:
-        if self.path == "plain":
-            return super().called(node, callee, region)
-        block = "None" if region.block == "invalid" else function(region.name)
-        arguments = self.call_arguments(node)
-        if self.own is not None:
-            return self.own_call(block, arguments, region)
-        return f"recompute({', '.join(filter(None, [block, arguments, *self.options(region)]))})"
-
     def options(self, region: Region) -> list[str]:
-        """The keywords of `recompute` at a call of a region."""
-        options = []
-        if self.variant.name in REENTRANT:
-            outer, inner = REENTRANT[self.variant.name]
-            options.append(f"use_reentrant={inner if self.within else outer}")
-        return options + self.option(region, "preserve_rng", "preserve_rng_state")
+        kept = super().options(region)
+        if self.variant.name not in REENTRANT:
+            return kept
+        outer, inner = REENTRANT[self.variant.name]
+        return [f"use_reentrant={inner if self.within else outer}", *kept]
 
     # -- run -----------------------------------------------------------------------------------
-
-    def write_inference(self) -> None:
-        if self.static:
-            static.write_inference(self)
-        else:
-            super().write_inference()
-
-    def write_gradients(self) -> None:
-        if self.static:
-            static.write_gradients(self)
-        else:
-            super().write_gradients()
 
     def write_taken(self) -> None:
         code = self.code
@@ -339,11 +217,47 @@ class Emitter(Accumulating):
             f"{self.state_entry()}}}"
         )
 
-    def write_training(self) -> None:
-        if self.static:
-            static.write_training(self)
-        else:
-            super().write_training()
+
+class Sequential(Sequences, Emitter):
+    """Writes one case for `sequential`."""
+
+    imports = (
+        *Emitter.imports,
+        "from paddle.incubate.distributed.fleet import recompute_sequential",
+    )
+
+    def sequential(self, region: Region, segment: Segment, handed: str) -> str:
+        options = f'"segments": {segment.count}'
+        options += "" if region.preserve_rng else ', "preserve_rng_state": False'
+        return f"recompute_sequential({{{options}}}, layers, {handed})"
+
+
+class ToStatic(Emitter):
+    """Writes one case for `to-static-ast`, whose forward pass has to become one graph."""
+
+    full_graph = True
+    helpers: Mapping[str, str] = {**Emitter.helpers, "accumulate_sin": static.ACCUMULATE_SIN}
+
+    def write_forward(self, path: str) -> None:
+        self.code(f"@paddle.jit.to_static(full_graph={self.full_graph})")
+        super().write_forward(path)
+
+
+class Mixed(ToStatic):
+    """Writes one case for `to-static-sot`, which leaves to Python what it cannot compile."""
+
+    full_graph = False
+    helpers = Emitter.helpers
+
+
+class Static(static.Graphs, Emitter):
+    """Writes one case for `pir-pass`."""
+
+    lists = "nothing"  # what is fed has a name each
+    loops = "nothing"  # a graph tells operations apart by the lines that led to them
+    imports = static.IMPORTS
+    operations: Mapping[str, Writer] = {**Emitter.operations, **static.OPERATIONS}
+    helpers: Mapping[str, str] = {**Emitter.helpers, **static.HELPERS}
 
 
 class Layers(layers.Networks, Emitter):
@@ -364,4 +278,8 @@ OTHERS: Mapping[str, type[Emitter]] = {
     "layers": Layers,
     "model-fit": Fit,
     "model-fit-hook": Fit,
+    "pir-pass": Static,
+    "sequential": Sequential,
+    "to-static-ast": ToStatic,
+    "to-static-sot": Mixed,
 }

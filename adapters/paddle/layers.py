@@ -7,19 +7,20 @@ class. What Paddle has no layer for is called as a function. `model-fit` has `pa
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
+from conformance.drivers.adapter import Variant
 from conformance.emit.code import BACKWARD, FORWARD, MARK
-from conformance.emit.emitter import Emitter as Base
-from conformance.emit.expressions import function, short_exponents
-from conformance.emit.layers import attributes, taken
+from conformance.emit.expressions import class_name, function, short_exponents
+from conformance.emit.layers import Layer, attributes, convolution, taken
+from conformance.emit.layers import Networks as Base
 from conformance.errors import AdapterError
 from conformance.model.case import (
     Again,
     Array,
     Case,
     Node,
+    Option,
     Ref,
     Region,
     Statement,
@@ -31,43 +32,30 @@ from conformance.model.program import Site
 
 IMPORTS = ("from paddle import nn",)
 
-#: Layers without weights, constructed out of an operation's options.
-WEIGHTLESS: Mapping[str, str] = {
-    "relu": "ReLU()",
-    "gelu": "GELU()",
-    "tanh": "Tanh()",
-    "sigmoid": "Sigmoid()",
-    "dropout": "Dropout({p})",
-    "max_pool2d": "MaxPool2D({size})",
-    "avg_pool2d": "AvgPool2D({size})",
-    "softmax": "Softmax({axis})",
-}
+
+def written(keyword: str, value: object, default: object) -> list[str]:
+    """A keyword argument, where it is not Paddle's default."""
+    return [] if value == default else [f"{keyword}={short_exponents(repr(value))}"]
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A layer with weights: its name, the argument that it is called on, and for each other argument of
-    the operation the name of the weight, or of the buffer."""
-
-    name: str
-    takes: str
-    weights: Mapping[str, str]
-    buffers: Mapping[str, str]
+def batch_norm_options(options: Mapping[str, Option]) -> list[str]:
+    """The keywords of BatchNorm. Paddle's momentum is the share of the old value that is kept."""
+    momentum = options["momentum"]
+    assert isinstance(momentum, float)
+    kept = written("momentum", round(1 - momentum, 12), 0.9)
+    return kept + written("epsilon", options["eps"], 1e-5)
 
 
-KINDS: Mapping[str, Kind] = {
-    "linear": Kind("Linear", "x", {"w": "weight", "b": "bias"}, {}),
-    "matmul": Kind("Linear", "a", {"b": "weight"}, {}),
-    "conv2d": Kind("Conv2D", "x", {"w": "weight"}, {}),
-    "batch_norm": Kind(
-        "BatchNorm2D",
-        "x",
-        {"gamma": "weight", "beta": "bias"},
-        {"running_mean": "_mean", "running_var": "_variance"},
-    ),
-    "layer_norm": Kind("LayerNorm", "x", {"gamma": "weight", "beta": "bias"}, {}),
-    "embedding": Kind("Embedding", "indices", {"table": "weight"}, {}),
-}
+def _batch_norm(shape: Sequence[int], options: Mapping[str, Option]) -> str:
+    return ", ".join([str(shape[0]), *batch_norm_options(options)])
+
+
+def _layer_norm(shape: Sequence[int], options: Mapping[str, Option]) -> str:
+    return ", ".join([str(shape[0]), *written("epsilon", options["eps"], 1e-5)])
+
+
+_AFFINE = {"gamma": "weight", "beta": "bias"}
+_RUNNING = {"running_mean": "_mean", "running_var": "_variance"}
 #: A missing gradient is `None`. Both stand at the end of the program.
 TURNED = """
     # nn.Linear keeps a weight as (in, out). This gives it, or its gradient, as (out, in).
@@ -88,30 +76,46 @@ KEEPING = """
 class Networks(Base):
     """Writes `plain` and `recomputed` as functions that make a network, given its parameters."""
 
-    def __init__(self, case: Case, variant: Any) -> None:
+    layers: Mapping[str, Layer] = {
+        "linear": Layer("Linear", "x", {"w": "weight", "b": "bias"}, "{1}, {0}"),
+        "matmul": Layer("Linear", "a", {"b": "weight"}, "{0}, {1}, bias_attr=False"),
+        "conv2d": Layer("Conv2D", "x", {"w": "weight"}, convolution("bias_attr=False")),
+        "batch_norm": Layer("BatchNorm2D", "x", _AFFINE, _batch_norm, _RUNNING),
+        "layer_norm": Layer("LayerNorm", "x", _AFFINE, _layer_norm),
+        "embedding": Layer("Embedding", "indices", {"table": "weight"}, "{0}, {1}"),
+    }
+    weightless: Mapping[str, str] = {
+        "relu": "ReLU()",
+        "gelu": "GELU()",
+        "tanh": "Tanh()",
+        "sigmoid": "Sigmoid()",
+        "dropout": "Dropout({p})",
+        "max_pool2d": "MaxPool2D({size})",
+        "avg_pool2d": "AvgPool2D({size})",
+        "softmax": "Softmax({axis})",
+    }
+
+    def __init__(self, case: Case, variant: Variant) -> None:
         super().__init__(case, variant)
-        self._held = [array.name for array in (*case.parameters, *case.state)]
         self._given = [value.name for value in case.inputs]
-        #: Attributes of the class whose method is being written: for each statement its layer's.
-        self._layers: Mapping[int, str] = {}
-        self._attributes: frozenset[str] = frozenset()
         self._defined: set[str] = set()
         #: For each class of `plain`, the lines of its `__init__`.
         self._inits: dict[str, list[str]] = {}
         #: For each array of the state that is a layer's buffer, its place from the layer around it.
         self._buffers: dict[str, str] = {}
         self._turned = frozenset(self._transposed())
-        #: Whether the program around the layers is a function, because it has nothing to hold.
-        regions = case.regions()
-        self._plain_functions = (
+
+    @cached_property
+    def _plain_functions(self) -> bool:
+        """Whether the program around the layers is a function, because it has nothing to hold."""
+        case, regions = self.case, self.case.regions()
+        own = [node for node in flat(case.program) if isinstance(node, Statement)]
+        return (
             case.procedure.kind == "backward"
             and not case.state
             and not any(r.captured() or r.block == "invalid" for r in regions)
             and not any(isinstance(n, Region) for r in regions for n in walk(r.body))
-            and not any(
-                isinstance(node, Statement) and self._is_layer(node, None)
-                for node in flat(case.program)
-            )
+            and not any(map(self.is_layer, own))
         )
 
     def _transposed(self) -> Iterator[str]:
@@ -119,16 +123,10 @@ class Networks(Base):
         uses: dict[str, set[tuple[str, str]]] = {}
         for _, statement in self.case.statements():
             for argument, name in self.call_of(statement).arguments.items():
-                for part in statement.names():
-                    if part == name:
-                        uses.setdefault(part, set()).add((statement.op, argument))
+                uses.setdefault(name, set()).add((statement.op, argument))
         for array in self.case.parameters:
-            if uses.get(array.name) == {("linear", "w")} and self._is_layer_weight(array.name):
+            if uses.get(array.name) == {("linear", "w")} and self.can_own(array.name):
                 yield array.name
-
-    def _is_layer_weight(self, name: str) -> bool:
-        """Whether a layer can own the parameter: no region takes it as an argument."""
-        return name not in taken(walk(self.case.program))
 
     # -- inputs --------------------------------------------------------------------------------
 
@@ -165,10 +163,8 @@ class Networks(Base):
             super().write_forward(path)
             return
         name = "Net" if path == "plain" else "RecomputedNet"
-        self._write_class(name, self._held, self.case.program, None)
-        with self.code.indent(f"def {path}({', '.join(self._held)}):"):
-            self.code(f"return {name}({', '.join(self._held)})")
-        self.code("\n")
+        self._write_class(name, list(self.held), self.case.program, None)
+        self.write_maker(path, name)
 
     def _write_layers(self) -> None:
         """The classes and layers of regions, which no other layer holds."""
@@ -191,10 +187,9 @@ class Networks(Base):
             if not self._is_sequence(part) and self._class(part) not in self._defined:
                 self._defined.add(self._class(part))
                 self._write_class(self._class(part), self._captured(part), part.body, part)
-        outer = self._layers, self._attributes
         statements = [node for node in flat(nodes) if isinstance(node, Statement)]
-        made = [s for s in statements if self._is_layer(s, region)]
-        layers = attributes(made)
+        made = [s for s in statements if self.is_layer(s)]
+        outer, self.attribute_of = self.attribute_of, attributes(made)
         read = {name for s in statements if s not in made for name in s.names()}
         read |= taken(nodes)
         own = [n for n in given if n in read | set(leaves(region.gives if region else ()))]
@@ -208,8 +203,8 @@ class Networks(Base):
                 for node in flat(nodes):
                     if isinstance(node, Region):
                         self._write_held(node)
-                    elif isinstance(node, Statement) and id(node) in layers:
-                        self._write_layer(f"self.{layers[id(node)]}", node)
+                    elif isinstance(node, Statement) and id(node) in self.attribute_of:
+                        self.write_layer(node)
             if len(code.lines) == begin and not given:
                 del code.lines[top:]  # a layer that has nothing of its own needs no `__init__`
             elif self._is_made_alike(code.lines[top:], base := name.removeprefix("Recomputed")):
@@ -218,17 +213,15 @@ class Networks(Base):
             else:
                 self._inits.setdefault(name, code.lines[top:])
                 code()
-            site = None if region is None else Site("region", self.path, region.name, region.name)
-            formals = ", ".join(self._given) if region is None else self.parameters(region)
-            head = f"def forward({', '.join(filter(None, ['self', formals]))}):"
-            self._layers, self._attributes = layers, frozenset(own)
-            with code.indent(head, site):
-                if region is not None:
-                    self.write_unpacking(region)
-                self.write_nodes(nodes, "" if region is None else region.name)
-                self.write_return(self.case.outputs if region is None else region.gives)
+            if region is not None:
+                self.write_method("forward", region, own)
+            else:
+                head = f"def forward({', '.join(['self', *self._given])}):"
+                with code.indent(head), self.reading(own):
+                    self.write_nodes(nodes, "")
+                    self.write_return(self.case.outputs)
         code("\n")
-        self._layers, self._attributes = outer
+        self.attribute_of = outer
 
     def _is_made_alike(self, lines: Sequence[str], base: str) -> bool:
         """Whether a class of `recomputed` can inherit the `__init__` of the one of `plain`."""
@@ -242,7 +235,7 @@ class Networks(Base):
         return True
 
     def _class(self, region: Region) -> str:
-        name = "".join(w[:1].upper() + w[1:] for w in function(region.name).split("_"))
+        name = class_name(region.name)
         inside = any(isinstance(node, Region | Again) for node in flat(region.body))
         return f"Recomputed{name}" if self.path == "recomputed" and inside else name
 
@@ -250,7 +243,7 @@ class Networks(Base):
         """The arguments of the constructor of a region's layer. Raises `AdapterError` where the region
         captures a computed tensor, which a layer cannot hold."""
         found = list(region.captured())
-        others = set(found) - set(self._held)
+        others = set(found) - set(self.held)
         if others:
             raise AdapterError(f"{self.variant.id}: a layer cannot hold {min(others)!r}")
         return found
@@ -267,8 +260,8 @@ class Networks(Base):
         for number, (name, statement) in enumerate(zip(names, flat(region.body), strict=True)):
             assert isinstance(statement, Statement)
             site = Site("layer", self.path, region.name, statement.label, statement.op)
-            self.code(f"{name} = {self._constructed(statement)}", site)
-            self._write_weights(name, statement, f"{place}[{number}]")
+            self.code(f"{name} = {self.constructed(statement)}", site)
+            self.write_weights(name, statement, f"{place}[{number}]")
         layers = f"nn.Sequential({', '.join(names)})"
         self.code(f"{place} = {layers}", Site("layer", self.path, region.name, ""))
 
@@ -298,39 +291,23 @@ class Networks(Base):
             found.append(f'"{array.name}": {path}')
         return found
 
-    def _write_layer(self, place: str, statement: Statement) -> None:
-        self.code(f"{place} = {self._constructed(statement)}")
-        self._write_weights(place, statement, place)
-
-    def _write_weights(self, place: str, statement: Statement, held: str) -> None:
-        """The weights of a layer; `held` is where it stays, `place` where it is now."""
-        kind = KINDS.get(statement.op)
-        if kind is None:
+    def write_weights(self, place: str, statement: Statement, held: str = "") -> None:
+        """The weights and buffers of a layer; `held` is where it stays, if not at `place`."""
+        super().write_weights(place, statement)
+        layer = self.layers.get(statement.op)
+        if layer is None or not layer.buffers:
             return
         given = self.call_of(statement).arguments
-        for argument, weight in kind.weights.items():
-            self.code(f"{place}.{weight} = {given[argument]}")
-        if kind.buffers:
-            pairs = [f'"{buffer}": {given[name]}' for name, buffer in kind.buffers.items()]
-            self.code(f"{place}.set_state_dict({{{', '.join(pairs)}}})")
-        for argument, buffer in kind.buffers.items():
-            self._buffers[given[argument]] = f"{held}.{buffer}".removeprefix("self.")
+        pairs = [f'"{buffer}": {given[name]}' for name, buffer in layer.buffers.items()]
+        self.code(f"{place}.set_state_dict({{{', '.join(pairs)}}})")
+        for argument, buffer in layer.buffers.items():
+            self._buffers[given[argument]] = f"{held or place}.{buffer}".removeprefix("self.")
 
     # -- layers --------------------------------------------------------------------------------
 
-    def _is_layer(self, statement: Statement, region: Region | None) -> bool:
-        """Whether a statement can be written as a layer of Paddle that owns the parameters it reads."""
-        call = self.call_of(statement)
-        if statement.op in WEIGHTLESS:
-            return call.options.get("seed") is None and isinstance(statement.arguments[0], Ref)
-        kind = KINDS.get(statement.op)
-        if kind is None:
-            return False
-        weights = [call.arguments[name] for name in (*kind.weights, *kind.buffers)]
-        shapes = {array.name: array.shape for array in (*self.case.parameters, *self.case.state)}
-        if not all(name in shapes and self._is_layer_weight(name) for name in weights):
-            return False
-        return statement.op != "linear" or call.arguments["w"] in self._turned
+    def is_layer(self, statement: Statement) -> bool:
+        turns = statement.op != "linear" or self.call_of(statement).arguments["w"] in self._turned
+        return turns and super().is_layer(statement)
 
     def _is_sequence(self, region: Region) -> bool:
         """Whether a region's statements are layers, each called on what the last one gave."""
@@ -340,85 +317,30 @@ class Networks(Base):
         handed = region.takes[0].name  # type: ignore[union-attr]
         labels = []
         for node in flat(region.body):
-            if not isinstance(node, Statement) or not self._is_layer(node, region):
+            if not isinstance(node, Statement) or not self.is_layer(node):
                 return False
-            kind = KINDS.get(node.op)
-            if self.call_of(node).arguments[kind.takes if kind else "x"] != handed:
+            if self.called_on(node) != handed:
                 return False
             handed = node.label
             labels.append(handed)
         return handed == region.gives.name and len(set(labels)) == len(labels)
 
-    def _constructed(self, statement: Statement) -> str:
-        """The construction of the layer that does a statement."""
-        call = self.call_of(statement)
-        if statement.op in WEIGHTLESS:
-            return f"nn.{WEIGHTLESS[statement.op].format(**call.options)}"
-        kind = KINDS[statement.op]
-        arrays = {array.name: array for array in (*self.case.parameters, *self.case.state)}
-        shape = arrays[call.arguments[next(iter(kind.weights))]].shape
-        if statement.op == "linear":
-            words = [str(shape[1]), str(shape[0])]
-        elif statement.op == "matmul":
-            words = [str(shape[0]), str(shape[1]), "bias_attr=False"]
-        elif statement.op == "conv2d":
-            size = str(shape[2]) if shape[2] == shape[3] else str(shape[2:])
-            words = [str(shape[1]), str(shape[0]), size]
-            words += [f"stride={call.options['stride']}"] if call.options["stride"] != 1 else []
-            words += ['padding="same"'] if call.options["padding"] == "same" else []
-            words.append("bias_attr=False")
-        elif statement.op == "batch_norm":
-            momentum = call.options["momentum"]
-            assert isinstance(momentum, float)
-            # Paddle's momentum is the share of the old value that is kept.
-            words = [str(shape[0]), *written("momentum", round(1 - momentum, 12), 0.9)]
-            words += written("epsilon", call.options["eps"], 1e-5)
-        elif statement.op == "layer_norm":
-            words = [str(shape[0]), *written("epsilon", call.options["eps"], 1e-5)]
-        else:
-            words = [str(length) for length in shape]
-        return f"nn.{kind.name}({', '.join(words)})"
-
     # -- the forward pass ----------------------------------------------------------------------
 
-    def name(self, name: str) -> str:
-        return f"self.{name}" if name in self._attributes else name
-
-    def expression(self, statement: Statement) -> str:
-        layer = self._layers.get(id(statement))
-        if layer is None:
-            return super().expression(statement)
-        kind = KINDS.get(statement.op)
-        given = self.call_of(statement).arguments[kind.takes if kind else "x"]
-        return f"self.{layer}({given})"
-
-    def write_region(self, region: Region) -> None:
-        """Nothing: a region's layer is made with the one around it."""
-
-    def again(self, node: Again) -> str:
-        return self.recompute(self.region_named(node.region))
-
-    def called(self, node: Region | Again, callee: str, region: Region) -> str:
-        place = function(region.name)
-        if not self._plain_functions:
-            place = f"self.{place}"
-        if self.path == "plain":
-            return f"{place}({self.call_arguments(node)})"
-        block = "None" if region.block == "invalid" else place
-        words = [block, self.call_arguments(node), *self.options(region)]  # type: ignore[attr-defined]
-        return f"recompute({', '.join(filter(None, words))})"
+    def place(self, region: Region) -> str:
+        return function(region.name) if self._plain_functions else super().place(region)
 
     # -- run -----------------------------------------------------------------------------------
 
     def write_before(self) -> None:
         if not self._plain_functions:
-            self.code(f"network = forward({', '.join(map(_value, self.given(self._held)))})")
+            super().write_before()
 
     def write_forward_pass(self) -> None:
         if self._plain_functions:
             self.write_loss()
         else:
-            self.write_loss(f"network({', '.join(map(_value, self._given))})")
+            super().write_forward_pass()
 
 
 class Fits(Networks):
@@ -454,33 +376,17 @@ class Fits(Networks):
         code("network.register_forward_pre_hook(begin)")
         code("model.prepare(optimizer, loss_of)")
         code(f"batch = [{', '.join(map(_value, self._given)) or 'np.zeros(1)'}]")
-        words = f"[batch], epochs={case.procedure.steps}, verbose=0"
-        code(f"model.fit({words})")
-        kept = (f"optimizer.gradients[{_value(n)}.name]" for n in case.wrt)
-        pairs = zip(case.wrt, kept, strict=True)
-        gradients = (f'"{n}": {self.taken(n, gradient)}' for n, gradient in pairs)
+        code(f"model.fit([batch], epochs={case.procedure.steps}, verbose=0)")
+        kept = {n: f"optimizer.gradients[{_value(n)}.name]" for n in case.wrt}
+        gradients = (f'"{n}": {self.taken(n, gradient)}' for n, gradient in kept.items())
         put = "seen[0]" if isinstance(case.outputs, Ref) else f"tuple(seen[:{len(outputs)}])"
-        code(
-            f"""
-            return {{
-                "outputs": {put},
-                "losses": losses,
-                "gradients": {{{", ".join(gradients)}}},
-                "parameters": {self.chosen(case.parameters)}{self.state_entry()}
-            }}
-            """
-        )
+        self.write_trained(put, f"{{{', '.join(gradients)}}}")
 
     def _loss_of(self, outputs: Sequence[str]) -> str:
         loss = self.case.loss
         assert loss is not None
         place = f"outputs[{outputs.index(loss.name)}]"
         return place if loss.reduction == "none" else f"{place}.{loss.reduction}()"
-
-
-def written(keyword: str, value: object, default: object) -> list[str]:
-    """A keyword argument, where it is not Paddle's default."""
-    return [] if value == default else [f"{keyword}={short_exponents(repr(value))}"]
 
 
 def _unmarked(lines: Sequence[str]) -> list[str]:

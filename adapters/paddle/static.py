@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from conformance.emit.accumulating import Accumulating
 from conformance.emit.code import BACKWARD, FORWARD
 from conformance.emit.emitter import FEW, Writer
-from conformance.emit.emitter import Emitter as Base
 from conformance.emit.expressions import elements, listed
 from conformance.model.case import Array
 
@@ -89,169 +89,166 @@ FETCH = '''
     '''
 
 
-def write_helpers(emitter: Base) -> None:
-    """The functions that `run` calls, at the end of the program."""
-    helpers = (FETCH,) if emitter.case.procedure.kind == "inference" else (APPLY, FETCH)
-    for text in helpers:
-        emitter.code(text)
-        emitter.code("\n")
+class Graphs(Accumulating):
+    """Writes `run` as the making of a static graph, and its runs."""
 
+    def write_helpers(self) -> None:
+        self.code("paddle.enable_static()\n\n")
+        super().write_helpers()
 
-def tensor(array: Array, source: str) -> str:
-    """What is fed is a NumPy array."""
-    if array.fill.kind == "full":
-        source = elements(array, source)
-    if array.fill.kind in ("full", "values"):
-        return f'{source.removesuffix(")")}, dtype="{array.dtype}")'
-    return f'np.array({source}, dtype="{array.dtype}")'
+    def write_main(self) -> None:
+        """The functions that `run` calls, and the program as a script."""
+        helpers = (FETCH,) if self.case.procedure.kind == "inference" else (APPLY, FETCH)
+        for text in helpers:
+            self.code(text)
+            self.code("\n")
+        super().write_main()
 
+    def tensor(self, array: Array, source: str) -> str:
+        """What is fed is a NumPy array."""
+        if array.fill.kind == "full":
+            source = elements(array, source)
+        if array.fill.kind in ("full", "values"):
+            return f'{source.removesuffix(")")}, dtype="{array.dtype}")'
+        return f'np.array({source}, dtype="{array.dtype}")'
 
-def write_inference(emitter: Base) -> None:
-    """The forward pass alone, with no gradient asked for."""
-    code = emitter.code
-    with _building(emitter), code.indent("with paddle.no_grad():"):
-        code("outputs = forward(**placed)", FORWARD)
-    _write_executor(emitter)
-    kept = f", {_state(emitter)}" if _state(emitter) else ""
-    code(f'results = {{"outputs": outputs{kept}}}')
-    _write_fetching(emitter)
-
-
-def write_gradients(emitter: Base) -> None:
-    """Forward and gradients, of first or second order, as one graph that is run once."""
-    _write_graph(emitter, list(emitter.case.wrt))
-    _write_fetching(emitter)
-
-
-def write_training(emitter: Base) -> None:
-    """The graph is made once and run at every step; the parameters are fed."""
-    code, case = emitter.code, emitter.case
-    trained = [p.name for p in case.parameters if p.gradient]
-    wanted = list(dict.fromkeys([*case.wrt, *trained]))
-    _write_graph(emitter, wanted)
-    code("losses = []")
-    with code.indent(f"for _ in range({case.procedure.steps}):"):
-        code(f"found = {_fetched(emitter)}")
-        with code.indent(f"for name in {listed(trained)}:"):
-            rate = case.procedure.learning_rate
-            fed = _feed(emitter)
-            code(f'{fed}[name] = {fed}[name] - {rate} * found["gradients"][name]')
-        code('losses += found["losses"]')
-    chosen = ""
-    if wanted != list(case.wrt):
-        entries = ", ".join(f'"{n}": found["gradients"]["{n}"]' for n in case.wrt)
-        chosen = f', "gradients": {{{entries}}}'
-    parameters = emitter.entries((p.name for p in case.parameters), _feed(emitter))
-    changed = f'"losses": losses{chosen}, "parameters": {parameters}'
-    state = "" if _state(emitter) else ', "state": {}'
-    code(f"return {{**found, {changed}{state}{emitter.generators_entry()}}}")
-
-
-@contextmanager
-def _building(emitter: Base) -> Iterator[None]:
-    """Write the head of the graph and what is fed into it; the graph follows inside the `with`."""
-    code, case = emitter.code, emitter.case
-    fed = [array.name for array in case.arrays if array not in case.state]
-    if _feed(emitter) == "feed":
-        few = emitter.entries(fed) if len(fed) <= FEW else ""
-        code(f"feed = {few or f'{{name: values[name] for name in {listed(fed)}}}'}")
-    code("main, startup = paddle.static.Program(), paddle.static.Program()")
-    with code.indent("with paddle.static.program_guard(main, startup):"):
-        placed = "paddle.static.data(name, array.shape, str(array.dtype))"
-        if _feed(emitter) == "values":
-            code(f"placed = {{name: {placed} for name, array in values.items()}}")
-        else:
-            code("placed = dict(values)")
-            with code.indent("for name, array in feed.items():"):
-                code(f"placed[name] = {placed}")
-        if asking := [array.name for array in case.arrays if array.gradient]:
-            if len(asking) <= FEW:
-                for name in asking:
-                    code(f'placed["{name}"].stop_gradient = False')
-            else:
-                with code.indent(f"for name in {listed(asking)}:"):
-                    code("placed[name].stop_gradient = False")
-        if case.state:
-            with code.indent(f"for name in {listed(array.name for array in case.state)}:"):
-                code(
-                    """
-                    placed[name] = paddle.create_parameter(
-                        values[name].shape,
-                        str(values[name].dtype),
-                        default_initializer=paddle.nn.initializer.Assign(values[name]),
-                    )
-                    placed[name].stop_gradient = True
-                    """
-                )
-        yield
-
-
-def _write_graph(emitter: Base, wanted: list[str]) -> None:
-    """Forward, backward and the pass; leaves `main`, `executor` and `results` in the program."""
-    code, case = emitter.code, emitter.case
-    loss = emitter.loss()
-    functional = case.procedure.kind == "functional"
-    results = [
-        '"outputs": outputs',
-        '"losses": [loss]',
-        '"gradients": dict(zip(wanted, gradients))',
-    ]
-    order = case.procedure.kind == "second_order"
-    with _building(emitter):
-        code(f"wanted = {listed(wanted)}")
-        if functional or order:
-            code("sources = [placed[name] for name in wanted]")
-        sources = "sources" if functional or order else "[placed[name] for name in wanted]"
-        if functional:
-            code("seen = []")
-            with code.indent("def loss_of(*sources):"):
-                code("outputs = forward(**{**placed, **dict(zip(wanted, sources))})", FORWARD)
-                code(f"loss = {loss}")
-                code("seen.extend((outputs, len(main.global_block().ops)))")
-                code("return loss")
-            code("loss, gradients = paddle.incubate.autograd.vjp(loss_of, sources)", BACKWARD)
-            code("outputs, backward_from = seen")
-        else:
+    def write_inference(self) -> None:
+        """The forward pass alone, with no gradient asked for."""
+        code = self.code
+        with self._building(), code.indent("with paddle.no_grad():"):
             code("outputs = forward(**placed)", FORWARD)
-            code(f"loss = {loss}")
-            code("backward_from = len(main.global_block().ops)")
-            code(f"gradients = paddle.static.gradients(loss, {sources})", BACKWARD)
-        if order:
-            code("total = sum(gradient.sum() for gradient in gradients)")
-            code("second = paddle.static.gradients(total, sources)")
-            results.append('"again": dict(zip(wanted, second))')
-    with code.indent("if forward is recomputed:"):
-        code("apply_recompute(main, startup, backward_from)")
-    _write_executor(emitter)
-    if _state(emitter):
-        results.append(_state(emitter))
-    code(f"results = {{{', '.join(results)}}}")
+        self._write_executor()
+        kept = f", {self._state()}" if self._state() else ""
+        code(f'results = {{"outputs": outputs{kept}}}')
+        self._write_fetching()
 
+    def write_gradients(self) -> None:
+        """Forward and gradients, of first or second order, as one graph that is run once."""
+        self._write_graph(list(self.case.wrt))
+        self._write_fetching()
 
-def _write_executor(emitter: Base) -> None:
-    emitter.code("executor = paddle.static.Executor(paddle.CPUPlace())")
-    if emitter.case.state:
-        emitter.code("executor.run(startup)")
+    def write_training(self) -> None:
+        """The graph is made once and run at every step; the parameters are fed."""
+        code, case = self.code, self.case
+        trained = [p.name for p in case.parameters if p.gradient]
+        wanted = list(dict.fromkeys([*case.wrt, *trained]))
+        self._write_graph(wanted)
+        code("losses = []")
+        with code.indent(f"for _ in range({case.procedure.steps}):"):
+            code(f"found = {self._fetched()}")
+            with code.indent(f"for name in {listed(trained)}:"):
+                rate = case.procedure.learning_rate
+                fed = self._feed()
+                code(f'{fed}[name] = {fed}[name] - {rate} * found["gradients"][name]')
+            code('losses += found["losses"]')
+        chosen = ""
+        if wanted != list(case.wrt):
+            entries = ", ".join(f'"{n}": found["gradients"]["{n}"]' for n in case.wrt)
+            chosen = f', "gradients": {{{entries}}}'
+        parameters = self.entries((p.name for p in case.parameters), self._feed())
+        changed = f'"losses": losses{chosen}, "parameters": {parameters}'
+        state = "" if self._state() else ', "state": {}'
+        code(f"return {{**found, {changed}{state}{self.generators_entry()}}}")
 
+    @contextmanager
+    def _building(self) -> Iterator[None]:
+        """Write the head of the graph and what is fed into it; the graph follows inside the `with`."""
+        code, case = self.code, self.case
+        fed = [array.name for array in case.arrays if array not in case.state]
+        if self._feed() == "feed":
+            few = self.entries(fed) if len(fed) <= FEW else ""
+            code(f"feed = {few or f'{{name: values[name] for name in {listed(fed)}}}'}")
+        code("main, startup = paddle.static.Program(), paddle.static.Program()")
+        with code.indent("with paddle.static.program_guard(main, startup):"):
+            placed = "paddle.static.data(name, array.shape, str(array.dtype))"
+            if self._feed() == "values":
+                code(f"placed = {{name: {placed} for name, array in values.items()}}")
+            else:
+                code("placed = dict(values)")
+                with code.indent("for name, array in feed.items():"):
+                    code(f"placed[name] = {placed}")
+            if asking := [array.name for array in case.arrays if array.gradient]:
+                if len(asking) <= FEW:
+                    for name in asking:
+                        code(f'placed["{name}"].stop_gradient = False')
+                else:
+                    with code.indent(f"for name in {listed(asking)}:"):
+                        code("placed[name].stop_gradient = False")
+            if case.state:
+                with code.indent(f"for name in {listed(array.name for array in case.state)}:"):
+                    code(
+                        """
+                        placed[name] = paddle.create_parameter(
+                            values[name].shape,
+                            str(values[name].dtype),
+                            default_initializer=paddle.nn.initializer.Assign(values[name]),
+                        )
+                        placed[name].stop_gradient = True
+                        """
+                    )
+            yield
 
-def _feed(emitter: Base) -> str:
-    """The dict of what is fed: all of `values` that is an array and no state."""
-    fed = [array.name for array in emitter.case.arrays if array not in emitter.case.state]
-    return "values" if fed == list(emitter.case.names()) else "feed"
+    def _write_graph(self, wanted: list[str]) -> None:
+        """Forward, backward and the pass; leaves `main`, `executor` and `results` in the program."""
+        code, case = self.code, self.case
+        loss = self.loss()
+        functional = case.procedure.kind == "functional"
+        results = [
+            '"outputs": outputs',
+            '"losses": [loss]',
+            '"gradients": dict(zip(wanted, gradients))',
+        ]
+        order = case.procedure.kind == "second_order"
+        with self._building():
+            code(f"wanted = {listed(wanted)}")
+            if functional or order:
+                code("sources = [placed[name] for name in wanted]")
+            sources = "sources" if functional or order else "[placed[name] for name in wanted]"
+            if functional:
+                code("seen = []")
+                with code.indent("def loss_of(*sources):"):
+                    code("outputs = forward(**{**placed, **dict(zip(wanted, sources))})", FORWARD)
+                    code(f"loss = {loss}")
+                    code("seen.extend((outputs, len(main.global_block().ops)))")
+                    code("return loss")
+                code("loss, gradients = paddle.incubate.autograd.vjp(loss_of, sources)", BACKWARD)
+                code("outputs, backward_from = seen")
+            else:
+                code("outputs = forward(**placed)", FORWARD)
+                code(f"loss = {loss}")
+                code("backward_from = len(main.global_block().ops)")
+                code(f"gradients = paddle.static.gradients(loss, {sources})", BACKWARD)
+            if order:
+                code("total = sum(gradient.sum() for gradient in gradients)")
+                code("second = paddle.static.gradients(total, sources)")
+                results.append('"again": dict(zip(wanted, second))')
+        with code.indent("if forward is recomputed:"):
+            code("apply_recompute(main, startup, backward_from)")
+        self._write_executor()
+        if self._state():
+            results.append(self._state())
+        code(f"results = {{{', '.join(results)}}}")
 
+    def _write_executor(self) -> None:
+        self.code("executor = paddle.static.Executor(paddle.CPUPlace())")
+        if self.case.state:
+            self.code("executor.run(startup)")
 
-def _fetched(emitter: Base) -> str:
-    return f"fetch(executor, main, {_feed(emitter)}, results)"
+    def _feed(self) -> str:
+        """The dict of what is fed: all of `values` that is an array and no state."""
+        fed = [array.name for array in self.case.arrays if array not in self.case.state]
+        return "values" if fed == list(self.case.names()) else "feed"
 
+    def _fetched(self) -> str:
+        return f"fetch(executor, main, {self._feed()}, results)"
 
-def _write_fetching(emitter: Base) -> None:
-    """Run the graph, and return what it computes."""
-    found = _fetched(emitter)
-    generators = emitter.generators_entry()
-    emitter.code(f"return {{**{found}{generators}}}" if generators else f"return {found}")
+    def _write_fetching(self) -> None:
+        """Run the graph, and return what it computes."""
+        found = self._fetched()
+        generators = self.generators_entry()
+        self.code(f"return {{**{found}{generators}}}" if generators else f"return {found}")
 
-
-def _state(emitter: Base) -> str:
-    """The entry of state in `results`; empty where there is none."""
-    entries = ", ".join(emitter.state_entries()).replace('values["', 'placed["')
-    return f'"state": {{{entries}}}' if entries else ""
+    def _state(self) -> str:
+        """The entry of state in `results`; empty where there is none."""
+        entries = ", ".join(self.state_entries()).replace('values["', 'placed["')
+        return f'"state": {{{entries}}}' if entries else ""

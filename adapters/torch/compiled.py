@@ -8,24 +8,23 @@ from dataclasses import replace
 
 import torch
 
-from conformance.model.observation import Observation, RandomState, Run
+from conformance.model.observation import RandomState, Run
 from conformance.model.program import Program
 from conformance.observe.worker.loaded import LoadedProgram
 from conformance.observe.worker.observer import Meter
 from conformance.observe.worker.random_state import RandomStates
 
 from . import graphs
-from .observe import Observer as Eager
+from .traced import Traced
 
 #: One for the process: what is compiled is noted from the first observer on.
 GRAPHS = graphs.Graphs()
 
 
-class Compiled(Eager):
+class Compiled(Traced):
     """Observes programs that `torch.compile` compiles.
 
-    A function is compiled once, in the pass that reads values; later passes run the same code. No
-    dispatch mode is used, because under one Dynamo runs everything eagerly. Where a graph break
+    No dispatch mode is used, because under one Dynamo runs everything eagerly. Where a graph break
     leaves regions to Python, no executions are reported for them.
     """
 
@@ -37,34 +36,16 @@ class Compiled(Eager):
     }
     together = False
     holds_states = True
+    noted = GRAPHS
+    broken = "regions to Python, and they ran eagerly"
+    unseen_when_broken = ("executions", "retained memory", "release")
 
     def __init__(self, variant: str) -> None:
         super().__init__(variant)
         self.states = _InGraphs()
-        self._unobserved: dict[str, str] = {}
 
     def unobserved(self, program: Program) -> Mapping[str, str]:
         return {"peak memory": "what a graph holds while it runs is its own"}
-
-    def observe(self, program: Program) -> Observation:
-        GRAPHS.forget()
-        # what a program has set is not left to the next one
-        settings = torch._functorch.config.patch(activation_memory_budget=1.0)
-        with settings, torch._functorch.config.patch(donated_buffer=True), GRAPHS.watched():
-            found = super().observe(program)
-        GRAPHS.forget()
-        return found
-
-    def run(self, loaded: LoadedProgram, unobserved: dict[str, str]) -> Run:
-        self._unobserved = unobserved
-        return super().run(loaded, unobserved)
-
-    def values(self, loaded: LoadedProgram) -> Run:
-        run = super().values(loaded)
-        for reason in graphs.breaks()[:1]:
-            told = f"a graph break left regions to Python, and they ran eagerly: {reason}"
-            self._unobserved |= dict.fromkeys(("executions", "retained memory", "release"), told)
-        return run
 
     def count(self, loaded: LoadedProgram, run: Run, meter: Meter | None = None) -> Run:
         """`run` with its executions, counted in the graphs that the values pass compiled."""

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from conformance.drivers.adapter import Variant
 from conformance.emit import usual
-from conformance.emit.accumulating import Accumulating
+from conformance.emit.accumulating import CALLS, Accumulating, functions
+from conformance.emit.calling import Calling
 from conformance.emit.code import BACKWARD, FORWARD
 from conformance.emit.emitter import Call, Lists, Writer
-from conformance.emit.expressions import function, listed
-from conformance.model.case import Again, Array, Case, Generator, Region, Statement
+from conformance.emit.expressions import listed
+from conformance.emit.sequences import Sequences
+from conformance.model.case import Again, Array, Case, Region, Segment
 
-from . import compiling as compiled
-from . import method, selective, sequential, wrapper
+from . import compiling, method, selective, wrapper
 
 _reduced = partial(usual.reduced, axis="dim", keepdims="keepdim")
-
-
-def _conv2d(call: Call) -> str:
-    stride = "" if call.options["stride"] == 1 else f", stride={call.options['stride']}"
-    padding = "" if call.options["padding"] == "valid" else ', padding="same"'
-    return f"F.conv2d({call.arguments['x']}, {call.arguments['w']}{stride}{padding})"
 
 
 def _split(call: Call) -> str:
@@ -32,6 +28,9 @@ def _split(call: Call) -> str:
 
 def _uniform(call: Call) -> str:
     low, high = call.options["low"], call.options["high"]
+    if call.of_numpy:
+        drawn = f"{call.arguments['generator']}.uniform({low}, {high}, {call.options['shape']})"
+        return f"torch.tensor({drawn}, dtype=torch.float32)"
     shape = ", ".join(map(str, call.options["shape"]))  # type: ignore[arg-type]
     source = call.arguments.get("generator", "")
     generator = f", generator={source}" if source else ""
@@ -46,37 +45,6 @@ REENTRANT = {
     "reentrant-around-non-reentrant": (True, False),
     "non-reentrant-around-reentrant": (False, True),
 }
-CUSTOM_SIN = """
-    class CustomSin(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x, reads):
-            ctx.save_for_backward(x)
-            ctx.reads = reads
-            return torch.sin(x)
-
-        @staticmethod
-        def backward(ctx, g):
-            for _ in range(ctx.reads):
-                (x,) = ctx.saved_tensors
-            return 2 * torch.cos(x) * g, None
-    """
-ASKING_SIN = """
-    class AskingSin(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return torch.sin(x)
-
-        @staticmethod
-        def backward(ctx, g):
-            (x,) = ctx.saved_tensors
-            return 2 * torch.cos(x) * g if x.requires_grad else None
-    """
-SLOPE_OF_SIN = """
-    def slope_of_sin(x):
-        (slope,) = torch.autograd.grad(torch.sin(x).sum(), x, create_graph=True)
-        return slope
-    """
 #: Two contexts of a user's own, in which forward and rerun each leave a note.
 CONTEXTS = """
     entered = []
@@ -91,15 +59,9 @@ CONTEXTS = """
     def contexts():
         return noting("forward"), noting("rerun")
     """
-ACCUMULATE_SIN = """
-    def accumulate_sin(x, total):
-        with torch.no_grad():
-            total.add_(x.sum(0))
-        return torch.sin(x)
-    """
 
 
-class Emitter(Accumulating):
+class Emitter(Calling, Accumulating):
     """Writes one case for a variant; variants that need other code have a subclass below."""
 
     procedures_written = (
@@ -132,25 +94,24 @@ class Emitter(Accumulating):
     clearing = "{tensor}.grad = None"
     helpers: Mapping[str, str] = {
         **Accumulating.helpers,
-        "custom_sin": CUSTOM_SIN,
-        "asking_sin": ASKING_SIN,
-        "slope_of_sin": SLOPE_OF_SIN,
-        "accumulate_sin": ACCUMULATE_SIN,
+        **functions(
+            module="torch",
+            base="torch.autograd.Function",
+            saved="saved_tensors",
+            grad="torch.autograd.grad",
+            gradients="2 * torch.cos(x) * g, None",
+            asking="2 * torch.cos(x) * g if x.requires_grad else None",
+        ),
     }
     operations: Mapping[str, Writer] = {
         **usual.OPERATORS,
         **usual.functions("torch"),
-        "solve": "torch.linalg.solve({a}, {b})",
+        **usual.neural("torch", "F"),
+        **CALLS,
         "linear": "F.linear({x}, {w}, {b})",
-        "conv2d": _conv2d,
-        "max_pool2d": "F.max_pool2d({x}, {size})",
-        "avg_pool2d": "F.avg_pool2d({x}, {size})",
         "batch_norm": "F.batch_norm({x}, {running_mean}, {running_var}, {gamma}, {beta}, "
         "training=True, momentum={momentum}, eps={eps})",
         "layer_norm": "F.layer_norm({x}, {gamma}.shape, {gamma}, {beta}, eps={eps})",
-        "embedding": "F.embedding({indices}, {table})",
-        "relu": "F.relu({x})",
-        "gelu": "F.gelu({x})",
         "sigmoid": "torch.sigmoid({x})",
         "max": "torch.amax({x}, dim={axis}, keepdim={keepdims})",
         "cumulative_sum": "torch.cumsum({x}, dim={axis})",
@@ -163,20 +124,11 @@ class Emitter(Accumulating):
         "concat": "torch.cat({arrays}, dim={axis})",
         "split": _split,
         "astype": "{x}.to(torch.{dtype})",
-        "to_complex": "torch.complex({a}, {b})",
-        "real": "torch.real({x})",
-        "imag": "torch.imag({x})",
-        "stop_gradient": "{x}.detach()",
         "asks_gradient": "{x}.requires_grad",
         "uniform": _uniform,
         "uniform_from": _uniform,
         "numpy_uniform": "torch.tensor(np.random.uniform({low}, {high}, {shape}), dtype=torch.float32)",
         "python_uniform": "torch.tensor(random.uniform({low}, {high}))",
-        "rrelu": "F.rrelu({x}, {low}, {high}, training=True)",
-        "custom_sin": "CustomSin.apply({x}, {reads})",
-        "asking_sin": "AskingSin.apply({x})",
-        "slope_of_sin": "slope_of_sin({x})",
-        "accumulate_sin": "accumulate_sin({x}, {total})",
         "add_in_place": "{a}.add_({b})",
     }
 
@@ -195,32 +147,11 @@ class Emitter(Accumulating):
             return f"torch.full({shape}, {number}{dtype}{gradient})"
         return f"torch.tensor({source}, dtype=torch.{array.dtype}{gradient})"
 
-    def expression(self, statement: Statement) -> str:
-        drawn_from = statement.names()[:1] if statement.op == "uniform_from" else ()
-        numpy = [
-            i.name for i in self.case.inputs if isinstance(i, Generator) and i.library == "numpy"
-        ]
-        if not set(drawn_from) & set(numpy):
-            return super().expression(statement)
-        call = self.call_of(statement)
-        low, high, shape = (call.options[name] for name in ("low", "high", "shape"))
-        numbers = f"{call.arguments['generator']}.uniform({low}, {high}, {shape})"
-        return f"torch.tensor({numbers}, dtype=torch.float32)"
-
     def framework_generator(self, seed: int) -> str:
         return f"torch.Generator().manual_seed({seed})"
 
     def recompute(self, region: Region) -> str:
-        return function(region.name) if self.variant.name == "memory-budget" else "checkpoint"
-
-    def called(self, node: Region | Again, callee: str, region: Region) -> str:
-        if self.path == "plain" or self.variant.name == "memory-budget":
-            return super().called(node, callee, region)
-        block = "None" if region.block == "invalid" else function(region.name)
-        if self.own is not None:
-            return self.own_call(block, self.call_arguments(node), region)
-        words = [block, self.call_arguments(node), *self.options(region)]
-        return f"checkpoint({', '.join(filter(None, words))})"
+        return "checkpoint"
 
     def options(self, region: Region) -> list[str]:
         """The keywords of a region's call."""
@@ -273,51 +204,56 @@ class Selective(selective.Policies, Emitter):
     imports = (*Emitter.imports, *selective.IMPORTS)
 
 
-class Sequential(sequential.Sequences, Emitter):
+class Sequential(Sequences, Emitter):
     """Writes one case for `sequential`."""
 
     shares = False  # a sequence is made where it is called
-    imports = (*Emitter.imports, *sequential.IMPORTS)
+    imports = (*Emitter.imports, "from torch.utils.checkpoint import checkpoint_sequential")
+
+    def sequential(self, region: Region, segment: Segment, handed: str) -> str:
+        given = ["layers", str(segment.count), handed, "use_reentrant=False"]
+        given += [] if region.preserve_rng else ["preserve_rng_state=False"]
+        return f"checkpoint_sequential({', '.join(given)})"
 
 
-class Wrapper(wrapper.Modules, selective.Policies, Emitter):
+class Modules(Emitter):
+    """Writes one case for a variant whose regions are modules or their methods."""
+
+    shares, lists = False, "uncaptured"
+    imports = (*Emitter.imports, "from torch import nn")
+
+    def tensor(self, array: Array, source: str) -> str:
+        if array not in self.case.parameters:
+            return super().tensor(array, source)
+        data = super().tensor(replace(array, gradient=False), source)
+        return f"nn.Parameter({data}{'' if array.gradient else ', requires_grad=False'})"
+
+
+class Wrapper(wrapper.Wrapped, selective.Policies, Modules):
     """Writes one case for `wrapper`: a policy where a region has one."""
 
-    shares, lists = False, "uncaptured"  # regions are modules
-    imports = (*Emitter.imports, *wrapper.IMPORTS)
-
-    def __init__(self, case: Case, variant: Variant) -> None:
-        super().__init__(case, variant)
-        if self.own is None and any(region.save for region in case.regions()):
-            self.imports = (*self.imports, *selective.IMPORTS)
+    imports = (*Modules.imports, *wrapper.IMPORTS)
 
 
-class Method(method.Methods, Emitter):
+class Method(method.Methods, Modules):
     """Writes one case for `method`."""
 
-    shares, lists = False, "uncaptured"  # regions are methods
     list_of_parameters = "nn.ParameterList({})"
-    imports = (*Emitter.imports, *method.IMPORTS)
 
 
 class Compiled(selective.Policies, Emitter):
     """Writes one case for a variant that compiles: a policy where a region has one."""
 
     loops, shares = "nothing", False  # a graph tells operations apart by the lines that led to them
-    imports = (*Emitter.imports, *compiled.IMPORTS)
-
-    def __init__(self, case: Case, variant: Variant) -> None:
-        super().__init__(case, variant)
-        if any(region.save for region in case.regions()):
-            self.imports = (*self.imports, *selective.IMPORTS)
+    imports = (*Emitter.imports, *compiling.IMPORTS)
 
     def options(self, region: Region) -> list[str]:
-        found: list[str] = super().options(region)
+        found = super().options(region)
         kept = region.save or region.contexts
         return found if kept else [o for o in found if not o.startswith("context_fn")]
 
     def write_before(self) -> None:
-        for line in compiled.lines(self.variant.name, self.case.procedure.kind):
+        for line in compiling.lines(self.variant.name, self.case.procedure.kind):
             self.code(line)
 
     def write_seeding(self, seed: int) -> None:
@@ -327,23 +263,30 @@ class Compiled(selective.Policies, Emitter):
             self.code(self.seeding.format(seed=seed))
 
 
+class Budget(Compiled):
+    """Writes one case for `memory-budget`: regions are called as they are."""
+
+    def called(self, node: Region | Again, callee: str, region: Region) -> str:
+        return f"{self.place(region)}({self.call_arguments(node)})"
+
+
 class Inside(Compiled):
     """Writes one case for `compiled-inside`: the functions of outermost regions are compiled, in
     `plain` and in `recomputed`. Regions inside them are compiled with them."""
 
     def write_before(self) -> None:
-        for line in compiled.again(self.case.procedure.kind):
+        for line in compiling.again(self.case.procedure.kind):
             self.code(line)
 
     def write_region(self, region: Region) -> None:
-        outermost = {node.name for node in self.case.program if isinstance(node, Region)}
-        if region.name in outermost:
-            self.code(compiled.INSIDE)
+        if region in self.case.program:
+            self.code(compiling.INSIDE)
         super().write_region(region)
 
 
 OTHERS: Mapping[str, type[Emitter]] = {
-    **dict.fromkeys(compiled.BACKENDS, Compiled),
+    **dict.fromkeys(compiling.BACKENDS, Compiled),
+    "memory-budget": Budget,
     "compiled-inside": Inside,
     "contexts": Contexts,
     "method": Method,

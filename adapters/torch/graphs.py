@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import weakref
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -131,14 +131,18 @@ def _storage(tensor: torch.Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
 
+def frames(stack: str) -> tuple[tuple[str, int], ...]:
+    """The files and lines of a stack as PyTorch writes it, the outermost first."""
+    return tuple((file, int(number)) for file, number in _FRAME.findall(stack))
+
+
 def _noted(graph: torch.fx.Graph, kind: Kind) -> tuple[Noted, ...]:
     """The nodes of a graph that belong to the forward pass."""
     found: list[Noted] = []
     for node in graph.nodes:
         if node.op != "call_function" or node.meta.get("partitioner_tag") == "is_backward":
             continue
-        frames = _FRAME.findall(node.meta.get("stack_trace") or "")
-        lines = tuple((file, int(number)) for file, number in frames)
+        lines = frames(node.meta.get("stack_trace") or "")
         target = node.target
         name = str(getattr(target, "_opname", "") or getattr(target, "__name__", target))
         found.append(Noted(node.name, name, lines, kind == "backward"))
@@ -149,19 +153,27 @@ def _noted(graph: torch.fx.Graph, kind: Kind) -> tuple[Noted, ...]:
 
 #: What tells executions of a statement apart: the program's lines on the stack, the outermost first.
 Place = tuple[int, ...]
+#: A statement, and where it ran.
+Statement = tuple[Site, Place]
 
 
-def statements_in(graph: Graph, program: Program) -> Mapping[tuple[Site, Place], tuple[str, ...]]:
+def statement(lines: Sequence[int], program: Program) -> Statement | None:
+    """The statement that runs on a stack of the program's lines. A function that the program defines for
+    itself belongs to the statement that calls it."""
+    for depth in range(len(lines), 0, -1):
+        site = program.lines.get(lines[depth - 1])
+        if site is not None and site.kind == "statement":
+            return site, tuple(lines[:depth])
+    return None
+
+
+def statements_in(graph: Graph, program: Program) -> Mapping[Statement, tuple[str, ...]]:
     """The names of the nodes that do a statement's work, for each of its executions in a graph."""
-    found: dict[tuple[Site, Place], list[Noted]] = defaultdict(list)
+    found: dict[Statement, list[Noted]] = defaultdict(list)
     for node in graph.nodes:
         lines = [number for file, number in node.lines if file == program.file]
-        while lines:
-            site = program.lines.get(lines[-1])
-            if site is not None and site.kind == "statement":
-                found[site, tuple(lines)].append(node)
-                break
-            lines.pop()  # a helper function belongs to the statement that calls it
+        if (place := statement(lines, program)) is not None:
+            found[place].append(node)
     return {key: work for key, nodes in found.items() if (work := _work(nodes))}
 
 

@@ -9,13 +9,11 @@ node that is running. That node is found from the line of the graph's generated 
 from __future__ import annotations
 
 import ast
-import gc
 import itertools
-import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any
@@ -26,24 +24,22 @@ from torch._dynamo.backends import common, registry
 from torch.fx import GraphModule, Interpreter, Node
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from conformance.model.observation import Execution, Observation, Phase, Run
+from conformance.model.observation import Execution, Phase, Run
 from conformance.model.program import Program, Site
 from conformance.observe.worker.loaded import LoadedProgram
 from conformance.observe.worker.observer import Meter
-from conformance.observe.worker.threads import entering
 from conformance.observe.worker.trace import Trace
 
-from . import graphs, storages
-from .observe import Observer as Eager
+from . import graphs
+from .traced import Traced
 
-_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _RUN_NODE = Interpreter.run_node.__code__
 #: Operations that are no work of the statement on whose line they run: checkpoint's hooks detach the
 #: tensors they unpack, and autocast adds casts, whose results it caches.
 _BESIDE = frozenset({torch.ops.aten.detach.default, torch.ops.aten.alias.default})
 _CAST = torch.ops.aten._to_copy.default
 #: A statement, and the program's lines on the stack, the outermost first.
-Statement = tuple[Site, tuple[int, ...]]
+Statement = graphs.Statement
 #: The same, and whether the operation runs in a backward graph.
 Place = tuple[Site, tuple[int, ...], bool]
 #: A region, a phase, and the program's lines on the stack when the region was called.
@@ -186,21 +182,15 @@ def _statement(node: Node, program: Program) -> Statement | None:
     """The statement whose work a node does."""
     if node.meta.get("partitioner_tag") == "is_backward":
         return None
-    lines = _lines(node, program)
-    while lines:
-        site = program.lines.get(lines[-1])
-        if site is not None and site.kind == "statement":
-            return site, tuple(lines)
-        lines.pop()  # a helper function belongs to the statement that calls it
-    return None
+    return graphs.statement(_lines(node, program), program)
 
 
 def _lines(node: Node, program: Program) -> list[int]:
     """The program's lines on a node's stack, the outermost first. A node that saves random state has no
     stack of its own; it gets that of the node which uses its result."""
     told = (one.meta.get("stack_trace") for one in (node, *node.users))
-    frames = _FRAME.findall(next(filter(None, told), ""))
-    return [int(number) for file, number in frames if file == program.file]
+    frames = graphs.frames(next(filter(None, told), ""))
+    return [number for file, number in frames if file == program.file]
 
 
 def _ways(module: Any, trace: Trace) -> set[Way]:
@@ -287,11 +277,10 @@ class Dispatched(TorchDispatchMode):
         return dict(found), regions
 
 
-class Kernels(Eager):
+class Kernels(Traced):
     """Observes programs that Dynamo traces and whose backend runs one kernel per node.
 
-    A function is compiled once, in the pass that reads values; later passes run the same code. After a
-    graph break a region may run in Python or in parts, and no executions are reported for it.
+    After a graph break a region may run in Python or in parts, and no executions are reported for it.
     """
 
     methods: Mapping[str, str] = {
@@ -302,36 +291,15 @@ class Kernels(Eager):
         "release": "TorchDispatchMode, live storages",
     }
 
-    _graphs = Graphs()
-
-    def __init__(self, variant: str) -> None:
-        super().__init__(variant)
-        self._unobserved: dict[str, str] = {}
-
-    def observe(self, program: Program) -> Observation:
-        self._graphs.forget()
-        with torch._functorch.config.patch(donated_buffer=True), self._graphs.watched():
-            found = super().observe(program)
-        self._graphs.forget()
-        return found
-
-    def run(self, loaded: LoadedProgram, unobserved: dict[str, str]) -> Run:
-        self._unobserved = unobserved
-        return super().run(loaded, unobserved)
-
-    def values(self, loaded: LoadedProgram) -> Run:
-        run = super().values(loaded)
-        for reason in graphs.breaks()[:1]:
-            told = f"a graph break left parts of the program to Python: {reason}"
-            self._unobserved["executions"] = told
-        return run
+    noted: Graphs = Graphs()
+    broken = "parts of the program to Python"
 
     def count(self, loaded: LoadedProgram, run: Run, meter: Meter | None = None) -> Run:
         """`run` with executions, from the operations that graph nodes dispatch. Random samples are not
         read: a compiled region has no Python variables that hold them."""
         program = loaded.program
         trace = Trace(program, on_phase=None if meter is None else meter.on_phase)
-        watched = self._graphs.entries(trace), self._dispatched(trace)
+        watched = self.noted.entries(trace), self._dispatched(trace)
         with trace.active(), watched[0] as entered, watched[1] as mode:
             loaded.run()
             if meter is not None:
@@ -348,16 +316,8 @@ class Kernels(Eager):
         found += [Execution(s.region, s.label, phase, n) for (s, phase), n in seen.items()]
         return replace(run, executions=tuple(found))
 
-    @contextmanager
-    def _dispatched(self, trace: Trace | None) -> Iterator[Dispatched]:
-        gc.collect()
-        self._live = storages.Storages()
-        mode = Dispatched(trace, self._live, self._graphs)
-        try:
-            with mode, entering(lambda: mode):
-                yield mode
-        finally:
-            self._live = None
+    def _dispatched(self, trace: Trace | None) -> AbstractContextManager[Dispatched]:
+        return self.dispatching(lambda live: Dispatched(trace, live, self.noted))
 
     @contextmanager
     def watching(self) -> Iterator[None]:

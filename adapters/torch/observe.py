@@ -7,7 +7,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -28,6 +28,7 @@ from .settings import SETTINGS
 COMPILED = ("compiled-aot-eager", "compiled-inductor", "memory-budget")
 #: Those whose kernels run one by one although the program is compiled.
 KERNELS = ("compiled-eager", "compiled-inside")
+Mode = TypeVar("Mode", bound=TorchDispatchMode)
 
 
 class Dispatched(TorchDispatchMode):
@@ -196,23 +197,24 @@ class Observer(Base):
         return {"retained memory": why, "peak memory": why}
 
     @contextmanager
-    def counting(self, trace: Trace) -> Iterator[Callable[[], Counts]]:
+    def dispatching(self, make: Callable[[storages.Storages], Mode]) -> Iterator[Mode]:
+        """A dispatch mode, in all threads, made with the storages allocated inside the `with`."""
         gc.collect()
         self._live = storages.Storages()
+        mode = make(self._live)
         try:
-            with self.dispatched(trace, self._live) as mode, entering(lambda: mode):
-                yield mode.statements
+            with mode, entering(lambda: mode):
+                yield mode
         finally:
             self._live = None
 
     @contextmanager
+    def counting(self, trace: Trace) -> Iterator[Callable[[], Counts]]:
+        with self.dispatching(lambda live: self.dispatched(trace, live)) as mode:
+            yield mode.statements
+
+    @contextmanager
     def watching(self) -> Iterator[None]:
         """Note the storages that operations inside the `with` allocate."""
-        gc.collect()
-        live = self._live = storages.Storages()
-        mode = Stored(live)
-        try:
-            with mode, entering(lambda: mode):
-                yield
-        finally:
-            self._live = None
+        with self.dispatching(Stored):
+            yield

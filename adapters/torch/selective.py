@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 
-from conformance.emit.emitter import Emitter as Base
+from conformance.drivers.adapter import Variant
+from conformance.emit.calling import Calling
 from conformance.emit.expressions import function
 from conformance.errors import AdapterError
 from conformance.model.case import (
     Again,
+    Case,
     Region,
     Statement,
     flat,
@@ -77,11 +79,16 @@ KEEP_CALLS = """
     """
 
 
-class Policies(Base):
+class Policies(Calling):
     """Gives every call of checkpoint the contexts of its region's policy."""
 
     #: The regions whose contexts have a name, because they are long, or because several calls need them.
     _named: Collection[str] = ()
+
+    def __init__(self, case: Case, variant: Variant) -> None:
+        super().__init__(case, variant)
+        if self.own is None and any(region.save for region in case.regions()):
+            self.imports = tuple(dict.fromkeys((*self.imports, *IMPORTS)))
 
     def write_helpers(self) -> None:
         super().write_helpers()
@@ -111,7 +118,7 @@ class Policies(Base):
 
     def options(self, region: Region) -> list[str]:
         """The keywords of a region's call."""
-        found: list[str] = super().options(region)  # type: ignore[misc]
+        found = super().options(region)
         return found if region.contexts else [*found, f"context_fn={self.policy(region)}"]
 
 

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
-
-from conformance.emit.emitter import Emitter as Base
-from conformance.emit.expressions import function
-from conformance.model.case import Again, Array, Node, Region, walk
-from conformance.model.program import Site
+from conformance.emit.calling import Calling
+from conformance.emit.expressions import class_name, function
+from conformance.emit.layers import Modules
+from conformance.model.case import Again, Region, walk
 
 WRAPPER = "torch.distributed.algorithms._checkpoint.checkpoint_wrapper"
-IMPORTS = ("from torch import nn", f"from {WRAPPER} import checkpoint_wrapper")
+IMPORTS = (f"from {WRAPPER} import checkpoint_wrapper",)
 
 
-class Modules(Base):
+class Wrapped(Modules, Calling):
     """A class per region. What a region captures are attributes of its module; a region inside
     another is a submodule, or made in `forward` where it captures what is computed there."""
-
-    _attributes: frozenset[str] = frozenset()
-
-    def tensor(self, array: Array, source: str) -> str:
-        if array not in self.case.parameters:
-            return super().tensor(array, source)  # type: ignore[safe-super]
-        data = super().tensor(replace(array, gradient=False), source)  # type: ignore[safe-super]
-        return f"nn.Parameter({data}{'' if array.gradient else ', requires_grad=False'})"
 
     # -- classes -------------------------------------------------------------------------------
 
@@ -61,19 +49,12 @@ class Modules(Base):
                     for inner in within:
                         self.code(f"self.{function(inner.name)} = {self._made(inner)}")
                 self.code()
-            site = Site("region", self.path, region.name, region.name)
-            held = frozenset([*given, *(function(inner.name) for inner in within)])
-            formals = ", ".join(filter(None, ["self", self.parameters(region)]))
-            with self.code.indent(f"def forward({formals}):", site), self._reading(held):
-                self.write_unpacking(region)
-                with self.casting(region):
-                    self.write_nodes(region.body, region.name)
-                self.write_return(region.gives)
+            held = [*given, *(function(inner.name) for inner in within)]
+            self.write_method("forward", region, held)
         self.code("\n")
 
     def _class(self, region: Region) -> str:
-        words = function(region.name).split("_")
-        name = "".join(word[:1].upper() + word[1:] for word in words)
+        name = class_name(region.name)
         return f"Recomputed{name}" if self.path == "recomputed" and _inside(region) else name
 
     def _given(self, region: Region) -> list[str]:
@@ -103,15 +84,6 @@ class Modules(Base):
 
     # -- the forward pass ----------------------------------------------------------------------
 
-    @contextmanager
-    def _reading(self, attributes: frozenset[str]) -> Iterator[None]:
-        outer, self._attributes = self._attributes, attributes
-        yield
-        self._attributes = outer
-
-    def name(self, name: str) -> str:
-        return f"self.{name}" if name in self._attributes else name
-
     def write_region(self, region: Region) -> None:
         if function(region.name) not in self._attributes:
             self.code(f"{function(region.name)} = {self._made(region)}")
@@ -122,5 +94,4 @@ class Modules(Base):
 
 def _inside(region: Region) -> list[Region]:
     """The regions directly inside a region."""
-    nodes: tuple[Node, ...] = region.body
-    return [node for node in nodes if isinstance(node, Region)]
+    return [node for node in region.body if isinstance(node, Region)]

@@ -12,6 +12,64 @@ from conformance.emit.emitter import Emitter as Base
 from conformance.emit.expressions import listed
 from conformance.model.case import Array
 
+#: The calls of `functions`, by operation.
+CALLS = {
+    "custom_sin": "CustomSin.apply({x}, {reads})",
+    "asking_sin": "AskingSin.apply({x})",
+    "slope_of_sin": "slope_of_sin({x})",
+    "accumulate_sin": "accumulate_sin({x}, {total})",
+}
+_FUNCTIONS = {
+    "custom_sin": """
+    class CustomSin({base}):
+        @staticmethod
+        def forward(ctx, x, reads):
+            ctx.save_for_backward(x)
+            ctx.reads = reads
+            return {module}.sin(x)
+
+        @staticmethod
+        def backward(ctx, g):
+            for _ in range(ctx.reads):
+                (x,) = ctx.{saved}
+            return {gradients}
+    """,
+    "asking_sin": """
+    class AskingSin({base}):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return {module}.sin(x)
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.{saved}
+            return {asking}
+    """,
+    "slope_of_sin": """
+    def slope_of_sin(x):
+        (slope,) = {grad}({module}.sin(x).sum(), x, create_graph=True)
+        return slope
+    """,
+    "accumulate_sin": """
+    def accumulate_sin(x, total):
+        with {module}.no_grad():
+            total.add_(x.sum(0))
+        return {module}.sin(x)
+    """,
+}
+
+
+def functions(**words: str) -> dict[str, str]:
+    """`helpers` of frameworks in which a class with `forward` and `backward` is a function.
+
+    `module` is the framework's, `base` the class that such functions are derived from, `saved` how a
+    context gives the tensors that it has saved, and `grad` the function that returns gradients.
+    `gradients` and `asking` are what backward returns of a function that has a second argument, and of
+    one that gives a gradient only if one is asked for; `x`, `g` and the context `ctx` are there.
+    """
+    return {op: text.format(**words) for op, text in _FUNCTIONS.items()}
+
 
 class Accumulating(Base, ABC):
     """`run` for all procedures but `functional`, which is each framework's own."""
@@ -122,13 +180,17 @@ class Accumulating(Base, ABC):
             code("loss.backward()", BACKWARD)
             code("optimizer.step()")
             code("losses.append(loss.detach())")
-        code(
+        self.write_trained(self.result, self.taken_gradients())
+
+    def write_trained(self, outputs: str, gradients: str) -> None:
+        """What `run` returns after a training: of the last step, but for the losses."""
+        self.code(
             f"""
             return {{
-                "outputs": {self.result},
+                "outputs": {outputs},
                 "losses": losses,
-                "gradients": {self.taken_gradients()},
-                "parameters": {self.chosen(case.parameters)}{self.state_entry()}
+                "gradients": {gradients},
+                "parameters": {self.chosen(self.case.parameters)}{self.state_entry()}
             }}
             """
         )

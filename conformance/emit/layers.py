@@ -1,31 +1,66 @@
-"""Shared by emitters whose programs use the framework's own layers (modules with weights)."""
+"""Programs with modules: a framework's own layers, which own their weights, and classes of a user's own.
+
+A module is what PyTorch calls one, a layer of Paddle's or Keras', or a cell of MindSpore's.
+"""
 
 from __future__ import annotations
 
+from abc import ABC
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from conformance.drivers.adapter import Variant
+from conformance.emit import usual
+from conformance.emit.accumulating import Accumulating
+from conformance.emit.calling import Calling
 from conformance.emit.code import Code
+from conformance.emit.emitter import Emitter as Base
+from conformance.emit.expressions import function
 from conformance.model.case import (
     Again,
+    Case,
     Node,
+    Option,
+    Ref,
     Region,
     Statement,
     flat,
     leaves,
+    walk,
 )
+from conformance.model.program import Site
+
+#: The arguments of a layer's constructor: a format string over the shape of its first weight (`{0}`,
+#: `{1}`, …) and the options of the operation (`{eps}`), or a function of the two.
+Constructor = str | Callable[[Sequence[int], Mapping[str, Option]], str]
 
 
 @dataclass(frozen=True)
 class Layer:
     """A layer with weights: its class's `name`, the argument of the operation that it `takes` when
-    called, and for each other argument the attribute of the layer that holds it, in order."""
+    called, and for each other argument the attribute of the layer that holds it, in order; `buffers`
+    are those that a framework sets in another way than by assigning them."""
 
     name: str
     takes: str
     weights: Mapping[str, str]
+    constructor: Constructor = ""
+    buffers: Mapping[str, str] = field(default_factory=dict)
+
+
+def convolution(*more: str) -> Constructor:
+    """The constructor's arguments of a convolution: channels in and out, the size of the kernel, stride
+    and padding, and `more` (`bias=False`)."""
+
+    def arguments(shape: Sequence[int], options: Mapping[str, Option]) -> str:
+        given, taken, height, width = shape
+        kernel = str(height) if height == width else str((height, width))
+        words = [str(taken), str(given), kernel, *usual.stride_and_padding(options), *more]
+        return ", ".join(words)
+
+    return arguments
 
 
 def taken(nodes: Iterable[Node]) -> frozenset[str]:
@@ -59,3 +94,126 @@ def module_class(code: Code, name: str, base: str, attributes: Sequence[str]) ->
                     code(f"self.{attribute} = {attribute}")
             code()
         yield
+
+
+class Modules(Base, ABC):
+    """Writes names as attributes of the module whose method is being written."""
+
+    _attributes: frozenset[str] = frozenset()
+
+    @contextmanager
+    def reading(self, attributes: Iterable[str]) -> Iterator[None]:
+        """A context in which the lines of a method are written, which reads these names from `self`."""
+        outer, self._attributes = self._attributes, frozenset(attributes)
+        yield
+        self._attributes = outer
+
+    def name(self, name: str) -> str:
+        return f"self.{name}" if name in self._attributes else name
+
+    def write_method(self, name: str, region: Region, attributes: Iterable[str]) -> None:
+        """Write a region as a method, which reads these attributes: `forward` of a class of its own, or
+        a method of the network's."""
+        site = Site("region", self.path, region.name, region.name)
+        formals = ", ".join(filter(None, ["self", self.parameters(region)]))
+        with self.code.indent(f"def {name}({formals}):", site), self.reading(attributes):
+            self.write_unpacking(region)
+            with self.casting(region):
+                self.write_nodes(region.body, region.name)
+            self.write_return(region.gives)
+
+
+class Layered(Modules, ABC):
+    """Writes statements as calls of the framework's own layers, where it has one for the operation and
+    the layer can own the parameters that the statement reads."""
+
+    #: By operation, the layers with weights, and the constructors of those without: format strings over
+    #: the operation's options.
+    layers: Mapping[str, Layer] = {}
+    weightless: Mapping[str, str] = {}
+
+    def __init__(self, case: Case, variant: Variant) -> None:
+        super().__init__(case, variant)
+        #: What a network is made of: parameters and state, by name.
+        self.held = {array.name: array for array in (*case.parameters, *case.state)}
+        self._taken = taken(walk(case.program))
+        #: For each statement that a layer does, by `id(statement)`, the attribute that is the layer.
+        self.attribute_of: Mapping[int, str] = {}
+
+    def can_own(self, name: str) -> bool:
+        """Whether a layer can own a tensor: a parameter or state that no region takes as an argument."""
+        return name in self.held and name not in self._taken
+
+    def is_layer(self, statement: Statement) -> bool:
+        """Whether a statement can be written as a layer that owns the parameters it reads."""
+        call = self.call_of(statement)
+        if statement.op in self.weightless:
+            return call.options.get("seed") is None and isinstance(statement.arguments[0], Ref)
+        layer = self.layers.get(statement.op)
+        if layer is None:
+            return False
+        return all(self.can_own(call.arguments[name]) for name in (*layer.weights, *layer.buffers))
+
+    def called_on(self, statement: Statement) -> str:
+        """The argument of a statement that its layer is called on."""
+        layer = self.layers.get(statement.op)
+        return self.call_of(statement).arguments[layer.takes if layer else "x"]
+
+    def constructed(self, statement: Statement) -> str:
+        """The construction of the layer that does a statement."""
+        call = self.call_of(statement)
+        if statement.op in self.weightless:
+            return f"nn.{self.weightless[statement.op].format(**call.options)}"
+        layer = self.layers[statement.op]
+        shape = self.held[call.arguments[next(iter(layer.weights))]].shape
+        if callable(layer.constructor):
+            given = layer.constructor(shape, call.options)
+        else:
+            given = layer.constructor.format(*shape, **call.options)
+        return f"nn.{layer.name}({given})"
+
+    def write_weights(self, place: str, statement: Statement) -> None:
+        """Give the layer at `place` its weights."""
+        layer = self.layers.get(statement.op)
+        if layer is not None:
+            given = self.call_of(statement).arguments
+            for argument, weight in layer.weights.items():
+                self.code(f"{place}.{weight} = {given[argument]}")
+
+    def write_layer(self, statement: Statement) -> None:
+        """Write the attribute that is a statement's layer."""
+        place = f"self.{self.attribute_of[id(statement)]}"
+        self.code(f"{place} = {self.constructed(statement)}")
+        self.write_weights(place, statement)
+
+    def expression(self, statement: Statement) -> str:
+        layer = self.attribute_of.get(id(statement))
+        if layer is None:
+            return super().expression(statement)
+        return f"self.{layer}({self.called_on(statement)})"
+
+
+class Networks(Layered, Calling, Accumulating, ABC):
+    """Writes `plain` and `recomputed` as functions that make a network of its parameters, and a `run`
+    that makes one first and calls it. Regions are layers or methods of the network."""
+
+    def write_region(self, region: Region) -> None:
+        """Nothing: a region is part of the network's class."""
+
+    def place(self, region: Region) -> str:
+        return f"self.{function(region.name)}"
+
+    def write_maker(self, path: str, network: str) -> None:
+        """Write `plain` or `recomputed`, given the name of the network's class."""
+        held = ", ".join(self.held)
+        with self.code.indent(f"def {path}({held}):"):
+            self.code(f"return {network}({held})")
+        self.code("\n")
+
+    def write_before(self) -> None:
+        given = ", ".join(f'values["{name}"]' for name in self.given(self.held))
+        self.code(f"network = forward({given})")
+
+    def write_forward_pass(self) -> None:
+        given = ", ".join(f'values["{value.name}"]' for value in self.case.inputs)
+        self.write_loss(f"network({given})")

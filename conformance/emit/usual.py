@@ -20,6 +20,7 @@ from conformance.emit.helpers import CALLS
 
 if TYPE_CHECKING:
     from conformance.emit.emitter import Call, Writer
+    from conformance.model.case import Option
 
 #: Operations written as Python operators, and those that call functions which a program defines itself.
 OPERATORS: Mapping[str, str] = {
@@ -94,6 +95,36 @@ def arrays(module: str) -> dict[str, Writer]:
         "split": f"{module}.split({{x}}, {{sections}}, axis={{axis}})",
         "astype": f"{{x}}.astype({module}.{{dtype}})",
     }
+
+
+def neural(module: str, functional: str) -> dict[str, Writer]:
+    """Operations of frameworks whose neural ones are functions of `functional` (`F`), and whose tensors
+    are detached by a method."""
+
+    def conv2d(call: Call) -> str:
+        words = [call.arguments["x"], call.arguments["w"], *stride_and_padding(call.options)]
+        return f"{functional}.conv2d({', '.join(words)})"
+
+    return {
+        "solve": f"{module}.linalg.solve({{a}}, {{b}})",
+        "conv2d": conv2d,
+        "max_pool2d": f"{functional}.max_pool2d({{x}}, {{size}})",
+        "avg_pool2d": f"{functional}.avg_pool2d({{x}}, {{size}})",
+        "embedding": f"{functional}.embedding({{indices}}, {{table}})",
+        "relu": f"{functional}.relu({{x}})",
+        "gelu": f"{functional}.gelu({{x}})",
+        "rrelu": f"{functional}.rrelu({{x}}, {{low}}, {{high}}, training=True)",
+        "to_complex": f"{module}.complex({{a}}, {{b}})",
+        "real": f"{module}.real({{x}})",
+        "imag": f"{module}.imag({{x}})",
+        "stop_gradient": "{x}.detach()",
+    }
+
+
+def stride_and_padding(options: Mapping[str, Option]) -> list[str]:
+    """The keywords of a convolution, unless they have their usual values, 1 and no padding."""
+    words = [] if options["stride"] == 1 else [f"stride={options['stride']}"]
+    return words + (['padding="same"'] if options["padding"] == "same" else [])
 
 
 def _conv2d(call: Call) -> str:
