@@ -271,13 +271,13 @@ class Emitter(references.References, procedures.Procedures):
         return any(_is_keyed(s) and s.options.get("seed") is None for s in self._inside(nodes))
 
     def _inside(self, nodes: Iterable[Node]) -> list[Statement]:
-        found: list[Statement] = []
+        statements_inside: list[Statement] = []
         for node in walk(tuple(nodes)):
             if isinstance(node, Statement):
-                found.append(node)
+                statements_inside.append(node)
             elif isinstance(node, Again):
-                found += self._inside(self.region_named(node.region).body)
-        return found
+                statements_inside += self._inside(self.region_named(node.region).body)
+        return statements_inside
 
 
 class Scan(Emitter):

@@ -120,25 +120,25 @@ class Executables:
 
     def _call(self, jitted: Any, function: Any, arguments: tuple[Any, ...]) -> Any:
         kind = _kind(arguments)
-        for found in self._known:
-            if found.name == function.__qualname__ and found.kind == kind:
+        for known in self._known:
+            if known.name == function.__qualname__ and known.kind == kind:
                 break
         else:
             traced = jitted.trace(*arguments)
             compiled = traced.lower().compile()
-            found = Executable(function.__qualname__, kind, traced.jaxpr, compiled)
-            self._known.append(found)
-        result = found.compiled(*arguments)
+            known = Executable(function.__qualname__, kind, traced.jaxpr, compiled)
+            self._known.append(known)
+        result = known.compiled(*arguments)
         kept = (jax.tree.leaves(part) if self._keep else () for part in (arguments, result))
-        copies = _copies(found.jaxpr, arguments, result)
-        self.calls.append(Called(found, copies, *map(tuple, kept)))
+        copies = _copies(known.jaxpr, arguments, result)
+        self.calls.append(Called(known, copies, *map(tuple, kept)))
         return result
 
     def taken(self) -> list[Called]:
         """The calls with their arguments and results, which are then dropped here."""
-        found = self.calls
-        self.calls = [replace(called, given=(), gave=()) for called in found]
-        return found
+        calls = self.calls
+        self.calls = [replace(called, given=(), gave=()) for called in calls]
+        return calls
 
 
 def _kind(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -159,14 +159,14 @@ def _copies(closed: Any, arguments: Any, result: Any) -> dict[int, int]:
     given = jax.tree.leaves(arguments)  # references among them, which no result can be
     needed = {buffer(leaf) for leaf in given if isinstance(leaf, jax.Array)}
     needed |= {buffer(leaf) for i, leaf in enumerate(leaves) if i not in own}
-    found: dict[int, int] = {}
+    bytes_by_address: dict[int, int] = {}
     for i in own:
         if id(variables[i]) in elsewhere:
-            found[buffer(leaves[i])] = int(leaves[i].nbytes)
+            bytes_by_address[buffer(leaves[i])] = int(leaves[i].nbytes)
         else:
             needed.add(buffer(leaves[i]))
             elsewhere.add(id(variables[i]))
-    return {address: size for address, size in found.items() if address not in needed}
+    return {address: size for address, size in bytes_by_address.items() if address not in needed}
 
 
 def buffer(array: Any) -> int:

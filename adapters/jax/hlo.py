@@ -63,16 +63,16 @@ class Module:
 
     def lines(self, frame: int, file: str) -> list[int]:
         """The lines of a file in a stack frame and those around it, the outermost first."""
-        found: list[int] = []
+        line_numbers: list[int] = []
         seen: set[int] = set()
         while frame in self.frames and frame not in seen:
             seen.add(frame)
             location = self.locations[self.frames[frame]["file_location_id"]]
             if self.files.get(location["file_name_id"]) == file:
-                found.append(location["line"])
+                line_numbers.append(location["line"])
             # The text counts parents from one, and a root is its own.
             frame = self.frames[frame].get("parent_frame_id", 0) - 1
-        return found[::-1]
+        return line_numbers[::-1]
 
     def arity(self, name: str) -> int:
         """How many parameters a computation has."""
@@ -91,9 +91,9 @@ def parse(text: str) -> Module:
         elif line == "}":
             current = None
         elif current is not None:
-            found = _instruction(line)
-            if found is not None:
-                current.append(found)
+            instruction = _instruction(line)
+            if instruction is not None:
+                current.append(instruction)
         elif line in ("FileNames", "FunctionNames", "FileLocations", "StackFrames"):
             table = line
         elif row := _ROW.match(line):
@@ -111,18 +111,18 @@ def parse(text: str) -> Module:
 def _instruction(line: str) -> Instruction | None:
     meta = _META.search(line)
     pairs = {} if meta is None else dict(re.findall(r'(\w+)="?([^"\s]*)"?', meta["meta"]))
-    found = _LINE.match(_META.sub("", line))
-    if found is None:
+    match = _LINE.match(_META.sub("", line))
+    if match is None:
         return None
-    inside, attributes = _until_closed(found["operands"])
+    inside, attributes = _until_closed(match["operands"])
     called = _CALLED.search(attributes)
     names = tuple(re.findall(r"%([\w.\-]+)", inside))
     return Instruction(
-        found["name"],
-        found["opcode"],
-        found["type"],
+        match["name"],
+        match["opcode"],
+        match["type"],
         names,
-        inside if found["opcode"] == "parameter" else attributes if names else inside + attributes,
+        inside if match["opcode"] == "parameter" else attributes if names else inside + attributes,
         "" if called is None else called["name"],
         pairs.get("op_name", ""),
         int(pairs.get("stack_frame_id", 0)),
@@ -190,14 +190,14 @@ class _Values:
     def counts(self) -> Computed:
         """By statement and primitive: the values made but for those that the same line and primitive
         reads itself."""
-        found = Computed()
+        computed = Computed()
         for (site, line, primitive), made in self._made.items():
             ends = [value for value in made if value[0] not in self._read[site, line, primitive]]
             key, distinct = (site.region, site.label, primitive), set(ends)
-            found.instructions[key] += sum(times for _, times in ends)
-            found.values[key] += sum(times for _, times in distinct)
-            found.behind[key] += sum(times for n, times in distinct if n in self._again)
-        return found
+            computed.instructions[key] += sum(times for _, times in ends)
+            computed.values[key] += sum(times for _, times in distinct)
+            computed.behind[key] += sum(times for n, times in distinct if n in self._again)
+        return computed
 
     def _number(self, key: object) -> int:
         return self._numbers.setdefault(key, len(self._numbers))
@@ -254,10 +254,10 @@ class _Values:
         if one.opcode in _NO_WORK or (in_backward(one.op_name, self._program) and not rerun):
             return
         lines = self._module.lines(one.stack_frame, self._program.file)
-        found = statements.outermost(self._program, lines)
-        if found is None:
+        place = statements.outermost(self._program, lines)
+        if place is None:
             return
-        site, around = found
+        site, around = place
         key = site, around[-1], one.op_name.rsplit("/", 1)[-1]
         self._made.setdefault(key, []).append((value, times))
         self._read.setdefault(key, set()).update(operands)
@@ -279,7 +279,7 @@ def computed(text: str, program: Program, *, apart: bool = False) -> Computed:
 
 def _branches(attributes: str) -> list[str]:
     """The computations of a conditional, in the order of its operands."""
-    found = _BRANCHES.search(attributes)
-    if found is None:
+    match = _BRANCHES.search(attributes)
+    if match is None:
         raise ValueError(f"a conditional without branches: {attributes}")
-    return re.findall(r"%([\w.\-]+)", found["names"])
+    return re.findall(r"%([\w.\-]+)", match["names"])

@@ -34,9 +34,9 @@ def drawing(program: Program) -> Iterator[list[RandomSample]]:
 
     Lines are traced, which slows down all Python code, only where `samples_on_host` says so.
     """
-    found: list[RandomSample] = []
+    samples: list[RandomSample] = []
     if not samples_on_host(program):
-        yield found
+        yield samples
         return
     original = jnp.asarray
     trace = Trace(program)
@@ -47,8 +47,8 @@ def drawing(program: Program) -> Iterator[list[RandomSample]]:
         site = program.lines.get(frame.f_lineno) if own else None
         if site is not None and site.op in SOURCES:
             array = np.asarray(value, np.float32)
-            found.append(RandomSample(site.region, site.label, trace.phase, array))
+            samples.append(RandomSample(site.region, site.label, trace.phase, array))
         return original(value, *args, **kwargs)
 
     with trace.active(), mock.patch.object(jnp, "asarray", asarray):
-        yield found
+        yield samples

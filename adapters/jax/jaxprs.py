@@ -173,9 +173,9 @@ class Walk:
         known: dict[int, Value] = {}
         for called in calls:
             given = [known.get(id(array)) or self._given(array) for array in called.given]
-            found = self._evaluate(called.executable.jaxpr, given, Around())
-            self._escape(*given, *found)
-            known.update(zip(map(id, called.gave), found, strict=True))
+            results = self._evaluate(called.executable.jaxpr, given, Around())
+            self._escape(*given, *results)
+            known.update(zip(map(id, called.gave), results, strict=True))
         return tuple(self.events[start:])
 
     def _given(self, array: Any) -> Value:
@@ -399,8 +399,8 @@ class Walk:
             for code, instruction in zip(*map(reversed, traceback.raw_frames()), strict=True)
             if code.co_filename == self.program.file
         )
-        found = statements.outermost(self.program, lines)
-        return None if found is None else Place(*found, frame)
+        place = statements.outermost(self.program, lines)
+        return None if place is None else Place(*place, frame)
 
     # -- values --------------------------------------------------------------------------------
 
@@ -513,7 +513,7 @@ def count(
 
 def _most(counts: Mapping[tuple[Site, int], int]) -> Counter[Site]:
     """By statement: how often its most frequent result was computed."""
-    found: Counter[Site] = Counter()
+    most_frequent: Counter[Site] = Counter()
     for (site, _), number in counts.items():
-        found[site] = max(found[site], number)
-    return found
+        most_frequent[site] = max(most_frequent[site], number)
+    return most_frequent

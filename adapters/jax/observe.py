@@ -96,31 +96,33 @@ class Observer(Base):
 
     def observe(self, program: Program) -> Observation:
         jax.config.update("jax_enable_x64", False)  # a program before this one may have set it
-        found = super().observe(program)
+        observation = super().observe(program)
         self._executables = None
-        return replace(found, plain=with_shared_counts(found.plain, found.recomputed))
+        return replace(
+            observation, plain=with_shared_counts(observation.plain, observation.recomputed)
+        )
 
     def run(self, loaded: LoadedProgram, unobserved: dict[str, str]) -> Run:
         self._executables = executables.Executables(loaded.program)
-        found = super().run(loaded, unobserved)
+        observed = super().run(loaded, unobserved)
         one_backward = loaded.program.procedure in ("backward", "part")
-        if found.error is None and self._jitted and one_backward:
-            found = replace(found, peak=self._peak())
-        return found
+        if observed.error is None and self._jitted and one_backward:
+            observed = replace(observed, peak=self._peak())
+        return observed
 
     def unobserved(self, program: Program) -> Mapping[str, str]:
-        found: dict[str, str] = {}
+        reasons: dict[str, str] = {}
         if not self._jitted:
-            found["peak memory"] = "XLA's allocator on the CPU tells no peak, and frees late"
+            reasons["peak memory"] = "XLA's allocator on the CPU tells no peak, and frees late"
         if self._jitted and not self._two_phase:
             reason = "one executable holds forward and backward, with no boundary between them"
-            found["retained memory"] = reason
+            reasons["retained memory"] = reason
         elif program.procedure in ("second_order", "third_order"):
             reason = "what all orders keep lies in one pass, with no boundary between"
-            found["retained memory"] = reason
+            reasons["retained memory"] = reason
         elif program.procedure == "functional":
-            found["retained memory"] = "a transform gives gradients at once, with no boundary"
-        return found
+            reasons["retained memory"] = "a transform gives gradients at once, with no boundary"
+        return reasons
 
     def leaf(self, value: object) -> Leaf | None:
         if isinstance(value, np.ndarray):  # what a traced region gives that is a constant
@@ -151,8 +153,8 @@ class Observer(Base):
 
     def held(self) -> int | None:
         """Bytes of the distinct buffers of all arrays that are alive."""
-        found = {self.identity(array): int(array.nbytes) for array in jax.live_arrays()}
-        return sum(found.values())
+        buffers = {self.identity(array): int(array.nbytes) for array in jax.live_arrays()}
+        return sum(buffers.values())
 
     def alive(self) -> int | None:
         return len(jax.live_arrays())
@@ -239,9 +241,9 @@ class Observer(Base):
             )
             for site, again, n in counts.drawn
         )
-        found = _executions(program, loaded.path, counts, rerun, shown)
+        counted = _executions(program, loaded.path, counts, rerun, shown)
         return replace(
-            run, executions=found, samples=(*samples, *drawn) if program.random else None
+            run, executions=counted, samples=(*samples, *drawn) if program.random else None
         )
 
     def _again(self, site: Site, known: Mapping[Site, jaxprs.Signature], held: hlo.Computed) -> int:

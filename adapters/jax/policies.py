@@ -66,17 +66,17 @@ def helper(region: Region) -> str:
 
 def expression(region: Region) -> str:
     """The policy as a Python expression; empty where the region has none."""
-    found: list[str] = []
+    policies: list[str] = []
     primitives = by_primitive(region)
     if primitives == (DOTS,):
-        found.append("jax.checkpoint_policies.dots_saveable")
+        policies.append("jax.checkpoint_policies.dots_saveable")
     elif primitives:
-        found.append(f"keeps_{function(region.name)}")
+        policies.append(f"keeps_{function(region.name)}")
     statements = [node for node in flat(region.body) if isinstance(node, Statement)]
     names = [s.label for s in statements if is_named(region, s)]
     if names:
         listed = ", ".join(f'"{name}"' for name in names)
-        found.append(f"jax.checkpoint_policies.save_only_these_names({listed})")
-    if len(found) == 2:
-        return f"jax.checkpoint_policies.save_from_both_policies({', '.join(found)})"
-    return found[0] if found else ""
+        policies.append(f"jax.checkpoint_policies.save_only_these_names({listed})")
+    if len(policies) == 2:
+        return f"jax.checkpoint_policies.save_from_both_policies({', '.join(policies)})"
+    return policies[0] if policies else ""

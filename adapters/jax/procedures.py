@@ -334,6 +334,6 @@ class Procedures(Functional, ABC):
 
     def state_entries(self) -> list[str]:
         handed_over = {f'"{array.name}": values["{array.name}"]' for array in self.case.state}
-        found = ["**state"] if self._state else []
-        found += [f'"{name}": values["{name}"][...]' for name in self._references]
-        return found + [e for e in super().state_entries() if e not in handed_over]
+        entries = ["**state"] if self._state else []
+        entries += [f'"{name}": values["{name}"][...]' for name in self._references]
+        return entries + [e for e in super().state_entries() if e not in handed_over]

@@ -91,16 +91,16 @@ class References(Emitter, ABC):
 
     def _over(self, nodes: Iterable[Node]) -> set[str]:
         """The names that some nodes write over, as these nodes know them."""
-        found: set[str] = set()
+        written_over: set[str] = set()
         for node in flat(nodes):
             if isinstance(node, Statement):
-                found |= {node.names()[0]} if node.op == WRITES else set()
+                written_over |= {node.names()[0]} if node.op == WRITES else set()
             elif isinstance(node, Region):
                 made = {name for one in walk(node.body) for name in node_makes(one)}
-                found |= self._over(node.body) - made
+                written_over |= self._over(node.body) - made
             elif isinstance(node, Again):
                 region = self.region_named(node.region)
                 over = self._over(region.body)
                 given = zip(leaves(region.takes), leaves(node.takes), strict=False)
-                found |= {here for there, here in given if there in over}
-        return found
+                written_over |= {here for there, here in given if there in over}
+        return written_over

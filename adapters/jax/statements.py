@@ -27,8 +27,10 @@ def outermost(program: Program, stack: Iterable[int]) -> tuple[Site, tuple[int, 
 @lru_cache(maxsize=8)
 def starts(text: str) -> Mapping[int, int]:
     """The first line of the innermost Python statement that each line of a program belongs to."""
-    found: dict[int, int] = {}
+    first_lines: dict[int, int] = {}
     for node in ast.walk(ast.parse(text)):  # outer ones before inner ones
         if isinstance(node, ast.stmt):
-            found |= dict.fromkeys(range(node.lineno, (node.end_lineno or 0) + 1), node.lineno)
-    return found
+            first_lines |= dict.fromkeys(
+                range(node.lineno, (node.end_lineno or 0) + 1), node.lineno
+            )
+    return first_lines

@@ -325,14 +325,14 @@ class Emitter(Base):
         case, kind = self.case, self.case.procedure.kind
         asking = [array.name for array in case.arrays if array.gradient]
         results = [f'"outputs": {self.result}', f'"losses": {losses}']
-        for found in ("gradients", "again"):
-            if found == "again" and kind not in gradients.TWICE:
+        for key in ("gradients", "again"):
+            if key == "again" and kind not in gradients.TWICE:
                 continue
             chosen = self.backend.chooses
             if self.in_lists and not chosen:
-                self.code(f"{found} = {self.entries(case.wrt, found)}")
+                self.code(f"{key} = {self.entries(case.wrt, key)}")
             whole = chosen or self.in_lists or asking == list(case.wrt)
-            results.append(f'"{found}": {found if whole else self.entries(case.wrt, found)}')
+            results.append(f'"{key}": {key if whole else self.entries(case.wrt, key)}')
         if kind == "train":
             results.append(f'"parameters": {self.chosen(case.parameters)}')
         self.code(f"return {{{', '.join(results)}{self.state_entry()}}}")

@@ -180,21 +180,21 @@ class Torch(Backend):
         if self.case.procedure.order > 1:
             self._write_order(self.case.procedure.order)
             return
-        found = "{name: value.grad for name, value in wanted.items()}"
+        expression = "{name: value.grad for name, value in wanted.items()}"
         if self.chooses and (emitter.in_lists or self.asking() != list(self.case.wrt)):
-            found = emitter.entries(self.case.wrt, "wanted", part=".grad")
+            expression = emitter.entries(self.case.wrt, "wanted", part=".grad")
         words = []
         if self.kind in TWICE:
             words.append("retain_graph=True")
         if self.kind == "part":
             words.append(f"inputs=[{', '.join(f'wanted[{name!r}]' for name in self.case.wrt)}]")
         emitter.write_backward("loss.backward", *words)
-        code(f"gradients = {found}")
+        code(f"gradients = {expression}")
         if self.kind in TWICE:
             self._write_clearing()
             then = self.case.then
             code(f"{'loss' if then is None else emitter.loss(then)}.backward()", BACKWARD)
-            code(f"again = {found}")
+            code(f"again = {expression}")
 
     def _write_order(self, order: int) -> None:
         code = self.code
@@ -260,8 +260,8 @@ class Jax(Backend):
         elif self.emitter.result == "loss":
             code("loss, vjp = jax.vjp(loss_of, wanted)", FORWARD)
         else:
-            found = "loss" if self.case.then is None else "(loss, other)"
-            code(f"{found}, vjp, {result} = jax.vjp(loss_of, wanted, has_aux=True)", FORWARD)
+            expression = "loss" if self.case.then is None else "(loss, other)"
+            code(f"{expression}, vjp, {result} = jax.vjp(loss_of, wanted, has_aux=True)", FORWARD)
         if self._changing:
             with code.indent("for variable, value in zip(changing, changed):"):
                 code("variable.assign(value)")

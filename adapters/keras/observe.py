@@ -95,8 +95,8 @@ class Observer(OnBackend):
         gc.freeze()  # three frameworks' objects make every later collection slow
 
     def unobserved(self, program: Program) -> Mapping[str, str]:
-        found: Mapping[str, str] = super().unobserved(program)
-        return {**found, **HIDDEN} if self.variant.startswith("fit-") else found
+        reasons: Mapping[str, str] = super().unobserved(program)
+        return {**reasons, **HIDDEN} if self.variant.startswith("fit-") else reasons
 
     def leaf(self, value: object) -> Leaf | None:
         return super().leaf(_value(value))  # type: ignore[safe-super]

@@ -63,13 +63,13 @@ class Observer(Base):
         return super().observe(program)
 
     def unobserved(self, program: Program) -> Mapping[str, str]:
-        found: dict[str, str] = {}
+        reasons: dict[str, str] = {}
         if program.procedure in ("second_order", "third_order"):
             reason = "what all orders keep lies in one pass, with no boundary between"
-            found["retained memory"] = reason
+            reasons["retained memory"] = reason
         elif program.procedure == "functional":
-            found["retained memory"] = "a transform gives gradients at once, with no boundary"
-        return found
+            reasons["retained memory"] = "a transform gives gradients at once, with no boundary"
+        return reasons
 
     def leaf(self, value: object) -> Leaf | None:
         # A constant that a traced function gives comes as an array of NumPy's.
@@ -132,12 +132,12 @@ class Observer(Base):
         counts = jaxprs.count(walk.run(closed), known, higher=higher)
         # Python itself runs what lies outside regions, and a line in one that makes no equation.
         inside = [site for site in known if site.region]
-        found = Counter({key: n for key, n in trace.completed.items() if key[0] not in inside})
-        found += Counter({(site, "forward"): counts.forward[site] for site in inside})
-        found += Counter({(site, "rerun"): counts.rerun[site] for site in inside})
+        completed = Counter({key: n for key, n in trace.completed.items() if key[0] not in inside})
+        completed += Counter({(site, "forward"): counts.forward[site] for site in inside})
+        completed += Counter({(site, "rerun"): counts.rerun[site] for site in inside})
         # NumPy and Python draw while a region is traced: a constant, which no equation draws.
-        hidden = {site for site, _ in found if site.op in hosts.SOURCES and site not in known}
-        shown = {key: n for key, n in found.items() if key[0] not in hidden}
+        hidden = {site for site, _ in completed if site.op in hosts.SOURCES and site not in known}
+        shown = {key: n for key, n in completed.items() if key[0] not in hidden}
         told = program.random and not hidden
         return replace(
             run,
@@ -202,12 +202,12 @@ def _executions(
     In forward a region ran as often as the line in it that ran most; Python enters it at least once, to
     trace it. It was rerun as often as the statement that was rerun most, over all of its lines.
     """
-    found = executions({}, statements)
+    observed = executions({}, statements)
     regions: Counter[tuple[str, Phase]] = Counter()
     for (site, _), n in entered.items():
         regions[site.region, "forward"] += n
     regions |= Counter({(region, "forward"): n for region, n in counts.entered.items() if region})
-    for one in found:
+    for one in observed:
         if one.region and one.phase == "rerun":
             regions[one.region, one.phase] = max(regions[one.region, one.phase], one.count)
-    return (*(Execution(region, "", phase, n) for (region, phase), n in regions.items()), *found)
+    return (*(Execution(region, "", phase, n) for (region, phase), n in regions.items()), *observed)

@@ -44,10 +44,10 @@ class Dispatched(observe.Dispatched):
             self.looked[site, self.trace.looks].append(func)
 
     def statements(self) -> Counter[tuple[Site, Phase]]:
-        found = super().statements()
+        counts = super().statements()
         for (site, _), operations in self.looked.items():
-            found[site, "forward"] += operations == self.seen.get((site, "forward", 1), [])
-        return found
+            counts[site, "forward"] += operations == self.seen.get((site, "forward", 1), [])
+        return counts
 
 
 class Observer(observe.Observer):

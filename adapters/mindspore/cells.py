@@ -112,14 +112,14 @@ class Cells(procedures.Procedures, ABC):
 
     def _inside(self, region: Region) -> list[Region]:
         """The regions that a region contains or calls, at whatever depth."""
-        found: list[Region] = []
+        inner: list[Region] = []
         for node in walk(region.body):
             if isinstance(node, Region):
-                found.append(node)
+                inner.append(node)
             elif isinstance(node, Again):
                 called = self.region_named(node.region)
-                found += [called, *self._inside(called)]
-        return found
+                inner += [called, *self._inside(called)]
+        return inner
 
     def _place(self, region: Region) -> str:
         """The path of a region's cell from the network."""

@@ -83,23 +83,23 @@ class Dataflow(Trace):
         site = self.program.lines.get(frame.f_lineno) if event == "line" else None
         if site is not None and site.kind == "statement" and site is not self._pending.get(frame):
             read = self._read(frame) if frame.f_lineno in self._assignments else ()
-            found = super()._step(frame, event, argument)
+            tracer = super()._step(frame, event, argument)
             self._begun[site] = tuple(read), tuple(reversed(list(self._around(frame))))
-            return found
+            return tracer
         return super()._step(frame, event, argument)
 
     def _read(self, frame: FrameType) -> tuple[int, ...]:
         """The tensors that the statement at a frame's line reads, in the order written."""
-        found: list[int] = []
+        tensors: list[int] = []
         weights: list[int] = []  # of layers, which read them after what they are called on
         read = self._assignments[frame.f_lineno].value
         for node in () if read is None else ast.walk(read):
             value = _value(node, frame)
             if isinstance(value, Tensor):
-                found.append(self.number(value))
+                tensors.append(self.number(value))
             elif isinstance(value, ms.nn.Cell) and isinstance(node, ast.Attribute):
                 weights += map(self.number, value.get_parameters())
-        return (*found, *weights)
+        return (*tensors, *weights)
 
     def _around(self, frame: FrameType | None) -> Iterator[tuple[str, int]]:
         while frame is not None:

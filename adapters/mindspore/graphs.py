@@ -111,14 +111,14 @@ def executions(
     With `casts`, the compiler has added casts of its own (`amp.auto_mixed_precision`), which nothing in
     the graph tells from those of the program: all are passed over, and `astype` passes its argument on.
     """
-    found: Counter[Key] = Counter()
+    counts: Counter[Key] = Counter()
     texts = list(graphs)
     for text in texts:
         text = _ARGUMENT.sub(lambda m: m[1] + inputs[int(m[2])], text)
         nodes = read_nodes(text, handing_on={"Cast"} if casts else ())
         for key, count in _counted(nodes, dataflow).items():
-            found[key] += count * calls // len(texts)
-    return tuple(Execution(*key, count) for key, count in found.items())
+            counts[key] += count * calls // len(texts)
+    return tuple(Execution(*key, count) for key, count in counts.items())
 
 
 def _counted(nodes: dict[int, Node], dataflow: Any) -> Counter[Key]:
@@ -127,28 +127,28 @@ def _counted(nodes: dict[int, Node], dataflow: Any) -> Counter[Key]:
     known = {node.recompute_id for node in nodes.values() if not node.copy} - {""}
     if not copies.keys() <= known:
         raise RuntimeError("the graph has copies of operations that are not in it")
-    found: Counter[Key] = Counter()
+    counts: Counter[Key] = Counter()
     busiest: dict[tuple[str, int], list[int]] = {}
     for step, value in matched(nodes, dataflow):
         forward, again = int(value is not None), 0
         if isinstance(value, int) and nodes[value].recompute_id:
             again = copies[nodes[value].recompute_id]
         if step.site.op not in HANDING_ON:
-            found[step.site.region, step.site.label, "forward"] += forward
-            found[step.site.region, step.site.label, "rerun"] += again
+            counts[step.site.region, step.site.label, "forward"] += forward
+            counts[step.site.region, step.site.label, "rerun"] += again
         for call in step.regions:
             most = busiest.setdefault(call, [0, 0])
             most[:] = max(most[0], forward), max(most[1], again)
     for (name, _), (forward, again) in busiest.items():
-        found[name, "", "forward"] += forward
-        found[name, "", "rerun"] += again
+        counts[name, "", "forward"] += forward
+        counts[name, "", "rerun"] += again
     own: dict[str, int] = {}
-    for (region, label, phase), count in found.items():
+    for (region, label, phase), count in counts.items():
         if label and phase == "rerun":
             own[region] = max(own.get(region, 0), count)
     for name in {name for name, _ in busiest} & own.keys():
-        found[name, "", "rerun"] = own[name]
-    return found
+        counts[name, "", "rerun"] = own[name]
+    return counts
 
 
 def matched(nodes: dict[int, Node], dataflow: Any) -> list[tuple[Any, int | str | None]]:
@@ -167,7 +167,7 @@ def matched(nodes: dict[int, Node], dataflow: Any) -> list[tuple[Any, int | str 
     written: dict[int, int] = {}  # what is written over, and the tensor that stands for it then
     # All nodes of a statement by the one that gives its value.
     cones: dict[int, frozenset[int]] = {}
-    found: list[tuple[Any, int | str | None]] = []
+    steps_with_nodes: list[tuple[Any, int | str | None]] = []
     for step in dataflow.steps:
         read = step.reads[:1] if step.site.op in READING_FIRST else step.reads
         known = all(number in values for number in read)
@@ -190,14 +190,16 @@ def matched(nodes: dict[int, Node], dataflow: Any) -> list[tuple[Any, int | str 
             elif step.site.op in INERT:
                 value = HANDED_ON
                 values |= dict.fromkeys(step.gives, values[step.reads[0]])
-        found.append((step, value))
-    missing = {step.site.op for step, value in found if not isinstance(value, int)} - HANDING_ON
+        steps_with_nodes.append((step, value))
+    missing = {
+        step.site.op for step, value in steps_with_nodes if not isinstance(value, int)
+    } - HANDING_ON
     used = {number for cone in cones.values() for number in cone}
     might = {name for op in missing for form in FORMS[op] for name in form}
     left = {node.operation for number, node in forward.items() if number not in used}
     if might & left:
         raise RuntimeError(f"no node found for {sorted(missing)}, but {sorted(might & left)} left")
-    return found
+    return steps_with_nodes
 
 
 def _find(
@@ -218,11 +220,11 @@ def _find(
         for number in near:
             if nodes[number].operation not in form or number in cones:
                 continue
-            found = _cone(nodes, number, known, form.total())
-            if found is None or found[1] != sources:
+            cone = _cone(nodes, number, known, form.total())
+            if cone is None or cone[1] != sources:
                 continue
-            if Counter(nodes[n].operation for n in found[0]) == form:
-                cones[number] = frozenset(found[0])
+            if Counter(nodes[n].operation for n in cone[0]) == form:
+                cones[number] = frozenset(cone[0])
                 return number
     for number in near:  # the same operation on the same values is computed once
         if number not in cones:
@@ -237,13 +239,13 @@ def _find(
 
 def _near(readers: Mapping[int | str, list[int]], source: Ref, steps: int) -> list[int]:
     """The numbers of the nodes that a value reaches in at most `steps` steps, sorted."""
-    found: set[int] = set()
+    near: set[int] = set()
     edge: Set[int | str] = {source[0]}
     for _ in range(steps):
-        reached = {number for name in edge for number in readers.get(name, ())} - found
-        found |= reached
+        reached = {number for name in edge for number in readers.get(name, ())} - near
+        near |= reached
         edge = reached
-    return sorted(found)
+    return sorted(near)
 
 
 def _cone(
@@ -268,12 +270,12 @@ def _cone(
 @contextmanager
 def written() -> Iterator[list[str]]:
     """A list that holds, when the `with` has ended, the graphs that were compiled inside."""
-    found: list[str] = []
+    texts: list[str] = []
     with tempfile.TemporaryDirectory(prefix="graphs-") as folder:
         ms.set_context(save_graphs=1, save_graphs_path=folder)
         try:
-            yield found
+            yield texts
         finally:
             ms.set_context(save_graphs=0)
         paths = sorted(Path(folder).rglob("*_validate_*.ir"))
-        found += [path.read_text("utf-8") for path in paths]
+        texts += [path.read_text("utf-8") for path in paths]

@@ -66,12 +66,12 @@ def read_nodes(text: str, *, handing_on: Collection[str] = ()) -> dict[int, Node
     not call has recomputed copies.
     """
     graphs = {
-        found[1]: _Graph(
-            tuple(number for number, _, _ in _OPERAND.findall(found[2])),
-            tuple(found[3].splitlines()),
-            frozenset(_NAMED.findall(found[3])),
+        graph[1]: _Graph(
+            tuple(number for number, _, _ in _OPERAND.findall(graph[2])),
+            tuple(graph[3].splitlines()),
+            frozenset(_NAMED.findall(graph[3])),
         )
-        for found in _GRAPH.finditer(text)
+        for graph in _GRAPH.finditer(text)
     }
     entry = _ENTRY.search(text)
     if entry is None:
@@ -172,11 +172,11 @@ class _Reader:
 def _operands(rest: str, known: Mapping[str, Value]) -> Iterator[Value]:
     """The operands of a node, in order; a constant is an empty list."""
     for part in _parts(_ATTRIBUTES.split(rest)[0]):
-        found = [
+        operands = [
             known.get(f"para{parameter}", (name, 0)) if parameter else known.get(number, [])
             for parameter, name, number in _OPERAND.findall(part)
         ]
-        yield found[0] if _OPERAND.fullmatch(part) else found
+        yield operands[0] if _OPERAND.fullmatch(part) else operands
 
 
 def _parts(text: str) -> Iterator[str]:

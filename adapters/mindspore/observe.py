@@ -50,18 +50,18 @@ class Lines(Trace):
         self._running: list[tuple[Site, Phase, int] | None] = []
 
     def _enter(self, frame: FrameType, event: str, argument: object) -> Any:
-        found = super()._enter(frame, event, argument)
-        if found is not None:
+        tracer = super()._enter(frame, event, argument)
+        if tracer is not None:
             self._note(frame)
-        return found
+        return tracer
 
     def _step(self, frame: FrameType, event: str, argument: object) -> Any:
         profiler.synchronize()
-        found = super()._step(frame, event, argument)
+        tracer = super()._step(frame, event, argument)
         profiler.synchronize()  # what a callback has read is no part of the program
         after = frame.f_back if event == "return" else frame
         self._note(None if event == "exception" else after)
-        return found
+        return tracer
 
     def _note(self, frame: FrameType | None) -> None:
         """Note that kernels from now on belong to the innermost statement of these frames."""
@@ -118,15 +118,15 @@ class Lines(Trace):
             running = self._running[bisect.bisect_right(self._times, kernel.start) - 1]
             if running is not None and self._times[0] <= kernel.start:
                 seen[running][kernel.name] += 1
-        found: Counter[tuple[Site, Phase]] = Counter()
+        counts: Counter[tuple[Site, Phase]] = Counter()
         for (site, phase), begun in self.begun.items():
             whole = seen.get((site, "forward", 1), Counter())
             if not whole:  # no kernel runs for it: the line itself is all there is
-                found[site, phase] = self.completed[site, phase]
+                counts[site, phase] = self.completed[site, phase]
                 continue
             for number in range(1, begun + 1):
-                found[site, phase] += whole <= seen.get((site, phase, number), Counter())
-        return found
+                counts[site, phase] += whole <= seen.get((site, phase, number), Counter())
+        return counts
 
 
 #: What MindSpore has set for the whole process. Each program sets its mode itself.
@@ -215,36 +215,38 @@ class Observer(Base):
         return None if self._pool is None else self._pool.peak()
 
     def unobserved(self, program: Program) -> Mapping[str, str]:
-        found: dict[str, str] = {}
+        reasons: dict[str, str] = {}
         if self._pool is None:
             checks = ("retained memory", "peak memory", "release")
-            found = dict.fromkeys(
+            reasons = dict.fromkeys(
                 checks, "the memory pool does not tell the bytes that it has given"
             )
         if not self.graph and MAPPED in program.notes:
-            found["executions"] = "vmap compiles the region, and a graph's kernels are no line's"
+            reasons["executions"] = "vmap compiles the region, and a graph's kernels are no line's"
         if self.graph:
-            found["retained memory"] = "forward and backward are one graph, no moment lies between"
+            reasons["retained memory"] = (
+                "forward and backward are one graph, no moment lies between"
+            )
             if STOPPED in program.notes:
-                found["structure"] = "the gradient function hands out no dict and no None"
-        return found
+                reasons["structure"] = "the gradient function hands out no dict and no None"
+        return reasons
 
     def observe(self, program: Program) -> Observation:
         self._texts, self._deep = {}, False
-        found = super().observe(program)
+        observation = super().observe(program)
         if not self._texts:
-            return found
+            return observation
         # Followed when all else is done: the network runs once more, and may draw.
         data, inputs = dataflow.follow(program, load_program(program))
         runs: dict[str, Run] = {}
         for path, texts in self._texts.items():
-            run: Run = getattr(found, path)
+            run: Run = getattr(observation, path)
             # Each call gives a loss, in inference there is one; every graph was called.
             calls = max(1, len(run.losses), len(texts))
             casts = CAST in program.notes
             executions = graphs.executions(texts, data, inputs, calls, casts=casts)
             runs[path] = replace(run, executions=executions)
-        return replace(found, **runs)  # type: ignore[arg-type]
+        return replace(observation, **runs)  # type: ignore[arg-type]
 
     def run(self, loaded: LoadedProgram, unobserved: dict[str, str]) -> Run:
         run = super().run(loaded, unobserved)
@@ -284,21 +286,23 @@ class Observer(Base):
 
         measured = replace(loaded, run=run) if loaded.program.procedure == "backward" else loaded
         with graphs.written() as texts:
-            found = super().values(measured)
-        if found.error is not None:
-            return found
+            observed = super().values(measured)
+        if observed.error is not None:
+            return observed
         self._texts[loaded.path] = [t for t in texts if f"# In file {loaded.program.file}:" in t]
-        return replace(found, peak=peak)
+        return replace(observed, peak=peak)
 
     def count(self, loaded: LoadedProgram, run: Run, meter: Meter | None = None) -> Run:
         # What a graph executes is read from it in the end.
         if self.graph:
             return run
-        found = super().count(loaded, run, meter)
+        counted = super().count(loaded, run, meter)
         if loaded.path == "plain":
-            ran = (e.count for e in found.executions or () if e.statement and e.phase == "forward")
+            ran = (
+                e.count for e in counted.executions or () if e.statement and e.phase == "forward"
+            )
             self._deep = sum(ran) > DEEP
-        return found
+        return counted
 
     @contextmanager
     def counting(self, trace: Trace) -> Iterator[Callable[[], Counts]]:

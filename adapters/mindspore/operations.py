@@ -167,11 +167,11 @@ def pynative_operations(case: Case) -> dict[str, Writer]:
     """What is written in another way in PyNative mode."""
     # `add_` writes nothing on the CPU in PyNative mode: it gives a new tensor. `copy_` writes, its
     # gradient is right, and backward raises where what it wrote over was saved.
-    found: dict[str, Writer] = {"add_in_place": "{a}.copy_({a} + {b})"}
+    writers: dict[str, Writer] = {"add_in_place": "{a}.copy_({a} + {b})"}
     if case.procedure.order > 1:
         # `ops.matmul` itself has a gradient whose gradient lacks a part.
-        found["matmul"] = "ops.MatMul()({a}, {b})"
-    return found
+        writers["matmul"] = "ops.MatMul()({a}, {b})"
+    return writers
 
 
 def pynative_helpers(case: Case) -> dict[str, str]:

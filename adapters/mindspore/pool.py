@@ -67,7 +67,7 @@ def find(before: Callable[[], None]) -> Pool | None:
     except (OSError, AttributeError):
         return None
     address = ctypes.cast(function, ctypes.c_void_p).value or 0
-    pools = (Pool(found, before) for found in _objects(address))
+    pools = (Pool(candidate, before) for candidate in _objects(address))
     return next(filter(_is_exact, pools), None)
 
 
@@ -91,12 +91,12 @@ def _objects(function: int) -> list[int]:
         for start, words in _words(writable=False)
         for i in np.flatnonzero(words == function)
     ]
-    found: list[int] = []
+    addresses: list[int] = []
     for start, words in _words(writable=True):
         for entry in tables:
             near = (words <= entry) & (words > entry - _TABLE)
-            found += [start + 8 * int(i) for i in np.flatnonzero(near)]
-    return found
+            addresses += [start + 8 * int(i) for i in np.flatnonzero(near)]
+    return addresses
 
 
 def _words(*, writable: bool) -> Iterator[tuple[int, Any]]:

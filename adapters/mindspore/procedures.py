@@ -227,9 +227,9 @@ class Procedures(Base, ABC):
         order does so with that function."""
         code, wrt = self.code, self.case.wrt
         places = self._gradient_places()
-        found = [places[name] for name in wrt]
-        total = " + ".join(f"ops.sum({gradient})" for gradient in found)
-        first = f"({', '.join(found)}{',' * (len(found) == 1)})"
+        gradients = [places[name] for name in wrt]
+        total = " + ".join(f"ops.sum({gradient})" for gradient in gradients)
+        first = f"({', '.join(gradients)}{',' * (len(gradients) == 1)})"
         *inner, outermost = FUNCTIONS[: self.case.procedure.order]
         for below, name in zip(inner, FUNCTIONS[1:], strict=False):
             with code.indent(f"def {name}({', '.join(self.passed)}):"):

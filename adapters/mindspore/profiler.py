@@ -56,7 +56,7 @@ def touch() -> None:
 @contextmanager
 def recorded_kernels() -> Iterator[list[Kernel]]:
     """Yield a list that is filled when the `with` ends: the kernels that ran inside, by start."""
-    found: list[Kernel] = []
+    kernels: list[Kernel] = []
     recorder = _c_expression.Profiler.get_instance("CPU")
     with tempfile.TemporaryDirectory() as folder:
         synchronize()
@@ -64,7 +64,7 @@ def recorded_kernels() -> Iterator[list[Kernel]]:
         recorder.step_profiling_enable(True)
         recorder.enable_op_time()
         try:
-            yield found
+            yield kernels
         finally:
             touch()
             recorder.stop()
@@ -72,8 +72,8 @@ def recorded_kernels() -> Iterator[list[Kernel]]:
     for line in text.splitlines():
         name, _, runs = line.split(";", 2)
         name = _NUMBERED.sub(r"\1", name)
-        found += [Kernel(name, int(run.split(",")[0])) for run in runs.split()]
-    found.sort(key=lambda kernel: kernel.start)
+        kernels += [Kernel(name, int(run.split(",")[0])) for run in runs.split()]
+    kernels.sort(key=lambda kernel: kernel.start)
 
 
 def synchronous(on: bool) -> None:

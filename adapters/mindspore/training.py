@@ -59,13 +59,13 @@ class Trains(Layers, ABC):
         train = f"train({case.procedure.steps}, data, callbacks=kept, dataset_sink_mode=False)"
         code(f"ms.Model(step).{train}", FORWARD if self.graph else None)
         code("gradients = list(kept.gradients.values())")
-        found = (f'"{name}": gradients[{self.weights.index(name)}]' for name in case.wrt)
+        gradients = (f'"{name}": gradients[{self.weights.index(name)}]' for name in case.wrt)
         code(
             f"""
             return {{
                 "outputs": loss.outputs,
                 "losses": kept.losses,
-                "gradients": {{{", ".join(found)}}},
+                "gradients": {{{", ".join(gradients)}}},
                 "parameters": {self.chosen(case.parameters)}{self.state_entry()}
             }}
             """
@@ -98,7 +98,7 @@ class Trains(Layers, ABC):
         from conformance.oracle.tape import Tensor, quiet
 
         with quiet():
-            found, _ = Interpreter(self.case, None).forward(make_inputs(self.case))
-        if not isinstance(found, Tensor):
+            outputs, _ = Interpreter(self.case, None).forward(make_inputs(self.case))
+        if not isinstance(outputs, Tensor):
             raise AdapterError(f"{self.variant.id} trains networks that give one tensor")
-        return f"ops.zeros({found.shape}, ms.{found.dtype})"
+        return f"ops.zeros({outputs.shape}, ms.{outputs.dtype})"

@@ -62,10 +62,10 @@ class Observer(Lazy):
             mx.export_to_dot(written, **given)
             text = written.getvalue()
             names |= _PRIMITIVE.findall(text)
-            found = {array: primitive for primitive, array in _MADE.findall(text)}
-            asked += [found.get(name, "") for name in given]
+            primitive_of = {array: primitive for primitive, array in _MADE.findall(text)}
+            asked += [primitive_of.get(name, "") for name in given]
             # A primitive has the same number in each text, and an array another name.
-            makers |= {f"{start} {array}": primitive for array, primitive in found.items()}
+            makers |= {f"{start} {array}": primitive for array, primitive in primitive_of.items()}
             inputs: dict[str, list[str]] = {}
             for array, primitive in _READ.findall(text):
                 inputs.setdefault(primitive, []).append(f"{start} {array}")

@@ -194,10 +194,13 @@ class Emitter(Calling, Accumulating):
 
     def write_part(self) -> None:
         code, wrt = self.code, self.case.wrt
-        found = [f"gradient_of_{name}" for name in wrt]
+        gradients = [f"gradient_of_{name}" for name in wrt]
         given = self.value(wrt[0]) if len(wrt) == 1 else self.items(wrt)
-        code(f"({', '.join(found)}{',' * (len(wrt) == 1)}) = paddle.grad(loss, {given})", BACKWARD)
-        entries = (f'"{name}": {one}' for name, one in zip(wrt, found, strict=True))
+        code(
+            f"({', '.join(gradients)}{',' * (len(wrt) == 1)}) = paddle.grad(loss, {given})",
+            BACKWARD,
+        )
+        entries = (f'"{name}": {one}' for name, one in zip(wrt, gradients, strict=True))
         code(f"gradients = {{{', '.join(entries)}}}")
 
     def write_functional(self) -> None:

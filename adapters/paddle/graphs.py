@@ -151,7 +151,7 @@ class Marking(Trace):
     MARKED = ("run", "loss_of")
 
     def _step(self, frame: FrameType, event: str, argument: object) -> Any:
-        found = super()._step(frame, event, argument)
+        tracer = super()._step(frame, event, argument)
         if event == "return" and frame.f_code.co_name == "run":
             self.names = dict(frame.f_locals)
         if event == "line" and frame.f_code.co_name in self.MARKED:
@@ -159,7 +159,7 @@ class Marking(Trace):
             label = site.label if site is not None and site.kind == "phase" else "elsewhere"
             with RecordEvent(f"at {label}"):
                 pass
-        return found
+        return tracer
 
 
 def launches(work: Callable[[], object]) -> Mapping[str, Counter[str]]:
@@ -177,17 +177,17 @@ def launches(work: Callable[[], object]) -> Mapping[str, Counter[str]]:
         file = Path(folder) / "trace.json"
         profiler.export(str(file), "json")
         events = json.loads(file.read_text("utf-8"))["traceEvents"]
-    found: dict[str, Counter[str]] = defaultdict(Counter)
+    launched: dict[str, Counter[str]] = defaultdict(Counter)
     place = "elsewhere"
     for event in sorted(events, key=lambda e: float(e.get("ts", 0))):
         name = str(event.get("name", ""))
         if mark := _MARK.match(name):
             place = mark[1]
-            found[place][f"at {place}"] += 1
+            launched[place][f"at {place}"] += 1
         elif launch := _LAUNCH.match(name):
-            found[place][launch[1]] += 1
-            found[""][launch[1]] += 1
-    return found
+            launched[place][launch[1]] += 1
+            launched[""][launch[1]] += 1
+    return launched
 
 
 def times(program: Program, ops: Iterable[Operation], launched: Mapping[str, int]) -> int:
@@ -200,8 +200,8 @@ def times(program: Program, ops: Iterable[Operation], launched: Mapping[str, int
     asked = {op.name for op in ops if _site(program, op) is not None and op.name not in AROUND}
     asked -= REGROUPING | CONTROL | COPIES
     asked -= frozenset().union(*(op.inner for op in ops))
-    found = {name: launched.get(name, 0) / there[name] for name in asked}
-    counts = set(found.values())
+    runs = {name: launched.get(name, 0) / there[name] for name in asked}
+    counts = set(runs.values())
     if len(counts) > 1 or not all(count.is_integer() for count in counts):
-        raise MissedError(f"kernels launched are not the program's operations: {found}")
+        raise MissedError(f"kernels launched are not the program's operations: {runs}")
     return int(counts.pop()) if counts else 1

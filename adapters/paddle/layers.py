@@ -242,11 +242,11 @@ class Networks(Base):
     def _captured(self, region: Region) -> list[str]:
         """The arguments of the constructor of a region's layer. Raises `AdapterError` where the region
         captures a computed tensor, which a layer cannot hold."""
-        found = list(region.captured())
-        others = set(found) - set(self.held)
+        captured = list(region.captured())
+        others = set(captured) - set(self.held)
         if others:
             raise AdapterError(f"{self.variant.id}: a layer cannot hold {min(others)!r}")
-        return found
+        return captured
 
     def _write_held(self, region: Region, place: str = "") -> None:
         """The attribute (or the variable `place`) that is a region's layer."""
@@ -279,7 +279,7 @@ class Networks(Base):
 
     def state_entries(self) -> list[str]:
         """Buffers are the layers' own, which start as copies."""
-        found = super().state_entries()
+        entries = super().state_entries()
         regions = self.case.regions()
         for array in self.case.state:
             if array.name not in self._buffers:
@@ -287,9 +287,9 @@ class Networks(Base):
             place = self._buffers[array.name]
             around = [r for r in regions if not self._is_sequence(r) and array.name in r.captured()]
             path = ".".join(["network", *(function(r.name) for r in around), place])
-            found.remove(f'"{array.name}": {_value(array.name)}')
-            found.append(f'"{array.name}": {path}')
-        return found
+            entries.remove(f'"{array.name}": {_value(array.name)}')
+            entries.append(f'"{array.name}": {path}')
+        return entries
 
     def write_weights(self, place: str, statement: Statement, held: str = "") -> None:
         """The weights and buffers of a layer; `held` is where it stays, if not at `place`."""

@@ -139,11 +139,11 @@ class Observer(Base):
         if not isinstance(value, paddle.Tensor):
             return None
         # Detached first: reading must add nothing to the graph, nor to what a rerun packs.
-        found = value.detach()
-        if found.dtype == paddle.bfloat16:
-            found = found.astype("float32")
+        detached = value.detach()
+        if detached.dtype == paddle.bfloat16:
+            detached = detached.astype("float32")
         dtype = str(value.dtype).removeprefix("paddle.")
-        return Leaf(np.array(found.numpy()), dtype)
+        return Leaf(np.array(detached.numpy()), dtype)
 
     def generator(self) -> Array | None:
         if paddle.in_dynamic_mode():
@@ -209,20 +209,20 @@ class Observer(Base):
         if self.variant != MIXED:
             return super().run(loaded, unobserved)
         sot.forget()  # what it rewrites from here on is of this run
-        found = super().run(loaded, unobserved)
+        observed = super().run(loaded, unobserved)
         rewritten = sot.rewritten(loaded.program.file)
-        if found.executions is None or not rewritten:
-            return found
+        if observed.executions is None or not rewritten:
+            return observed
         # Where only the forward pass is another function, regions are called and their lines reached.
         inside = sorted(set(rewritten) - {"plain", "recomputed"})
         if not inside:
-            return replace(found, samples=None)
+            return replace(observed, samples=None)
         if loaded.path == "recomputed":
             names = ", ".join(f"{name}()" for name in inside)
             unobserved["executions"] = (
                 f"SOT has rewritten {names}: Python does not run the program's lines there"
             )
-        return replace(found, executions=None, samples=None)
+        return replace(observed, executions=None, samples=None)
 
     def values(self, loaded: LoadedProgram) -> Run:
         if self.variant != STATIC:
@@ -244,13 +244,14 @@ class Observer(Base):
         if self.variant not in (COMPILED, STATIC):
             return super().count(loaded, run, meter)
         before, after, runs = self._looked(loaded)
-        found = graphs.executions(loaded.program, loaded.path, before, after)
-        if loaded.program.sites("statement", loaded.path) and not found[1]:
+        # of regions, and of statements
+        both = graphs.executions(loaded.program, loaded.path, before, after)
+        if loaded.program.sites("statement", loaded.path) and not both[1]:
             raise RuntimeError("no operation comes from a line of the program")
-        for counted in found:
+        for counted in both:
             for key in counted:
                 counted[key] *= runs
-        return replace(run, executions=executions(*found))
+        return replace(run, executions=executions(*both))
 
     def _looked(self, loaded: LoadedProgram) -> tuple[list[Any], list[Any], int]:
         """The operations of the forward and of the backward graph, and how often they ran.

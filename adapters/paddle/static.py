@@ -244,9 +244,9 @@ class Graphs(Accumulating):
 
     def _write_fetching(self) -> None:
         """Run the graph, and return what it computes."""
-        found = self._fetched()
+        fetched = self._fetched()
         generators = self.generators_entry()
-        self.code(f"return {{**{found}{generators}}}" if generators else f"return {found}")
+        self.code(f"return {{**{fetched}{generators}}}" if generators else f"return {fetched}")
 
     def _state(self) -> str:
         """The entry of state in `results`; empty where there is none."""

@@ -42,7 +42,7 @@ class LiveBuffers(following.Follower):
             place = elements(value)
             if place is not None:
                 if around is None:
-                    around = [found for given in inputs for found in self.places_of(given)]
+                    around = [entry for given in inputs for entry in self.places_of(given)]
                 self.keep(value, _whole(place, around))
 
     def keep(self, tensor: Any, place: Place) -> None:
@@ -61,8 +61,8 @@ class LiveBuffers(following.Follower):
 
     def places(self) -> set[Place]:
         """Every buffer that is held."""
-        found = {place for _, place in self._live.values()}
-        return found | {place for value in list(self._lists.values()) for place in buffers(value)}
+        held = {place for _, place in self._live.values()}
+        return held | {place for value in list(self._lists.values()) for place in buffers(value)}
 
 
 def _whole(place: Place, around: Sequence[Place]) -> Place:

@@ -25,8 +25,8 @@ class Function:
 
     def graphs(self) -> list[Any]:
         """Its concrete functions: one for each signature of arguments."""
-        found: list[Any] = self.compiled._list_all_concrete_functions()
-        return found
+        functions: list[Any] = self.compiled._list_all_concrete_functions()
+        return functions
 
 
 class Functions:
@@ -58,16 +58,14 @@ class Functions:
                 return original(**options)(body)
             if made == len(self.known):
                 self.known.append(Function(body, original(**options)(body)))
-            found = self.known[made]
-            assert found.body.__code__ == body.__code__, (
-                "a program makes its functions in one order"
-            )
+            kept = self.known[made]
+            assert kept.body.__code__ == body.__code__, "a program makes its functions in one order"
             made += 1
 
             def call(*arguments: Any) -> Any:
                 on_call()
-                found.calls += 1
-                return found.compiled(*arguments)
+                kept.calls += 1
+                return kept.compiled(*arguments)
 
             return call
 

@@ -61,15 +61,15 @@ def ran(functions: Any) -> Counter[tuple[str, str]]:
     where the profiler has none for a function.
     """
     planes = profiler.Session().stop()
-    found: Counter[tuple[str, str]] = Counter()
+    counts: Counter[tuple[str, str]] = Counter()
     for function in functions.known:
         names = [graph.name.decode() for graph in function.graphs()]
         modules = profiler.modules(planes, names)
         if len(modules) != 1:
             raise RuntimeError(f"{len(modules)} executables of {', '.join(names)}")
         for key in instructions(modules[0]):
-            found[key] += function.calls
-    return found
+            counts[key] += function.calls
+    return counts
 
 
 def runs(

@@ -239,13 +239,13 @@ class Operations(following.Follower):
     def eager_statements(self) -> Counter[tuple[Site, Phase]]:
         """Executions of each statement: those that ran all operations that its first execution did."""
         first: dict[Site, list[str]] = {}
-        found: Counter[tuple[Site, Phase]] = Counter()
+        counts: Counter[tuple[Site, Phase]] = Counter()
         for run in self.runs:
             work = _work(run)
             if run.phase == "forward":
                 first.setdefault(run.site, work)
-            found[run.site, run.phase] += work == first.get(run.site)
-        return found
+            counts[run.site, run.phase] += work == first.get(run.site)
+        return counts
 
     def graph_executions(
         self,
@@ -344,13 +344,13 @@ class Kernels:
         Raises `RuntimeError` where no node of the statement can do its work.
         """
         nodes = zip(run.nodes, run.types, strict=True)
-        found = [node for node, kind in nodes if kind in WORK.get(run.site.op, ())]
-        if not found and set(run.types) == {"Const"}:
+        working = [node for node, kind in nodes if kind in WORK.get(run.site.op, ())]
+        if not working and set(run.types) == {"Const"}:
             return None
-        if not found:
+        if not working:
             raise RuntimeError(f"no node of {run.site.op} among {run.types}")
         # A conditional's or a loop's gradient may be made with it, and comes after it.
-        graph, name = found[0 if run.site.op in CONTROL else -1]
+        graph, name = working[0 if run.site.op in CONTROL else -1]
         if (run.phase, name) in self._told:
             return 0
         self._told.add((run.phase, name))
@@ -366,11 +366,11 @@ def _ran(node: Any, ran: Mapping[str, int]) -> int:
         return _inside(f"{node.name}/then/", ran) + _inside(f"{node.name}/else/", ran)
     if node.type in LOOPS:  # its condition is asked once more than its body runs
         return _inside(f"{node.name}/cond/", ran) - _inside(f"{node.name}/body/", ran)
-    found = ran.get(node.name, 0)
-    if not found and not _has(node.graph, f"{node.name}_0"):
-        found = ran.get(f"{node.name}_0", 0)  # as the optimizer calls a node that is an output
-    if found or node.type not in HANDED_ON:
-        return found
+    runs = ran.get(node.name, 0)
+    if not runs and not _has(node.graph, f"{node.name}_0"):
+        runs = ran.get(f"{node.name}_0", 0)  # as the optimizer calls a node that is an output
+    if runs or node.type not in HANDED_ON:
+        return runs
     readers = [reader for output in node.outputs for reader in output.consumers()]
     return max((_ran(reader, ran) for reader in readers), default=0)
 

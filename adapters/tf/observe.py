@@ -193,18 +193,18 @@ class Observer(Base):
         with self._noting(loaded):
             loaded.run()
         operations = self._operations
-        found = executions(operations.entered(), operations.eager_statements())
+        counted = executions(operations.entered(), operations.eager_statements())
         silent = operations.without(loaded.path)
         if silent or loaded.program.random:
             # A line that makes no operation only the line trace sees, and what a line draws.
             followed = super().count(loaded, run)
             names = {(s.region, s.label if s.kind == "statement" else "") for s in silent}
-            found = (
-                *(e for e in found if (e.region, e.statement) not in names),
+            counted = (
+                *(e for e in counted if (e.region, e.statement) not in names),
                 *(e for e in followed.executions or () if (e.region, e.statement) in names),
             )
             run = replace(run, samples=followed.samples)
-        return replace(run, executions=found)
+        return replace(run, executions=counted)
 
     def _trace(self, program: Program, **follow: Any) -> Trace:
         """The trace that follows a program's lines while graphs are traced."""
@@ -250,8 +250,8 @@ class Observer(Base):
         if not apart:
             ran["rerun"] = ran["forward"]
         times = lines.Kernels(ran).times
-        found: tuple[Counted, Counted] = self._operations.graph_executions(times)
-        return found
+        counted: tuple[Counted, Counted] = self._operations.graph_executions(times)
+        return counted
 
     def _compiled(self, loaded: LoadedProgram) -> tuple[Counted, Counted]:
         """Executions of regions and statements, by the instructions that are left."""
@@ -268,18 +268,18 @@ class Observer(Base):
             merged = lines.merged(run.site.op, (name for name, _ in nodes))
             return None if not count and merged else count
 
-        found: tuple[Counted, Counted] = self._operations.graph_executions(
+        counted: tuple[Counted, Counted] = self._operations.graph_executions(
             times, lambda run: hlo.traces(traced(run), nodes)
         )
-        return found
+        return counted
 
     def _told(self, loaded: LoadedProgram) -> list[RandomSample]:
         def follow(drawn: Callable[[Site, Phase, Mapping[str, Any]], None]) -> Trace:
             return self._trace(loaded.program, on_statement=drawn)
 
-        with sampling.passing(follow) as found:
+        with sampling.passing(follow) as samples:
             loaded.run()
-        return found
+        return samples
 
     # -- memory --------------------------------------------------------------------------------
 
@@ -287,28 +287,30 @@ class Observer(Base):
         tf.random.set_seed(None)
 
     def observe(self, program: Program) -> Observation:
-        found = super().observe(program)
+        observation = super().observe(program)
         if self.variant == "eager":
-            return found
-        return replace(found, plain=with_shared_counts(found.plain, found.recomputed))
+            return observation
+        return replace(
+            observation, plain=with_shared_counts(observation.plain, observation.recomputed)
+        )
 
     def retained(self, loaded: LoadedProgram) -> int | None:
         """Bytes of the buffers that are held when the first backward pass starts, without those that the
         variables of `run` hold."""
-        found: list[int] = []
+        readings: list[int] = []
 
         def on_phase(label: str, frame: FrameType) -> None:
-            if label == "backward" and not found:
+            if label == "backward" and not readings:
                 self.settle()
                 held = buffers.tensors(frame.f_locals)
                 mine = {place for value in held for place in live.places_of(value)}
-                found.append(sum(size for _, size in live.places() - mine))
+                readings.append(sum(size for _, size in live.places() - mine))
 
         live = buffers.LiveBuffers()
         phases = announced(loaded.program, loaded.module, on_phase)
         with self._functions.active(), following.following(live), phases as run:
             run(loaded.forward)
-        return found[0] if found else None
+        return readings[0] if readings else None
 
     def _highest(self, loaded: LoadedProgram) -> int | None:
         """The most bytes allocated from the start of forward on, as the profiler saw; `None` where

@@ -39,14 +39,14 @@ class Session:
 
 def kernels(planes: list[Any]) -> Counter[str]:
     """How often a kernel ran for each graph node, by the node's name."""
-    found: Counter[str] = Counter()
+    runs: Counter[str] = Counter()
     for plane in planes:
         seen = Counter(event.metadata_id for line in plane.lines for event in line.events)
         for key, count in seen.items():
             node, colon, kind = plane.event_metadata[key].name.rpartition(":")
             if colon and not kind.startswith(" ") and not node.endswith(":"):
-                found[node] += count
-    return found
+                runs[node] += count
+    return runs
 
 
 def nodes_run(function: Callable[[], object]) -> Counter[str]:
@@ -65,7 +65,7 @@ def sizes(planes: list[Any]) -> list[int]:
     It sees blocks of `SEEN` bytes or more: with oneDNN, which is on by default, smaller ones come from
     an allocator that reports nothing.
     """
-    found: list[tuple[int, int]] = []  # picoseconds, and bytes
+    allocations: list[tuple[int, int]] = []  # picoseconds, and bytes
     for plane in planes:
         signs = {
             key: _ALLOCATIONS[value.name]
@@ -86,8 +86,8 @@ def sizes(planes: list[Any]) -> list[int]:
                         if one.metadata_id in bytes_of
                     )
                     time = line.timestamp_ns * 1000 + event.offset_ps
-                    found.append((time, signs[event.metadata_id] * size))
-    return [size for _, size in sorted(found, key=itemgetter(0))]
+                    allocations.append((time, signs[event.metadata_id] * size))
+    return [size for _, size in sorted(allocations, key=itemgetter(0))]
 
 
 def modules(planes: list[Any], functions: Collection[str]) -> list[Any]:

@@ -84,5 +84,5 @@ class _InGraphs(RandomStates):
         super().__init__((), lambda _: 0)
 
     def now(self) -> RandomState:
-        found: RandomState = GRAPHS.live.random_state()
-        return found
+        state: RandomState = GRAPHS.live.random_state()
+        return state

@@ -25,11 +25,11 @@ def again(procedure: str) -> list[str]:
 
 def lines(variant: str, procedure: str) -> list[str]:
     """The lines of `run` before the forward pass."""
-    found = []
+    written = []
     if BACKENDS[variant] != "eager":
-        found += again(procedure)
+        written += again(procedure)
     if variant == "memory-budget":
-        found.append("budget = 0.0 if forward is recomputed else 1.0")
-        found.append("functorch_config.activation_memory_budget = budget")
-    found.append(f'forward = torch.compile(forward, backend="{BACKENDS[variant]}")')
-    return found
+        written.append("budget = 0.0 if forward is recomputed else 1.0")
+        written.append("functorch_config.activation_memory_budget = budget")
+    written.append(f'forward = torch.compile(forward, backend="{BACKENDS[variant]}")')
+    return written

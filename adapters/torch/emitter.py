@@ -158,13 +158,13 @@ class Emitter(Calling, Accumulating):
         name = self.variant.name
         outer, inner = REENTRANT.get(name, (False, False))
         reentrant = inner if self.within else outer
-        found = [] if name in ("defaults", "method") else [f"use_reentrant={reentrant}"]
+        keywords = [] if name in ("defaults", "method") else [f"use_reentrant={reentrant}"]
         if not reentrant and (name in REENTRANT or name == "non-reentrant-whole"):
-            found.append("early_stop=False")
+            keywords.append("early_stop=False")
         if name == "contexts":
-            found.append("context_fn=contexts")
-        found += self.option(region, "preserve_rng", "preserve_rng_state")
-        return [*found, *self.contexts_option(region, "context_fn"), *self.misuse(region)]
+            keywords.append("context_fn=contexts")
+        keywords += self.option(region, "preserve_rng", "preserve_rng_state")
+        return [*keywords, *self.contexts_option(region, "context_fn"), *self.misuse(region)]
 
     # -- run -----------------------------------------------------------------------------------
 
@@ -248,9 +248,9 @@ class Compiled(selective.Policies, Emitter):
     imports = (*Emitter.imports, *compiling.IMPORTS)
 
     def options(self, region: Region) -> list[str]:
-        found = super().options(region)
+        keywords = super().options(region)
         kept = region.save or region.contexts
-        return found if kept else [o for o in found if not o.startswith("context_fn")]
+        return keywords if kept else [o for o in keywords if not o.startswith("context_fn")]
 
     def write_before(self) -> None:
         for line in compiling.lines(self.variant.name, self.case.procedure.kind):

@@ -138,15 +138,15 @@ def frames(stack: str) -> tuple[tuple[str, int], ...]:
 
 def _noted(graph: torch.fx.Graph, kind: Kind) -> tuple[Noted, ...]:
     """The nodes of a graph that belong to the forward pass."""
-    found: list[Noted] = []
+    noted: list[Noted] = []
     for node in graph.nodes:
         if node.op != "call_function" or node.meta.get("partitioner_tag") == "is_backward":
             continue
         lines = frames(node.meta.get("stack_trace") or "")
         target = node.target
         name = str(getattr(target, "_opname", "") or getattr(target, "__name__", target))
-        found.append(Noted(node.name, name, lines, kind == "backward"))
-    return tuple(found)
+        noted.append(Noted(node.name, name, lines, kind == "backward"))
+    return tuple(noted)
 
 
 # -- executions --------------------------------------------------------------------------------
@@ -169,12 +169,12 @@ def statement(lines: Sequence[int], program: Program) -> Statement | None:
 
 def statements_in(graph: Graph, program: Program) -> Mapping[Statement, tuple[str, ...]]:
     """The names of the nodes that do a statement's work, for each of its executions in a graph."""
-    found: dict[Statement, list[Noted]] = defaultdict(list)
+    nodes_of: dict[Statement, list[Noted]] = defaultdict(list)
     for node in graph.nodes:
         lines = [number for file, number in node.lines if file == program.file]
         if (place := statement(lines, program)) is not None:
-            found[place].append(node)
-    return {key: work for key, nodes in found.items() if (work := _work(nodes))}
+            nodes_of[place].append(node)
+    return {key: work for key, nodes in nodes_of.items() if (work := _work(nodes))}
 
 
 def _work(nodes: Iterable[Noted]) -> tuple[str, ...]:
@@ -195,7 +195,7 @@ def counts(graphs: Iterable[Graph], program: Program, path: str) -> tuple[Counte
     A statement ran where the node that makes its result ran. In backward it also counts where any of
     its nodes ran, if its gradient reads more than its result (`_MASKED`).
     """
-    found: Counter[tuple[Site, Phase]] = Counter()
+    executed: Counter[tuple[Site, Phase]] = Counter()
     calls: Counter[str] = Counter()
     for graph in graphs:
         if not graph.runs:
@@ -204,8 +204,8 @@ def counts(graphs: Iterable[Graph], program: Program, path: str) -> tuple[Counte
             entered: set[tuple[str, Place]] = set()
             for site, place in statements_in(graph, program):
                 if site.path == path:
-                    found[site, "forward"] += graph.runs
-                    found[site, "rerun"] += 0
+                    executed[site, "forward"] += graph.runs
+                    executed[site, "rerun"] += 0
                     entered.add((site.region, place[:-1]))
             for region, _ in entered:
                 calls[region] += graph.runs
@@ -216,8 +216,8 @@ def counts(graphs: Iterable[Graph], program: Program, path: str) -> tuple[Counte
                 if site.path != path:
                     continue
                 if names if site.op in _MASKED else work[-1] in names:
-                    found[site, "rerun"] += graph.runs
-    return dict(found), calls
+                    executed[site, "rerun"] += graph.runs
+    return dict(executed), calls
 
 
 def executions(
@@ -234,10 +234,10 @@ def executions(
     def entered(name: str) -> int:
         return calls.get(name, 0) or max(map(entered, inner[name]), default=0)
 
-    found = [Execution(name, "", "forward", entered(name)) for name in inner]
-    found += [Execution(name, "", "rerun", rerun[name]) for name in inner]
-    found += [Execution(s.region, s.label, phase, n) for (s, phase), n in seen.items()]
-    return tuple(found)
+    observed = [Execution(name, "", "forward", entered(name)) for name in inner]
+    observed += [Execution(name, "", "rerun", rerun[name]) for name in inner]
+    observed += [Execution(s.region, s.label, phase, n) for (s, phase), n in seen.items()]
+    return tuple(observed)
 
 
 def forget_compiled() -> None:

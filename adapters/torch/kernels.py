@@ -131,7 +131,7 @@ class Graphs:
     def entries(self, trace: Trace) -> Iterator[Counter[tuple[str, Phase]]]:
         """Count the calls of each region that is a checkpointed part of a graph: an `Interpreter` runs
         it."""
-        found: Counter[tuple[str, Phase]] = Counter()
+        entered: Counter[tuple[str, Phase]] = Counter()
         own, regions = Interpreter.run, _regions(trace.program)
 
         def run(interpreter: Interpreter, *arguments: Any, **options: Any) -> Any:
@@ -140,13 +140,13 @@ class Graphs:
                 depth = len(_lines(called_by, trace.program))
                 inside = (_lines(n, trace.program)[depth:] for n in interpreter.module.graph.nodes)
                 first = next((lines[0] for lines in inside if lines), 0)
-                found[regions.get(first, ""), trace.phase] += 1
+                entered[regions.get(first, ""), trace.phase] += 1
             return own(interpreter, *arguments, **options)
 
         self.trace = trace
         self.ways.clear()
         with mock.patch.object(Interpreter, "run", run):
-            yield found
+            yield entered
         self.trace = None
 
     def place(self, program: Program) -> Place | None:
@@ -158,8 +158,8 @@ class Graphs:
                 return _placed(self._statement(frame.f_locals["n"], program), backward=False)
             if code.co_filename in self.nodes:
                 node = self.nodes[code.co_filename].get(frame.f_lineno)
-                found = None if node is None else self._statement(node, program)
-                return _placed(found, backward=code.co_filename in self.backward)
+                statement = None if node is None else self._statement(node, program)
+                return _placed(statement, backward=code.co_filename in self.backward)
             if code.co_filename == program.file:
                 site = program.lines.get(frame.f_lineno)
                 if site is not None:
@@ -205,12 +205,12 @@ def _ways(module: Any, trace: Trace) -> set[Way]:
 
 def _regions(program: Program) -> Mapping[int, str]:
     """For each line of the program, the innermost region whose function contains it."""
-    found: dict[int, str] = {}
+    region_of: dict[int, str] = {}
     for node in ast.walk(ast.parse(program.text)):  # outer ones come first
         site = program.lines.get(node.lineno) if isinstance(node, ast.FunctionDef) else None
         if isinstance(node, ast.FunctionDef) and site is not None and site.kind == "region":
-            found |= dict.fromkeys(range(node.lineno, (node.end_lineno or 0) + 1), site.region)
-    return found
+            region_of |= dict.fromkeys(range(node.lineno, (node.end_lineno or 0) + 1), site.region)
+    return region_of
 
 
 class Dispatched(TorchDispatchMode):
@@ -258,7 +258,7 @@ class Dispatched(TorchDispatchMode):
         counts as often as its forward graph was called or, on each stack that leads to it, as often as
         the statement in it that ran most.
         """
-        found: Counter[tuple[Site, Phase]] = Counter()
+        executed: Counter[tuple[Site, Phase]] = Counter()
         ways: Counter[Way] = Counter(self.known.ways)
         owners = {} if self.trace is None else _regions(self.trace.program)
         phases: tuple[Phase, Phase] = ("forward", "rerun")
@@ -267,14 +267,14 @@ class Dispatched(TorchDispatchMode):
             for phase, backward in itertools.product(phases, (False, True)):
                 seen = self.seen.get(((site, lines, backward), phase), Counter())
                 count = min(seen[op] // n for op, n in whole.items())
-                found[site, phase] += count
+                executed[site, phase] += count
                 for depth, line in enumerate(() if backward else lines):
                     way = owners.get(line, ""), phase, lines[:depth]
                     ways[way] = max(ways[way], count)
         regions: Counter[tuple[str, Phase]] = Counter()
         for (region, phase, _), count in ways.items():
             regions[region, phase] += count
-        return dict(found), regions
+        return dict(executed), regions
 
 
 class Kernels(Traced):
@@ -312,9 +312,9 @@ class Kernels(Traced):
         regions = entered + Counter({k: n for k, n in regions.items() if k[0] not in parts})
         phases: tuple[Phase, Phase] = ("forward", "rerun")
         inner = program.inner_regions(loaded.path)
-        found = [Execution(name, "", p, regions[name, p]) for name in inner for p in phases]
-        found += [Execution(s.region, s.label, phase, n) for (s, phase), n in seen.items()]
-        return replace(run, executions=tuple(found))
+        executions = [Execution(name, "", p, regions[name, p]) for name in inner for p in phases]
+        executions += [Execution(s.region, s.label, phase, n) for (s, phase), n in seen.items()]
+        return replace(run, executions=tuple(executions))
 
     def _dispatched(self, trace: Trace | None) -> AbstractContextManager[Dispatched]:
         return self.dispatching(lambda live: Dispatched(trace, live, self.noted))

@@ -76,16 +76,16 @@ class Dispatched(TorchDispatchMode):
     def statements(self) -> Counter[tuple[Site, Phase]]:
         """Executions of each statement: those that dispatched all operations that its first forward
         execution did, casts aside."""
-        found: Counter[tuple[Site, Phase]] = Counter()
+        counts: Counter[tuple[Site, Phase]] = Counter()
         for (site, phase), begun in self.trace.begun.items():
             whole = self.seen.get((site, "forward", 1), [])
             if not whole:  # nothing reaches a kernel: the line itself is all there is
-                found[site, phase] = self.trace.completed[site, phase]
+                counts[site, phase] = self.trace.completed[site, phase]
                 continue
             for number in range(1, begun + 1):
                 again = self.seen.get((site, phase, number), [])
-                found[site, phase] += _without_casts(again) == _without_casts(whole)
-        return found
+                counts[site, phase] += _without_casts(again) == _without_casts(whole)
+        return counts
 
 
 def _without_casts(operations: Sequence[Any]) -> Sequence[Any]:

@@ -118,8 +118,8 @@ class Policies(Calling):
 
     def options(self, region: Region) -> list[str]:
         """The keywords of a region's call."""
-        found = super().options(region)
-        return found if region.contexts else [*found, f"context_fn={self.policy(region)}"]
+        keywords = super().options(region)
+        return keywords if region.contexts else [*keywords, f"context_fn={self.policy(region)}"]
 
 
 def _contexts(region: Region, known: Mapping[str, str]) -> str:
@@ -143,7 +143,7 @@ def _is_listed(region: Region, known: Mapping[str, str]) -> bool:
 def _calls(region: Region, known: Mapping[str, str]) -> list[tuple[str, int, bool]]:
     """The calls of operators in a region that a policy could keep: the operator, the number of its
     call from 0, and whether the region's policy keeps it."""
-    found: list[tuple[str, int, bool]] = []
+    calls: list[tuple[str, int, bool]] = []
     seen: Counter[str] = Counter()
     own = [node for node in flat(region.body) if isinstance(node, Statement)]
     for node in walk(region.body):
@@ -156,6 +156,6 @@ def _calls(region: Region, known: Mapping[str, str]) -> list[tuple[str, int, boo
             raise AdapterError(f"no operator is known that computes {node.op!r}")
         if node.op in known:
             operator = f"torch.ops.aten.{known[node.op]}"
-            found.append((operator, seen[operator], saved))
+            calls.append((operator, seen[operator], saved))
             seen[operator] += 1
-    return found
+    return calls

@@ -48,9 +48,9 @@ class Traced(Eager):
         # what a program has set is not left to the next one
         settings: Mapping[str, Any] = {"activation_memory_budget": 1.0, "donated_buffer": True}
         with torch._functorch.config.patch(**settings), self.noted.watched():
-            found = super().observe(program)
+            observation = super().observe(program)
         self.noted.forget()
-        return found
+        return observation
 
     def run(self, loaded: LoadedProgram, unobserved: dict[str, str]) -> Run:
         self._unobserved = unobserved

@@ -153,16 +153,16 @@ class Accumulating(Base, ABC):
             if len(wrt) == 1:
                 total = of if of == "loss" else f"{of}.sum()"
                 code(f"({name},) = {self.grad}({total}, {self.value(wrt[0])}, {option})", site)
-                found = f'{{"{wrt[0]}": {name}}}'
+                gradients = f'{{"{wrt[0]}": {name}}}'
             else:
                 total = of if of == "loss" else "total"
                 if of != "loss":
                     code(f"total = sum(gradient.sum() for gradient in {of})")
                 code(f"{name} = {self.grad}({total}, wanted, {option})", site)
-                found = f"dict(zip({listed(wrt)}, {name}))"
+                gradients = f"dict(zip({listed(wrt)}, {name}))"
             if of == "loss":
-                code(f"gradients = {found}")
-        code(f"again = {found}")
+                code(f"gradients = {gradients}")
+        code(f"again = {gradients}")
 
     def write_training(self) -> None:
         code, case = self.code, self.case

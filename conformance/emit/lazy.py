@@ -60,8 +60,8 @@ class Lazy(Functional, ABC):
     def _write_differentiated(self) -> None:
         """The graphs of the loss and of its gradients; what is evaluated is the loss alone."""
         both = self.result != "loss"
-        found = "(loss, outputs)" if both else "loss"
-        self.code(f"{found}, gradients = {self.value_and_grad}(loss_of)({self.of})", FORWARD)
+        value = "(loss, outputs)" if both else "loss"
+        self.code(f"{value}, gradients = {self.value_and_grad}(loss_of)({self.of})", FORWARD)
         self.code(f"{self.evaluate}(loss{', outputs' if both else ''})")
 
     def write_losses(self) -> None:

@@ -38,13 +38,13 @@ class Sequences(Base, ABC):
     def _named_layers(self, segment: Segment) -> list[tuple[list[str], Region]]:
         """The segments of a sequence in order, each after the names of its layers' functions, which are
         numbered through the sequence."""
-        found: list[tuple[list[str], Region]] = []
+        named: list[tuple[list[str], Region]] = []
         name, number = function(segment.sequence), 0
         for region in self.case.regions():
             if region.segment is not None and region.segment.sequence == segment.sequence:
                 start, number = number, number + len(region.segment.layers)
-                found.append(([f"{name}_layer{n + 1}" for n in range(start, number)], region))
-        return found
+                named.append(([f"{name}_layer{n + 1}" for n in range(start, number)], region))
+        return named
 
     def _write_layers(self, names: list[str], region: Region) -> None:
         """Write the functions of a segment's layers. The first one counts as the segment's entry."""

@@ -207,8 +207,8 @@ def _measure(node: yaml.Node, file: str, known: dict[int, tuple[int, int]]) -> t
     keys = len(node.value) if isinstance(node, yaml.MappingNode) else 0
     number = 1 + keys + sum(count for count, _ in inner)
     depth = 1 + max((depth for _, depth in inner), default=0)
-    for found, most, what in ((number, MAX_VALUES, "values"), (depth, MAX_DEPTH, "levels")):
-        if found > most:
+    for number_of, most, what in ((number, MAX_VALUES, "values"), (depth, MAX_DEPTH, "levels")):
+        if number_of > most:
             raise _too_much(what, most, _position(file, node))
     known[id(node)] = (number, depth)
     return known[id(node)]

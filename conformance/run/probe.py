@@ -210,31 +210,31 @@ def find_capabilities(
     An error is put down to a capability only where that is all that is new in a case. `report` is
     called with each capability that a case has said something of, and what, in a few words.
     """
-    found = Capabilities()
+    capabilities = Capabilities()
     needs = {case.id: required_by(case) for case in cases}
     waiting = list(cases)
-    while (case := _next(waiting, needs, found)) is not None:
+    while (case := _next(waiting, needs, capabilities)) is not None:
         waiting.remove(case)
         ending = run(case)
-        new = needs[case.id] - found.offered
+        new = needs[case.id] - capabilities.offered
         if not ending.words:
-            found.offered |= new
+            capabilities.offered |= new
         elif ending.error is not None and len(new) == 1:
             word = min(new)
             if ending.known:
-                found.shared.add(word)
+                capabilities.shared.add(word)
             elif refuses(ending.error):
-                found.refused[word] = refusal(ending.error)
+                capabilities.refused[word] = refusal(ending.error)
             else:
-                found.faults[word] = f"{case.id}: {ending.words}"
+                capabilities.faults[word] = f"{case.id}: {ending.words}"
         else:
             for word in new:
-                found.unclear[word] = f"{case.id}: {ending.words}"
+                capabilities.unclear[word] = f"{case.id}: {ending.words}"
         for word in sorted(new):
-            report(word, found.about(word))
-    for word in found.offered | found.failing:
-        found.unclear.pop(word, None)
-    return found
+            report(word, capabilities.about(word))
+    for word in capabilities.offered | capabilities.failing:
+        capabilities.unclear.pop(word, None)
+    return capabilities
 
 
 def refuses(error: ErrorSeen) -> bool:
