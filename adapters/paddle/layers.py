@@ -163,7 +163,7 @@ class Networks(Base):
             super().write_forward(path)
             return
         name = "Net" if path == "plain" else "RecomputedNet"
-        self._write_class(name, list(self.held), self.case.program, None)
+        self._write_class(name, list(self.tensors), self.case.program, None)
         self.write_maker(path, name)
 
     def _write_layers(self) -> None:
@@ -243,7 +243,7 @@ class Networks(Base):
         """The arguments of the constructor of a region's layer. Raises `AdapterError` where the region
         captures a computed tensor, which a layer cannot hold."""
         captured = list(region.captured())
-        others = set(captured) - set(self.held)
+        others = set(captured) - set(self.tensors)
         if others:
             raise AdapterError(f"{self.variant.id}: a layer cannot hold {min(others)!r}")
         return captured

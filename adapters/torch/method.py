@@ -36,14 +36,14 @@ class Methods(Networks):
         read = {n for s in statements if id(s) not in self.attribute_of for n in s.names()}
         read |= self._taken | set(leaves(case.outputs))
         #: Parameters that are attributes of the module, in order.
-        self._own = [name for name in self.held if name in read]
+        self._own = [name for name in self.tensors if name in read]
 
     def write_forward(self, path: str) -> None:
         code, case = self.code, self.case
         self.path, self._temporary = path, 0
         name = "PlainNet" if path == "plain" else "RecomputedNet"
         with code.indent(f"class {name}(nn.Module):"):
-            with code.indent(f"def __init__({', '.join(['self', *self.held])}):"):
+            with code.indent(f"def __init__({', '.join(['self', *self.tensors])}):"):
                 code("super().__init__()")
                 for held in self._own:
                     code(f"self.{held} = {held}")

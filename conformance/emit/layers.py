@@ -135,14 +135,14 @@ class Layered(Modules, ABC):
     def __init__(self, case: Case, variant: Variant) -> None:
         super().__init__(case, variant)
         #: What a network is made of: parameters and state, by name.
-        self.held = {array.name: array for array in (*case.parameters, *case.state)}
+        self.tensors = {array.name: array for array in (*case.parameters, *case.state)}
         self._taken = taken(walk(case.program))
         #: For each statement that a layer does, by `id(statement)`, the attribute that is the layer.
         self.attribute_of: Mapping[int, str] = {}
 
     def can_own(self, name: str) -> bool:
         """Whether a layer can own a tensor: a parameter or state that no region takes as an argument."""
-        return name in self.held and name not in self._taken
+        return name in self.tensors and name not in self._taken
 
     def is_layer(self, statement: Statement) -> bool:
         """Whether a statement can be written as a layer that owns the parameters it reads."""
@@ -165,7 +165,7 @@ class Layered(Modules, ABC):
         if statement.op in self.weightless:
             return f"nn.{self.weightless[statement.op].format(**call.options)}"
         layer = self.layers[statement.op]
-        shape = self.held[call.arguments[next(iter(layer.weights))]].shape
+        shape = self.tensors[call.arguments[next(iter(layer.weights))]].shape
         if callable(layer.constructor):
             given = layer.constructor(shape, call.options)
         else:
@@ -205,13 +205,13 @@ class Networks(Layered, Calling, Accumulating, ABC):
 
     def write_maker(self, path: str, network: str) -> None:
         """Write `plain` or `recomputed`, given the name of the network's class."""
-        held = ", ".join(self.held)
+        held = ", ".join(self.tensors)
         with self.code.indent(f"def {path}({held}):"):
             self.code(f"return {network}({held})")
         self.code("\n")
 
     def write_before(self) -> None:
-        given = ", ".join(f'values["{name}"]' for name in self.given(self.held))
+        given = ", ".join(f'values["{name}"]' for name in self.given(self.tensors))
         self.code(f"network = forward({given})")
 
     def write_forward_pass(self) -> None:
