@@ -94,6 +94,24 @@ def test_one_that_is_not_strict_has_to_be_seen_somewhere(tmp_path):
     assert stale(entries, covered(entries, passing)) == entries
 
 
+@pytest.mark.parametrize(
+    ("status", "message", "expected"),
+    [
+        (Status.FAIL, "gradient of x is None", Triage.KNOWN),
+        (Status.FAIL, "gradient of x differs", Triage.UNEXPECTED),
+        (Status.PASS, "right", Triage.EXPECTED),
+    ],
+)
+def test_an_intermittent_one_may_be_seen_in_no_case(tmp_path, status, message, expected):
+    entry = "case: '*', variant: wrong, check: gradient, observed: is None, reason: so"
+    text = f"- {{{entry}, intermittent: true}}"
+    entries = read(write(tmp_path, text))
+    assert standing(entries, verdict(status, message)) == [expected]
+    assert covered(entries, result(verdict(Status.PASS))) == (0,)
+    unsupported = result(verdict(Status.UNSUPPORTED))
+    assert stale(entries, covered(entries, unsupported)) == entries
+
+
 def test_known_deviation_that_passes_again_says_which_entry_to_take_out():
     (item,) = triage([ENTRY], "mini/square", "mini/wrong", [verdict(Status.PASS)])
     assert "known.yaml:1" in item.reason

@@ -3,8 +3,9 @@
 An entry says which case, variant and check deviate, a piece of text that the verdict must contain,
 and a person's reason. Entries are strict: the run fails where a deviation is gone, and where an entry
 explains none. An entry with `strict: false` has to explain a deviation in one of the cases that it
-names, and may in all of them. Entries that an implementation shares with the variant that it is built on
-need not explain any: the implementation may do better.
+names, and may in all of them. An `intermittent` one appears in some runs and not in others, and need
+explain none, as long as what it names is judged. Entries that an implementation shares with the
+variant that it is built on need not explain any: the implementation may do better.
 """
 
 from __future__ import annotations
@@ -43,6 +44,11 @@ class EntryModel(BaseModel):
         description="`false` where it is expected wherever it is seen among these cases, and has to be "
         "seen in one of them only.",
     )
+    intermittent: bool = Field(
+        default=False,
+        description="`true` where it appears in some runs and not in others: it is expected wherever it "
+        "is seen among these cases, and may be seen in none.",
+    )
 
 
 @dataclass(frozen=True)
@@ -59,11 +65,12 @@ class Entry:
     where: str
     shared: str = ""
     strict: bool = True
+    intermittent: bool = False
 
     @property
     def lenient(self) -> bool:
         """Whether a case that the entry names may lack the deviation."""
-        return bool(self.shared) or not self.strict
+        return bool(self.shared) or self.intermittent or not self.strict
 
     def names_case(self, case: str) -> bool:
         """Whether the entry names this case, for any variant and check."""
@@ -140,6 +147,7 @@ def _entry(raw: object, where: str, unfinished: bool) -> Entry:
         url=model.url,
         where=where,
         strict=model.strict,
+        intermittent=model.intermittent,
     )
 
 
