@@ -22,25 +22,20 @@ def inputs():
     return {"x": x, "w1": w1, "w2": w2}
 
 
-def plain(x, w1, w2):
-    def block(x, w1, w2):
-        h = x @ w1
-        d = dropout(h, 0.5)
-        y = d @ w2
-        return y, d
+def block(x, w1, w2):
+    h = x @ w1
+    d = dropout(h, 0.5)
+    y = d @ w2
+    return tuple([y, d])
 
+
+def plain(x, w1, w2):
     y, d = block(x, w1, w2)
     z = y * y
     return z, d
 
 
 def recomputed(x, w1, w2):
-    def block(x, w1, w2):
-        h = x @ w1
-        d = dropout(h, 0.5)
-        y = d @ w2
-        return tuple([y, d])
-
     y, d = checkpoint(block)(x, w1, w2)
     z = y * y
     return z, d

@@ -16,14 +16,15 @@ def inputs():
     return {"x": x, "w": w}
 
 
-def plain(x, w):
-    def block(x, w):
-        h = x @ w
-        a = np.sin(h)
-        b = np.tanh(h)
-        c = np.exp(a)
-        return a, (b, c)
+def block(x, w):
+    h = x @ w
+    a = np.sin(h)
+    b = np.tanh(h)
+    c = np.exp(a)
+    return tuple([a, tuple([b, c])])
 
+
+def plain(x, w):
     a, (b, c) = block(x, w)
     ab = a * b
     z = ab * c
@@ -31,13 +32,6 @@ def plain(x, w):
 
 
 def recomputed(x, w):
-    def block(x, w):
-        h = x @ w
-        a = np.sin(h)
-        b = np.tanh(h)
-        c = np.exp(a)
-        return tuple([a, tuple([b, c])])
-
     a, (b, c) = checkpoint(block)(x, w)
     ab = a * b
     z = ab * c

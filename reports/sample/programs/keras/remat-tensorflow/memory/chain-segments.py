@@ -63,15 +63,12 @@ def run(forward):
         tape.watch(wanted)
         loss = forward(**values)
     gradients = tape.gradient(loss, wanted)
-    return {
-        "outputs": loss,
-        "losses": [loss],
-        "gradients": {
-            "w1": gradients["ws"][0],
-            "w4": gradients["ws"][3],
-            "v4": gradients["vs"][3],
-        },
+    gradients = {
+        "w1": gradients["ws"][0],
+        "w4": gradients["ws"][3],
+        "v4": gradients["vs"][3],
     }
+    return {"outputs": loss, "losses": [loss], "gradients": gradients}
 
 
 if __name__ == "__main__":

@@ -71,15 +71,12 @@ def run(forward):
 
     loss, vjp = jax.vjp(loss_of, wanted)
     (gradients,) = vjp(ops.ones_like(loss))
-    return {
-        "outputs": loss,
-        "losses": [loss],
-        "gradients": {
-            "w1": gradients["ws"][0],
-            "w4": gradients["ws"][3],
-            "v4": gradients["vs"][3],
-        },
+    gradients = {
+        "w1": gradients["ws"][0],
+        "w4": gradients["ws"][3],
+        "v4": gradients["vs"][3],
     }
+    return {"outputs": loss, "losses": [loss], "gradients": gradients}
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from mlx import nn
 
 
 def conv2d(x, w, stride=1, same=False):
+    # MLX has images and weights with the channels last.
     x, w = x.transpose(0, 2, 3, 1), w.transpose(0, 2, 3, 1)
     over = [size - 1 if same else 0 for size in w.shape[1:3]]
     padding = [n // 2 for n in over], [n - n // 2 for n in over]
@@ -32,28 +33,28 @@ def inputs():
     return {"x": x, "w1": w1, "w2": w2}
 
 
-def plain(x, w1, w2):
-    def block(x):
-        c = conv2d(x, w1, same=True)
-        r = nn.relu(c)
-        return conv2d(r, w2)
+class Block(nn.Module):
+    def __init__(self, w1, w2):
+        super().__init__()
+        self.w1 = w1
+        self.w2 = w2
 
+    def __call__(self, x):
+        c = conv2d(x, self.w1, same=True)
+        r = nn.relu(c)
+        return conv2d(r, self.w2)
+
+
+def plain(x, w1, w2):
+    block = Block(w1, w2)
     y = block(x)
     p = max_pool2d(y, 2)
     return avg_pool2d(p, 2)
 
 
 def recomputed(x, w1, w2):
-    block_module = nn.Module()
-    block_module.w1 = w1
-    block_module.w2 = w2
-
-    def block(x):
-        c = conv2d(x, block_module.w1, same=True)
-        r = nn.relu(c)
-        return conv2d(r, block_module.w2)
-
-    y = nn.utils.checkpoint(block_module, block)(x)
+    block = Block(w1, w2)
+    y = nn.utils.checkpoint(block)(x)
     p = max_pool2d(y, 2)
     return avg_pool2d(p, 2)
 

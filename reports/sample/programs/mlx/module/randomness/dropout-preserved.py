@@ -22,30 +22,29 @@ def inputs():
     return {"x": x, "w1": w1, "w2": w2}
 
 
-def plain(x, w1, w2):
-    def block(x):
-        h = x @ w1
+class Block(nn.Module):
+    def __init__(self, w1, w2):
+        super().__init__()
+        self.w1 = w1
+        self.w2 = w2
+
+    def __call__(self, x):
+        h = x @ self.w1
         d = dropout(h, 0.5)
-        y = d @ w2
+        y = d @ self.w2
         return y, d
 
+
+def plain(x, w1, w2):
+    block = Block(w1, w2)
     y, d = block(x)
     z = y * y
     return z, d
 
 
 def recomputed(x, w1, w2):
-    block_module = nn.Module()
-    block_module.w1 = w1
-    block_module.w2 = w2
-
-    def block(x):
-        h = x @ block_module.w1
-        d = dropout(h, 0.5)
-        y = d @ block_module.w2
-        return y, d
-
-    y, d = nn.utils.checkpoint(block_module, block)(x)
+    block = Block(w1, w2)
+    y, d = nn.utils.checkpoint(block)(x)
     z = y * y
     return z, d
 

@@ -16,14 +16,21 @@ def inputs():
     return {"x": x, "w": w}
 
 
-def plain(x, w):
-    def block(x):
-        h = x @ w
+class Block(nn.Module):
+    def __init__(self, w):
+        super().__init__()
+        self.w = w
+
+    def __call__(self, x):
+        h = x @ self.w
         a = mx.sin(h)
         b = mx.tanh(h)
         c = mx.exp(a)
         return a, (b, c)
 
+
+def plain(x, w):
+    block = Block(w)
     a, (b, c) = block(x)
     ab = a * b
     z = ab * c
@@ -31,17 +38,8 @@ def plain(x, w):
 
 
 def recomputed(x, w):
-    block_module = nn.Module()
-    block_module.w = w
-
-    def block(x):
-        h = x @ block_module.w
-        a = mx.sin(h)
-        b = mx.tanh(h)
-        c = mx.exp(a)
-        return a, (b, c)
-
-    a, (b, c) = nn.utils.checkpoint(block_module, block)(x)
+    block = Block(w)
+    a, (b, c) = nn.utils.checkpoint(block)(x)
     ab = a * b
     z = ab * c
     return z, (b, c)
