@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.expressions import function
+from conformance.emit.layers import Modules
 from conformance.errors import AdapterError, NotEmittedError
 from conformance.model.case import (
     Again,
@@ -35,7 +36,7 @@ from .operations import PRIMITIVES
 _ATTRIBUTE = re.compile(r"\bself\.(\w+)")
 
 
-class Cells(procedures.Procedures, ABC):
+class Cells(Modules, procedures.Procedures, ABC):
     """Writes `plain` and `recomputed` as functions that make a network, given what it holds.
 
     Where regions are configured, one class of the network serves both: `recomputed` configures its
@@ -61,7 +62,6 @@ class Cells(procedures.Procedures, ABC):
         )
         self._net_made: Sequence[str] = ()  # the lines of `Net.__init__`
         self._defined: set[str] = set()  # classes and functions of regions
-        self._attributes: frozenset[str] = frozenset()  # what the cell that is written is given
 
     @abstractmethod
     def configured(self, region: Region) -> bool:
@@ -191,12 +191,13 @@ class Cells(procedures.Procedures, ABC):
     def _write_construct(self, region: Region) -> None:
         site = Site("region", self.path, region.name, region.name) if region.name else None
         formals = ", ".join(filter(None, ["self", self.parameters(region)]))
-        outer, self._attributes = self._attributes, frozenset(self._given(region))
-        with self.code.indent(f"def construct({formals}):", site):
+        with (
+            self.code.indent(f"def construct({formals}):", site),
+            self.reading(self._given(region)),
+        ):
             self.write_unpacking(region)
             self.write_nodes(region.body, region.name)
             self.write_return(region.gives)
-        self._attributes = outer
 
     def _write_init(self, region: Region, read: Set[str]) -> None:
         """`__init__`, of a cell that has anything of its own: what it is given and reads, and what its
@@ -300,10 +301,6 @@ class Cells(procedures.Procedures, ABC):
         return self.graph and region.saves(statement)
 
     # -- lines of `construct` ------------------------------------------------------------------
-
-    def name(self, name: str) -> str:
-        name = super().name(name)
-        return f"self.{name}" if name in self._attributes else name
 
     def expression(self, statement: Statement) -> str:
         if not self.within or not self._is_kept(statement, self.region_named(self.within)):

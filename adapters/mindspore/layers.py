@@ -10,17 +10,12 @@ from abc import ABC
 from collections.abc import Mapping, Sequence
 
 from conformance.drivers.adapter import Variant
-from conformance.emit.expressions import function, short_exponents
+from conformance.emit.expressions import function, unless_default
 from conformance.emit.layers import Layer, Layered, attributes
 from conformance.model.case import Case, Node, Option, Ref, Region, Statement, flat
 from conformance.model.program import Site
 
 from .cells import Cells
-
-
-def _unless(default: float, keyword: str, value: object) -> list[str]:
-    """A keyword argument, where it is not MindSpore's default."""
-    return [] if value == default else [f"{keyword}={short_exponents(repr(value))}"]
 
 
 def _convolution(shape: Sequence[int], options: Mapping[str, Option]) -> str:
@@ -35,12 +30,12 @@ def _batch_norm(shape: Sequence[int], options: Mapping[str, Option]) -> str:
     momentum = options["momentum"]
     assert isinstance(momentum, float)
     # A layer's momentum is the share of the old value that is kept.
-    kept = _unless(0.9, "momentum", round(1 - momentum, 12))
-    return ", ".join([str(shape[0]), *kept, *_unless(1e-5, "eps", options["eps"])])
+    kept = unless_default("momentum", round(1 - momentum, 12), 0.9)
+    return ", ".join([str(shape[0]), *kept, *unless_default("eps", options["eps"], 1e-5)])
 
 
 def _layer_norm(shape: Sequence[int], options: Mapping[str, Option]) -> str:
-    return ", ".join([str(tuple(shape)), *_unless(1e-7, "epsilon", options["eps"])])
+    return ", ".join([str(tuple(shape)), *unless_default("epsilon", options["eps"], 1e-7)])
 
 
 _AFFINE = {"gamma": "gamma", "beta": "beta"}

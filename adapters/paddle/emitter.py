@@ -15,7 +15,7 @@ from conformance.emit.accumulating import CALLS, Accumulating, functions
 from conformance.emit.calling import Calling
 from conformance.emit.code import BACKWARD, FORWARD
 from conformance.emit.emitter import Call, Lists, Writer
-from conformance.emit.expressions import elements, listed, numpy_fill
+from conformance.emit.expressions import elements, listed, numpy_fill, unless_default
 from conformance.emit.sequences import Sequences
 from conformance.model.case import Array, Case, Region, Segment
 
@@ -42,7 +42,7 @@ def _batch_norm(call: Call) -> str:
 
 
 def _layer_norm(call: Call) -> str:
-    words = layers.written("epsilon", call.options["eps"], 1e-5)
+    words = unless_default("epsilon", call.options["eps"], 1e-5)
     x, gamma, beta = (call.arguments[name] for name in ("x", "gamma", "beta"))
     return f"F.layer_norm({', '.join([x, f'{gamma}.shape', gamma, beta, *words])})"
 

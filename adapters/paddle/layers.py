@@ -11,7 +11,7 @@ from functools import cached_property
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.code import BACKWARD, FORWARD, MARK
-from conformance.emit.expressions import class_name, function, short_exponents
+from conformance.emit.expressions import class_name, function, unless_default
 from conformance.emit.layers import Layer, attributes, convolution, taken
 from conformance.emit.layers import Networks as Base
 from conformance.errors import AdapterError
@@ -33,17 +33,12 @@ from conformance.model.program import Site
 IMPORTS = ("from paddle import nn",)
 
 
-def written(keyword: str, value: object, default: object) -> list[str]:
-    """A keyword argument, where it is not Paddle's default."""
-    return [] if value == default else [f"{keyword}={short_exponents(repr(value))}"]
-
-
 def batch_norm_options(options: Mapping[str, Option]) -> list[str]:
     """The keywords of BatchNorm. Paddle's momentum is the share of the old value that is kept."""
     momentum = options["momentum"]
     assert isinstance(momentum, float)
-    kept = written("momentum", round(1 - momentum, 12), 0.9)
-    return kept + written("epsilon", options["eps"], 1e-5)
+    kept = unless_default("momentum", round(1 - momentum, 12), 0.9)
+    return kept + unless_default("epsilon", options["eps"], 1e-5)
 
 
 def _batch_norm(shape: Sequence[int], options: Mapping[str, Option]) -> str:
@@ -51,7 +46,7 @@ def _batch_norm(shape: Sequence[int], options: Mapping[str, Option]) -> str:
 
 
 def _layer_norm(shape: Sequence[int], options: Mapping[str, Option]) -> str:
-    return ", ".join([str(shape[0]), *written("epsilon", options["eps"], 1e-5)])
+    return ", ".join([str(shape[0]), *unless_default("epsilon", options["eps"], 1e-5)])
 
 
 _AFFINE = {"gamma": "weight", "beta": "bias"}

@@ -27,6 +27,11 @@ def class_name(region: str) -> str:
     return "".join(word[:1].upper() + word[1:] for word in function(region).split("_"))
 
 
+def unless_default(keyword: str, value: object, default: object) -> list[str]:
+    """A keyword argument, in a list; empty where the value is the framework's default."""
+    return [] if value == default else [f"{keyword}={short_exponents(repr(value))}"]
+
+
 def listed(names: Iterable[str]) -> str:
     """An expression for a sequence of names."""
     written = [f'"{name}"' for name in names]

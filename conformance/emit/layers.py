@@ -109,6 +109,7 @@ class Modules(Base, ABC):
         self._attributes = outer
 
     def name(self, name: str) -> str:
+        name = super().name(name)
         return f"self.{name}" if name in self._attributes else name
 
     def write_method(self, name: str, region: Region, attributes: Iterable[str]) -> None:
