@@ -85,6 +85,7 @@ class Observer(Base):
         """Drop what earlier passes of a run have kept for later ones."""
         #: The functions that the program has compiled.
         self._functions = compiled.Functions("")
+        self._kept: int | None = None  # bytes that an eager run held when backward started
         #: The operations that made values or their graphs, and the bytes that they put out.
         self._operations: Any = None
         self._sizes: Any = None
@@ -189,9 +190,11 @@ class Observer(Base):
         return run
 
     def _run_eagerly(self, loaded: LoadedProgram, run: Run) -> Run:
-        """`run` with its executions, and where it has any, its draws."""
-        with self._noting(loaded):
-            loaded.run()
+        """`run` with its executions, and where it has any, its draws; and the bytes for `retained`."""
+        live = buffers.LiveBuffers()
+        with self._reading(loaded, live) as (run_program, readings), self._noting(loaded, live):
+            run_program(loaded.forward)
+        self._kept = readings[0] if readings else None
         operations = self._operations
         counted = executions(operations.entered(), operations.eager_statements())
         silent = operations.without(loaded.path)
@@ -296,7 +299,23 @@ class Observer(Base):
 
     def retained(self, loaded: LoadedProgram) -> int | None:
         """Bytes of the buffers that are held when the first backward pass starts, without those that the
-        variables of `run` hold."""
+        variables of `run` hold; eagerly as `count` has read them in its own run."""
+        if self.variant == "eager":
+            return self._kept
+        live = buffers.LiveBuffers()
+        with (
+            self._functions.active(),
+            following.following(live),
+            self._reading(loaded, live) as (run, readings),
+        ):
+            run(loaded.forward)
+        return readings[0] if readings else None
+
+    @contextmanager
+    def _reading(
+        self, loaded: LoadedProgram, live: buffers.LiveBuffers
+    ) -> Iterator[tuple[Callable[..., Any], list[int]]]:
+        """The program's `run`, and a list that holds, once that has run, the bytes for `retained`."""
         readings: list[int] = []
 
         def on_phase(label: str, frame: FrameType) -> None:
@@ -306,11 +325,8 @@ class Observer(Base):
                 mine = {place for value in held for place in live.places_of(value)}
                 readings.append(sum(size for _, size in live.places() - mine))
 
-        live = buffers.LiveBuffers()
-        phases = announced(loaded.program, loaded.module, on_phase)
-        with self._functions.active(), following.following(live), phases as run:
-            run(loaded.forward)
-        return readings[0] if readings else None
+        with announced(loaded.program, loaded.module, on_phase) as run:
+            yield run, readings
 
     def _highest(self, loaded: LoadedProgram) -> int | None:
         """The most bytes allocated from the start of forward on, as the profiler saw; `None` where
