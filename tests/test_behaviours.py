@@ -11,6 +11,7 @@ from rich.console import Console
 
 from conformance.errors import ResultsError
 from conformance.judge.checks import CHECKS, applicable
+from conformance.judge.outcomes import MEANING, SIGN, Outcome, gravest, of_result
 from conformance.model.facts import Fact, Inert, Unoffered
 from conformance.model.observation import (
     ErrorSeen,
@@ -23,7 +24,6 @@ from conformance.model.observation import (
 from conformance.model.verdict import Level, Status, Verdict
 from conformance.report.behaviours import first_variants, put_into, render, tables
 from conformance.report.findings import findings, tallies
-from conformance.report.outcomes import MEANING, SIGN, Outcome, gravest, of_result
 from conformance.report.overview import bar, described, frameworks
 from conformance.report.questions import QUESTIONS, WORDS, Answer, Question, answer
 from conformance.results import Header, Result, Results, make_footer

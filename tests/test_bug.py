@@ -14,10 +14,10 @@ from conformance.cli.bug import _unreported
 from conformance.drivers.adapter import read_adapter
 from conformance.emit.reasons import alone, reason_of
 from conformance.judge.known import read
+from conformance.judge.outcomes import Outcome
 from conformance.language.load import load_folder
 from conformance.model.verdict import Level, Status, Verdict
 from conformance.report.bug import Bug, render, say, seems, slug
-from conformance.report.outcomes import Outcome
 from conformance.results import Header, Result, Results, make_footer
 from conformance.results.triage import noted
 from conformance.run.alone import run_alone

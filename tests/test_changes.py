@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 from conformance.cli.app import app
 from conformance.errors import ResultsError
+from conformance.judge.outcomes import Outcome
 from conformance.model.observation import Execution, Run
 from conformance.model.verdict import Status, Verdict
 from conformance.report.changes import changes, lines, summary
-from conformance.report.outcomes import Outcome
 from conformance.results import Result, Results, write
 from tests.test_behaviours import LACKS, RAISED, RAN, ran, result, unoffered, verdict
 

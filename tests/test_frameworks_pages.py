@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from conformance.drivers.adapter import all_adapters
+from conformance.judge.outcomes import Outcome
 from conformance.model.observation import Execution, Run
 from conformance.model.verdict import Status
 from conformance.paths import find_paths
@@ -16,7 +17,6 @@ from conformance.report.costs import PROGRAM, Cost, cost, recommended
 from conformance.report.findings import Tally
 from conformance.report.frontier import Drawing
 from conformance.report.modes import render
-from conformance.report.outcomes import Outcome
 from conformance.report.overview import frameworks
 from tests.test_behaviours import RAISED, RAN, ran, result, verdict
 

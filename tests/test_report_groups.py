@@ -7,12 +7,12 @@ import pytest
 
 from conformance.cli.options import in_report_order
 from conformance.errors import ResultsError
+from conformance.judge.outcomes import Outcome
 from conformance.model.observation import RandomSample, Run
 from conformance.model.verdict import Level, Status, Verdict
 from conformance.report import issues
 from conformance.report.groups import memory_groups, outcome_groups, row_groups
 from conformance.report.masks import masks
-from conformance.report.outcomes import Outcome
 from conformance.report.tables import Cell, MemoryRow, Row, Table
 from tests.report_samples import FAIL, PASS, known, result, results
 

@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from conformance.cli.app import app
 from conformance.errors import ResultsError
+from conformance.judge.outcomes import Outcome
 from conformance.model.observation import Execution, Run
 from conformance.model.verdict import Status
-from conformance.report.outcomes import Outcome
 from conformance.report.versus import lines, markdown, program_diff, read_programs, summary, versus
 from tests.test_behaviours import LACKS, RAISED, RAN, ran, result, unoffered, verdict
 

@@ -20,12 +20,12 @@ from conformance.cli.options import (
 from conformance.drivers.adapter import Adapter, find_adapter
 from conformance.errors import ConformanceError, ResultsError, nearest
 from conformance.judge import known
+from conformance.judge.outcomes import of_verdict
 from conformance.language.load import load_folder
 from conformance.model.case import Case
 from conformance.paths import Paths, find_paths
 from conformance.report import issues
 from conformance.report.findings import findings
-from conformance.report.outcomes import of_verdict
 from conformance.results import Results
 from conformance.run.issue import Deviation, missing_package, write_issue
 from conformance.writing import write_text

@@ -9,8 +9,8 @@ from rich import box
 from rich.table import Table
 
 from conformance.errors import ResultsError
+from conformance.judge.outcomes import MEANING, SIGN, Outcome
 from conformance.report.markdown import escape
-from conformance.report.outcomes import MEANING, SIGN, Outcome
 from conformance.report.overview import Framework, Mode, described, frameworks
 from conformance.report.questions import QUESTIONS, Answer, Question
 from conformance.results import Results

@@ -9,9 +9,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from conformance.judge.outcomes import Outcome
 from conformance.model.facts import Raised
 from conformance.model.verdict import Verdict
-from conformance.report.outcomes import Outcome
 
 #: Terms that only this suite uses, as regular expressions, and what to write in their place.
 _REPLACEMENTS: tuple[tuple[str, str], ...] = (

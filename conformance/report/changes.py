@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from conformance.errors import ResultsError
+from conformance.judge.outcomes import Outcome
 from conformance.model.observation import Run
-from conformance.report.outcomes import Outcome
 from conformance.report.versus import Side, side_of
 from conformance.results import Result, Results
 from conformance.words import line

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conformance.errors import AdapterError
+from conformance.judge.outcomes import Outcome
 from conformance.report.findings import Tally
-from conformance.report.outcomes import Outcome
 from conformance.report.questions import reruns_per_operation
 from conformance.results import Result
 

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import quote
 
 from conformance.judge.checks.state import NOTES
+from conformance.judge.outcomes import unoffered
 from conformance.model.case import Case
 from conformance.model.facts import Calls, Difference, Fact, State, Unoffered
 from conformance.model.verdict import Status, Verdict
 from conformance.report.claims import Answer, Claim, Document, cases_of
 from conformance.report.markdown import escape
-from conformance.report.outcomes import unoffered
 from conformance.results import Result, Results
 from conformance.words import counted
 

@@ -11,8 +11,8 @@ import json
 import re
 from collections.abc import Sequence
 
+from conformance.judge.outcomes import Outcome
 from conformance.report.findings import Tally
-from conformance.report.outcomes import Outcome
 from conformance.report.overview import Framework
 from conformance.report.page import environment
 from conformance.report.versus import side_of

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from conformance.judge.outcomes import Outcome, of_result, of_verdict
 from conformance.model.verdict import Status, Verdict
-from conformance.report.outcomes import Outcome, of_result, of_verdict
 from conformance.report.questions import QUESTIONS
 from conformance.results import Result, Results
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from conformance.judge.outcomes import SIGN, Outcome
 from conformance.report.findings import Finding, findings
-from conformance.report.outcomes import SIGN, Outcome
 from conformance.report.overview import version_of
 from conformance.report.questions import QUESTIONS, answers
 from conformance.report.versus import side_of

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from urllib.parse import quote
 
+from conformance.judge.outcomes import SIGN
 from conformance.report.data import (
     MARKS,
     DeviationView,
@@ -13,7 +14,6 @@ from conformance.report.data import (
     VariantView,
     grouped,
 )
-from conformance.report.outcomes import SIGN
 from conformance.report.overview import Framework, all_findings, worst
 from conformance.report.page import SHORT, web_address
 from conformance.words import counted, line

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from conformance.drivers.adapter import DISCIPLINES
+from conformance.judge.outcomes import SIGN
 from conformance.report.costs import PROGRAM, PROGRAM_WORDS
 from conformance.report.findings import Finding
 from conformance.report.markdown import escape, link
-from conformance.report.outcomes import SIGN
 from conformance.report.overview import Framework, Mode, frameworks
 from conformance.report.page import sentence
 from conformance.results import Results

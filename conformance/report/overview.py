@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from conformance.drivers.adapter import REFERENCE
+from conformance.judge.outcomes import Outcome, of_result
 from conformance.report.costs import PROGRAM_WORDS, Cost, cost, recommended
 from conformance.report.findings import Finding, Tally, findings, ranked, tallies
-from conformance.report.outcomes import Outcome, of_result
 from conformance.report.questions import Answer, answers
 from conformance.results import Results
 from conformance.words import counted

@@ -22,6 +22,7 @@ from markupsafe import Markup
 
 from conformance.compare import CrossVerdict
 from conformance.drivers.adapter import DISCIPLINES
+from conformance.judge.outcomes import MEANING, SIGN, Outcome, of_result
 from conformance.language.build import TOLERANCES
 from conformance.language.capabilities import required_by
 from conformance.model.case import Case
@@ -38,7 +39,6 @@ from conformance.report.frontier import Drawing
 from conformance.report.graph import Graph, draw
 from conformance.report.groups import OutcomeGroup, RowGroup
 from conformance.report.growth import Frame
-from conformance.report.outcomes import MEANING, SIGN, Outcome, of_result
 from conformance.report.questions import QUESTIONS
 from conformance.report.versus import side_of
 from conformance.results import Result, Results

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from conformance.judge.outcomes import SIGN, Outcome, gravest, of_result, of_verdict
 from conformance.model.facts import Unoffered
 from conformance.model.observation import Phase, Run
 from conformance.model.verdict import Status, Verdict
-from conformance.report.outcomes import SIGN, Outcome, gravest, of_result, of_verdict
 from conformance.results import Result, Results
 
 _GRADIENTS = frozenset({"gradient", "value"})

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conformance.errors import ResultsError
+from conformance.judge.outcomes import Outcome, of_result, of_verdict, unoffered
 from conformance.model.case import Case
-from conformance.report.outcomes import Outcome, of_result, of_verdict, unoffered
 from conformance.report.questions import QUESTIONS, Answer, answers
 from conformance.results import Result, Results
 from conformance.words import line

@@ -3,12 +3,7 @@
 Imports `judge` and what that imports; writes and reads files, and judges nothing.
 """
 
-from conformance.results.arrays import beside
-from conformance.results.codec import Encoded, encode
-from conformance.results.files import read, remove, write, write_merged
-from conformance.results.hashing import cases_hash
-from conformance.results.lines import schema
-from conformance.results.model import (
+from conformance.model.result import (
     FORMAT,
     SMOKE,
     STAGES,
@@ -18,6 +13,11 @@ from conformance.results.model import (
     Results,
     make_footer,
 )
+from conformance.results.arrays import beside
+from conformance.results.codec import Encoded, encode
+from conformance.results.files import read, remove, write, write_merged
+from conformance.results.hashing import cases_hash
+from conformance.results.lines import schema
 from conformance.results.written import ResultWriter, WrittenResults
 
 __all__ = [

@@ -18,10 +18,10 @@ from msgspec.structs import asdict
 from conformance.errors import ResultsError
 from conformance.model.facts import Number, number
 from conformance.model.observation import Allowed, Array, Expected, Leaf, Observation, Run, Tree
+from conformance.model.result import Footer, Header, Result
 from conformance.model.verdict import Verdict
 from conformance.results import lines as m
 from conformance.results.arrays import digest, stored
-from conformance.results.model import Footer, Header, Result
 from conformance.results.parts import LARGE, Furthest, Part, make_part, positions
 from conformance.results.reduced import reduced
 

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from conformance.errors import MissingFooterError, ResultsError
+from conformance.model.result import FORMAT, Footer, Header, Result, Results, make_footer
 from conformance.results import codec
 from conformance.results.arrays import ArrayFile, beside, joint_digest, write_arrays
 from conformance.results.lines import (
@@ -28,7 +29,6 @@ from conformance.results.lines import (
     PlainLine,
     ResultLine,
 )
-from conformance.results.model import FORMAT, Footer, Header, Result, Results, make_footer
 from conformance.results.written import ResultWriter, WrittenResults
 from conformance.words import printable
 from conformance.writing import writing

@@ -16,8 +16,8 @@ from msgspec import Meta, Struct
 
 from conformance.model.facts import Number
 from conformance.model.observation import ErrorSeen, Execution, ExpectedMemory, Phase, RandomState
+from conformance.model.result import Footer, Header
 from conformance.model.verdict import Verdict
-from conformance.results.model import Footer, Header
 
 Count = Annotated[int, Meta(ge=0)]
 #: The name of an expectation, a plain run or an array: 16 hexadecimal digits of a hash of what it holds.

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 
+from conformance.model.result import Footer, Header, Result, Results
 from conformance.results.codec import encode
 from conformance.results.files import read, write_merged
-from conformance.results.model import Footer, Header, Result, Results
 from conformance.results.written import ResultWriter, WrittenResults
 from conformance.writing import writing
 

@@ -21,7 +21,7 @@ from conformance.model.observation import (
     Run,
     Tree,
 )
-from conformance.results.model import Result
+from conformance.model.result import Result
 from conformance.results.parts import LARGE, part_of
 
 Computed = TypeVar("Computed", Run, Expected)

@@ -11,8 +11,8 @@ import msgspec
 
 from conformance.judge.known import Entry
 from conformance.judge.triage import Triage, Triaged, explaining, triage
+from conformance.model.result import Result
 from conformance.model.verdict import Status, Verdict
-from conformance.results.model import Result
 
 #: What differs between messages of one cause: names and numbers.
 _VARIES = re.compile(r"'[^']*'|\([^)]*\)|\[[^\]]*\]|[\d.]+")

@@ -16,11 +16,11 @@ from conformance.emit import reasons
 from conformance.emit.programs import EmitFailure, texts
 from conformance.emit.standalone import Compared, Counted, standalone
 from conformance.errors import ConformanceError
+from conformance.judge.outcomes import Outcome, of_verdict
 from conformance.model.case import Case
 from conformance.model.verdict import Verdict
 from conformance.paths import Paths
 from conformance.report.bug import Bug, render, say, slug, title_of
-from conformance.report.outcomes import Outcome, of_verdict
 from conformance.results import Result
 from conformance.run.alone import ProgramRun, run_alone
 from conformance.run.ending import expected_ending

@@ -7,8 +7,8 @@ from enum import StrEnum
 
 from conformance.model.facts import Inert, Unoffered
 from conformance.model.observation import Run
+from conformance.model.result import Result
 from conformance.model.verdict import Status, Verdict
-from conformance.results import Result
 
 #: Checks of what recompute saves and costs; all others check that results are unchanged.
 _COST = frozenset({"executions", "retained memory", "peak memory", "release"})
