@@ -286,6 +286,17 @@ def seconds_of_variants(folder: Path) -> dict[str, tuple[str, float]]:
     return seconds
 
 
+def reproducers_of(runs: Iterable[Results], folder: Path) -> dict[tuple[str, str], str]:
+    """The texts of the programs that show the causes of known deviations in results, by adapter and
+    cause."""
+    folders = {adapter.name: adapter.folder / "reproducers" for adapter in all_adapters(folder)}
+    texts: dict[tuple[str, str], str] = {}
+    for run in runs:
+        for file in sorted(folders.get(run.header.adapter, folder / "none").glob("*.py")):
+            texts[run.header.adapter, file.stem] = file.read_text("utf-8")
+    return texts
+
+
 def implementation_described(
     text: str | None,
     options: list[str],

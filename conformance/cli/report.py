@@ -13,6 +13,7 @@ from conformance.cli.options import (
     CasesFolder,
     ReportsFolder,
     in_report_order,
+    reproducers_of,
     seconds_of_variants,
     titles_of_variants,
 )
@@ -31,7 +32,7 @@ def report(
         typer.Option("--output", help="Folder to write to [default: that of the results]"),
     ] = None,
 ) -> None:
-    """Write index.html with its details, report.md, report.json.gz, outcomes.csv and badges.
+    """Write the report: index.html with its details, and report.md.
 
     \b
     Examples:
@@ -48,5 +49,6 @@ def report(
     titles = titles_of_variants(paths.adapters)
     seconds = seconds_of_variants(paths.adapters)
     folder = output or paths.reports
-    index = write_report(runs, known, comparison, folder, paths.reports, titles, seconds)
+    programs = reproducers_of(runs, paths.adapters)
+    index = write_report(runs, known, comparison, folder, paths.reports, titles, seconds, programs)
     typer.echo(f"report: {index}")

@@ -1,15 +1,13 @@
-"""What each variant costs, measured on one program that most of them run; which one is recommended."""
+"""What each variant costs, measured on one program that most of them run."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from conformance.errors import AdapterError
-from conformance.judge.outcomes import Outcome
-from conformance.report.findings import Tally
 from conformance.report.questions import reruns_per_operation
 from conformance.results import Result
 
@@ -34,14 +32,10 @@ class Cost:
     reruns: float | None = None
     seconds: float | None = None
 
-    @property
-    def memory(self) -> float | None:
-        """`retained`, or `peak` where that alone was observed."""
-        return self.peak if self.retained is None else self.retained
 
-
-def cost(results: Iterable[Result]) -> Cost:
-    """The cost of a variant, from its results; all `None` where `PROGRAM` did not run to its end."""
+def cost(results: Iterable[Result], seconds: float | None = None) -> Cost:
+    """The cost of a variant, from its results; memory and reruns are `None` where `PROGRAM` did not
+    run to its end."""
     for result in results:
         observation = result.observation
         if result.case == PROGRAM and observation is not None:
@@ -51,8 +45,9 @@ def cost(results: Iterable[Result]) -> Cost:
                     _share(recomputed.retained, plain.retained),
                     _share(recomputed.peak, plain.peak),
                     reruns_per_operation(result),
+                    seconds,
                 )
-    return Cost()
+    return Cost(seconds=seconds)
 
 
 def read_seconds(adapter: str, folder: Path) -> dict[str, tuple[str, float]]:
@@ -74,26 +69,3 @@ def read_seconds(adapter: str, folder: Path) -> dict[str, tuple[str, float]]:
 
 def _share(number: int | None, plain: int | None) -> float | None:
     return None if number is None or not plain else max(0.0, number / plain)
-
-
-def recommended(modes: Mapping[str, tuple[Tally, Cost]]) -> str:
-    """The name of the mode to recommend; empty where none is eligible.
-
-    It has the smallest share of cases silently wrong, then refused, then with nothing recomputed, and
-    among equals the smallest share of memory. A mode is eligible that runs at least half as many cases
-    as the broadest one, since few cases show few deviations, and recomputes in over half of them.
-    """
-    broadest = max((tally.ran for tally, _ in modes.values()), default=0)
-
-    def rank(name: str) -> tuple[float, ...]:
-        tally, cost_of = modes[name]
-        by_gravity = (Outcome.BROKEN, Outcome.WRONG, Outcome.RAISES, Outcome.INERT)
-        shares = [tally.outcomes[outcome] / tally.ran for outcome in by_gravity]
-        return (*shares, 1.0 if cost_of.memory is None else cost_of.memory)
-
-    eligible = [
-        name
-        for name, (tally, _) in modes.items()
-        if 0 < broadest <= 2 * tally.ran and 2 * tally.outcomes[Outcome.INERT] < tally.ran
-    ]
-    return min(eligible, key=rank, default="")

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from conformance.judge.outcomes import Outcome, of_result, of_verdict
+from conformance.model.result import Header, Result, Results
 from conformance.model.verdict import Status, Verdict
 from conformance.report.questions import QUESTIONS
-from conformance.results import Result, Results
 
+_DID_NOT_RUN = frozenset({Outcome.NOT_OFFERED, Outcome.NOT_RUN})
 #: Outcomes that are no finding.
-_NO_FINDING = frozenset({Outcome.RIGHT, Outcome.UNSEEN, Outcome.NOT_OFFERED, Outcome.NOT_RUN})
+NO_FINDING = frozenset({Outcome.RIGHT, Outcome.UNSEEN, *_DID_NOT_RUN})
 #: The cases of `QUESTIONS`, each with its position among them.
 _QUESTION_CASES = {
     case: number for number, case in enumerate(c for question in QUESTIONS for c in question.cases)
@@ -27,48 +29,56 @@ _WRONG_BY_CHECK = {
     "hooks": "hooks not called as without recompute",
     "error": "a promised error is missing",
 }
-_EFFECTS = {
-    Outcome.BROKEN: "the suite failed",
-    Outcome.RAISES: "an error, where plain runs",
-    Outcome.INERT: "nothing is recomputed",
-    Outcome.COSTS: "more memory or work than needed",
-}
-_DID_NOT_RUN = frozenset({Outcome.NOT_OFFERED, Outcome.NOT_RUN})
+
+
+class Cause(NamedTuple):
+    """What groups deviations: the reason, URL and cause of the known deviation. Without one, `words` is
+    the verdict's message."""
+
+    words: str
+    url: str
+    name: str
+    known: bool
 
 
 @dataclass(frozen=True)
 class Finding:
     """All deviations of one adapter that share a cause.
 
-    `words` is the reason of the known deviation, or the verdict's message where it is not known.
     `pairs` are all cases and variants (full ids) that show it, `example` is the pair that shows it best,
     and `checks` are those that fail there. `first` is whether the adapter's first variant shows it.
     """
 
     adapter: str
     outcome: Outcome
-    words: str
-    url: str
-    known: bool
+    cause: Cause
     pairs: tuple[tuple[str, str], ...]
     example: tuple[str, str]
     checks: tuple[str, ...]
     first: bool = False
 
     @property
-    def grave(self) -> bool:
-        """Whether results are silently wrong, or unknown because the suite failed."""
-        return self.outcome in (Outcome.BROKEN, Outcome.WRONG)
+    def words(self) -> str:
+        """Why it deviates, or how."""
+        return self.cause.words
+
+    @property
+    def url(self) -> str:
+        """The upstream report; may be empty."""
+        return self.cause.url
+
+    @property
+    def known(self) -> bool:
+        """Whether it was known before."""
+        return self.cause.known
 
     @property
     def effect(self) -> str:
         """What it means for a user, in words."""
-        if self.outcome in (Outcome.WRONG, Outcome.WARNS):
-            words = " and ".join(
-                _WRONG_BY_CHECK.get(check, f"wrong {check}") for check in self.checks
-            )
-            return f"{words}, and no error"
-        return _EFFECTS.get(self.outcome, self.outcome.value)
+        if self.outcome not in (Outcome.WRONG, Outcome.WARNS):
+            return self.outcome.value
+        words = [_WRONG_BY_CHECK.get(check, f"wrong {check}") for check in self.checks]
+        return f"{' and '.join(words)}, and no error"
 
     @property
     def variants(self) -> tuple[str, ...]:
@@ -77,13 +87,13 @@ class Finding:
 
     @property
     def cases(self) -> tuple[str, ...]:
-        """The cases that show it, in order."""
-        return tuple(dict.fromkeys(case for case, _ in self.pairs))
+        """The cases that show it, in order, the example first."""
+        return tuple(dict.fromkeys((self.example[0], *(case for case, _ in self.pairs))))
 
 
 def findings(results: Sequence[Results]) -> tuple[Finding, ...]:
     """All findings of all runs, ranked (see `ranked`)."""
-    return ranked(finding for run in results for finding in _of_run(run))
+    return ranked(f for run in results for f in of_run(run.header, run.results))
 
 
 def ranked(unranked: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -97,27 +107,28 @@ def ranked(unranked: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(unranked, key=rank))
 
 
-def _of_run(run: Results) -> Iterable[Finding]:
-    causes: dict[tuple[str, str, bool], list[tuple[Outcome, Result, str]]] = {}
-    order = {variant: number for number, variant in enumerate(run.header.variants)}
-    for result in run.results:
+def of_run(header: Header, results: Iterable[Result]) -> Iterable[Finding]:
+    """The findings of some results of a run, in no order."""
+    causes: dict[Cause, list[tuple[Outcome, Result, str]]] = {}
+    order = {variant: number for number, variant in enumerate(header.variants)}
+    for result in results:
         for verdict in result.verdicts:
             outcome = of_verdict(verdict, result)
-            if outcome not in _NO_FINDING and verdict.status is not Status.UNSUPPORTED:
-                causes.setdefault(_cause(verdict, result), []).append(
-                    (outcome, result, verdict.check)
-                )
-    for (words, url, known), occurrences in causes.items():
-        outcome, worst, _ = min(
-            occurrences, key=lambda item: _example_rank(item[0], item[1], order)
-        )
-        pairs = dict.fromkeys((result.case, result.variant) for _, result, _ in occurrences)
-        checks = dict.fromkeys(check for o, r, check in occurrences if (o, r) == (outcome, worst))
-        example = worst.case, worst.variant
-        first = run.header.variants[:1] and any(v == run.header.variants[0] for _, v in pairs)
+            if outcome not in NO_FINDING and verdict.status is not Status.UNSUPPORTED:
+                shown = outcome, result, verdict.check
+                causes.setdefault(_cause(verdict, result), []).append(shown)
+    for cause, shown_by in causes.items():
+        outcome, worst, _ = min(shown_by, key=lambda item: _example_rank(item[0], item[1], order))
+        pairs = dict.fromkeys((result.case, result.variant) for _, result, _ in shown_by)
+        checks = dict.fromkeys(check for o, r, check in shown_by if (o, r) == (outcome, worst))
         yield Finding(
-            *(run.header.adapter, outcome, words, url, known, tuple(pairs), example),
-            *(tuple(checks), bool(first)),
+            adapter=header.adapter,
+            outcome=outcome,
+            cause=cause,
+            pairs=tuple(pairs),
+            example=(worst.case, worst.variant),
+            checks=tuple(checks),
+            first=any(order.get(variant) == 0 for _, variant in pairs),
         )
 
 
@@ -131,18 +142,25 @@ def _example_rank(outcome: Outcome, result: Result, variants: Mapping[str, int])
     return outcome.rank, variants.get(result.variant, len(variants)), question
 
 
-def _cause(verdict: Verdict, result: Result) -> tuple[str, str, bool]:
-    """What groups deviations: the known reason and its URL, or else the message; whether it is known."""
-    if verdict.known is not None and verdict.status.deviates:
-        return verdict.known.reason, verdict.known.url, True
+def _cause(verdict: Verdict, result: Result) -> Cause:
+    known = verdict.known
+    if known is not None and verdict.status.deviates:
+        return Cause(known.reason, known.url, getattr(known, "cause", ""), True)
     if verdict.status is Status.WARN:
-        return f"{verdict.check}: {verdict.message}", "", True  # a SHOULD needs no entry
-    return f"{result.case}, {verdict.check}: {verdict.message}", "", False
+        return Cause(f"{verdict.check}: {verdict.message}", "", "", True)  # a SHOULD needs no entry
+    return Cause(f"{result.case}, {verdict.check}: {verdict.message}", "", "", False)
+
+
+def is_unexpected(verdict: Verdict) -> bool:
+    """Whether a run fails because of a verdict: it deviates and was not known, or the suite failed."""
+    deviates = verdict.status.deviates and verdict.status is not Status.WARN
+    return verdict.status is Status.BROKEN or (deviates and verdict.known is None)
 
 
 @dataclass(frozen=True)
 class Tally:
-    """How many cases of some variants have each outcome; `unexpected` have a deviation not known."""
+    """How many cases of some variants have each outcome, and how many of their verdicts are
+    unexpected."""
 
     outcomes: Counter[Outcome]
     unexpected: int
@@ -156,18 +174,8 @@ class Tally:
         return Tally(self.outcomes + other.outcomes, self.unexpected + other.unexpected)
 
 
-def tallies(run: Results) -> dict[str, Tally]:
-    """The tally of each variant (full id) of a run, in its order."""
-    by_variant = {variant: Tally(Counter(), 0) for variant in run.header.variants}
-    for result in run.results:
-        unexpected = any(map(_is_unexpected, result.verdicts))
-        tally = Tally(Counter([of_result(result)]), int(unexpected))
-        by_variant[result.variant] = by_variant.get(result.variant, Tally(Counter(), 0)) + tally
-    return by_variant
-
-
-def _is_unexpected(verdict: Verdict) -> bool:
-    if verdict.status is Status.BROKEN:
-        return True
-    deviates = verdict.status.deviates and verdict.status is not Status.WARN
-    return deviates and verdict.known is None
+def tally(results: Iterable[Result]) -> Tally:
+    """The tally of some results."""
+    listed = list(results)
+    unexpected = sum(is_unexpected(verdict) for result in listed for verdict in result.verdicts)
+    return Tally(Counter(map(of_result, listed)), unexpected)

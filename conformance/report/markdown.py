@@ -1,172 +1,123 @@
-"""`report.md`: the matrix and the deviations, as a forge shows them below a run."""
+"""`report.md`: the views of the report that a forge can show below a run."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from urllib.parse import quote
 
-from conformance.judge.outcomes import SIGN
-from conformance.report.data import (
-    MARKS,
-    DeviationView,
-    Report,
-    VariantView,
-    grouped,
-)
-from conformance.report.overview import Framework, all_findings, worst
-from conformance.report.page import SHORT, web_address
-from conformance.words import counted, line
+from conformance.judge.outcomes import SIGN, of_result
+from conformance.report.findings import Finding
+from conformance.report.overview import BAR, Report, worst
+from conformance.report.questions import QUESTIONS
+from conformance.report.text import link
+from conformance.words import counted, escape, line
 
-#: Letters of a finding at the top, and of a reason.
+#: Characters of a finding at the top, and of a reason.
 _LONGEST, _REASON = 300, 600
-#: What may stand in a URL without ending a link or a table's cell.
-_IN_URL = ":/?#@!$&'()*+,;=%~-._"
-#: What means something wherever it stands, an underscore that is at a word's edge, and what does so at
-#: the beginning of a line.
-_SPECIAL = re.compile(r"([\\`*{}\[\]<>|~&@$]|(?<![^\W_])_|_(?![^\W_])|^[#+-])|^(\d+)(?=[.)])")
 
 
-def render(report: Report, frameworks: Sequence[Framework]) -> str:
-    """The summary as GitHub-flavoured Markdown; every text from outside is escaped."""
-    return "\n".join(_lines(report, frameworks)) + "\n"
+def render(report: Report) -> str:
+    """The report as GitHub-flavoured Markdown; every text from outside is escaped."""
+    return "\n".join(_lines(report)) + "\n"
 
 
-def escape(text: str) -> str:
-    """Text that Markdown shows as it is, on one line, also inside a table."""
-    return _SPECIAL.sub(_escaped, " ".join(text.split()))
-
-
-def _escaped(match: re.Match[str]) -> str:
-    """The match with a backslash before it; after a number, before the punctuation mark that
-    follows it.
-    """
-    return f"\\{match[1]}" if match[1] else f"{match[2]}\\"
-
-
-def _lines(report: Report, frameworks: Sequence[Framework]) -> Iterator[str]:
+def _lines(report: Report) -> Iterator[str]:
+    cases, variants = counted(len(report.by_case), "case"), counted(len(report.modes), "variant")
     yield "# Recompute conformance"
     yield ""
-    yield _headline(report)
+    yield f"**{report.headline}** in {cases} on {variants}."
     yield ""
     if report.partial:
         yield escape(report.partial)
         yield ""
-    yield from _frameworks(frameworks)
-    yield from _variants(report)
-    yield from _deviations("Unexpected", report.unexpected)
-    yield from _comparison(report)
-    yield from _known(frameworks)
-    yield from _matrix(report)
-    yield from _runs(report)
+    yield from _frameworks(report)
+    yield from _wrong(report)
+    yield from _behaviours(report)
+    yield from _cases(report)
 
 
-def _headline(report: Report) -> str:
-    cases, variants = counted(len(report.cases), "case"), counted(len(report.variants), "variant")
-    return f"**{report.headline}** in {cases} on {variants}."
-
-
-def _frameworks(frameworks: Sequence[Framework]) -> Iterator[str]:
-    """Each framework in a sentence, and the worst findings."""
-    yield "| framework | how its cases come out |"
-    yield "|---|---|"
-    for framework in frameworks:
-        name = f"{framework.name} {framework.version}".rstrip()
-        yield f"| {escape(name)} | {escape(framework.sentence)} |"
+def _frameworks(report: Report) -> Iterator[str]:
+    """Each framework in a sentence, the outcomes of its variants, and versions."""
+    yield "## Frameworks"
     yield ""
-    for finding in worst(frameworks):
+    yield "| framework | how its cases come out | versions |"
+    yield "|---|---|---|"
+    for framework in report.frameworks:
+        name = f"{framework.name} {framework.version}".rstrip()
+        versions = ", ".join(f"{k} {v}" for k, v in framework.header.versions.items())
+        words = (name, framework.sentence, versions)
+        yield f"| {' | '.join(map(escape, words))} |"
+    yield ""
+    shown = [o for o in BAR if any(mode.tally.outcomes[o] for mode in report.modes)]
+    yield f"| variant | discipline | {' | '.join(f'{SIGN[o]} {o.value}' for o in shown)} |"
+    yield f"|---|---|{'---:|' * len(shown)}"
+    for mode in report.modes:
+        counts = " | ".join(str(mode.tally.outcomes[o] or "") for o in shown)
+        yield f"| {escape(mode.id)} | {escape(mode.discipline)} | {counts} |"
+    yield ""
+
+
+def _wrong(report: Report) -> Iterator[str]:
+    """What is unexpected, the worst findings, and all that are known."""
+    if not report.ok:
+        yield "## Unexpected"
+        yield ""
+        yield from _findings(report.unexpected)
+        for verdict, disagreement in report.comparison.disagreements:
+            if disagreement.new:
+                yield f"- {escape(verdict.case)}: {escape(disagreement.message)}"
+        yield ""
+    yield "## What goes wrong"
+    yield ""
+    for finding in worst(report.frameworks):
         where = f"{finding.example[0]} on {finding.example[1]}"
         who = f"{SIGN[finding.outcome]} **{escape(finding.adapter)}**"
         yield f"- {who}: {escape(line(finding.words, _LONGEST))} ({escape(where)})"
-    yield ""
-
-
-def _variants(report: Report) -> Iterator[str]:
-    marks = [m for m in MARKS if any(m in variant.marks for variant in report.variants)]
-    yield f"| variant | discipline | {' | '.join(marks)} |"
-    yield f"|---|---|{'---:|' * len(marks)}"
-    for variant in report.variants:
-        counts = " | ".join(str(variant.marks.get(mark, "")) for mark in marks)
-        yield f"| {escape(variant.id)} | {escape(variant.discipline)} | {counts} |"
-    yield ""
-
-
-def _deviations(title: str, deviations: tuple[DeviationView, ...]) -> Iterator[str]:
-    if not deviations:
-        return
-    yield f"## {title}"
-    yield ""
-    yield "| case | variants | check | | what | reason |"
-    yield "|---|---|---|---|---|---|"
-    for deviation in grouped(deviations):
-        verdict, known = deviation.verdict, deviation.verdict.known
-        reason = escape(known.reason) + link(known.url) if known else ""
-        names = ", ".join(deviation.variants)
-        words = (deviation.case, names, verdict.check, verdict.mark, verdict.message)
-        yield f"| {' | '.join(escape(word) for word in words)} | {reason} |"
-    yield ""
-
-
-def link(url: str) -> str:
-    """An address as a link after a sentence; empty for what does not lead to the web."""
-    address = web_address(url)
-    return f" <{quote(address, safe=_IN_URL)}>" if address else ""
-
-
-def _comparison(report: Report) -> Iterator[str]:
     counts = ", ".join(f"{n} {status}" for status, n in report.comparison.counts.items())
-    yield "## Across variants and frameworks"
     yield ""
-    yield f"{counts}."
+    yield f"Across variants and frameworks: {counts}."
     yield ""
-    for verdict in report.comparison.verdicts:
-        for disagreement in verdict.disagreements:
-            if disagreement.new:  # what was judged already is counted, and is in the page
-                yield f"- **new**: {escape(verdict.case)}: {escape(disagreement.message)}"
-    yield ""
+    yield from _findings([finding for finding in report.findings if finding.known])
 
 
-def _known(frameworks: Sequence[Framework]) -> Iterator[str]:
-    """Known deviations and warnings, each reason once."""
-    shown = [finding for finding in all_findings(frameworks) if finding.known]
-    if not shown:
+def _findings(findings: Sequence[Finding]) -> Iterator[str]:
+    if not findings:
         return
-    yield "## Known deviations and warnings"
-    yield ""
-    yield "| | framework | variants | cases | reason |"
+    yield "| outcome | framework | variants | cases | what is wrong |"
     yield "|---|---|---|---|---|"
-    for finding in shown:
+    for finding in findings:
         variants = ", ".join(name.partition("/")[2] or name for name in finding.variants)
         more = len(finding.cases) - 1
         cases = f"{finding.example[0]}{f' and {more} more' if more else ''}"
-        reason = escape(line(finding.words, _REASON)) + link(finding.url)
-        words = (finding.outcome.value, finding.adapter, variants, cases)
-        yield f"| {' | '.join(escape(word) for word in words)} | {reason} |"
+        outcome = f"{SIGN[finding.outcome]} {finding.outcome.value}"
+        words = (finding.adapter, variants, cases, line(finding.words, _REASON))
+        yield f"| {outcome} | {' | '.join(map(escape, words))}{link(finding.url)} |"
     yield ""
 
 
-def _matrix(report: Report) -> Iterator[str]:
-    yield "<details><summary>Matrix of cases and variants</summary>"
+def _behaviours(report: Report) -> Iterator[str]:
+    """How the first variant of each framework answers."""
+    firsts = [(f.name, f.modes[0]) for f in report.frameworks if f.modes]
+    yield "## Behaviours"
     yield ""
-    yield f"| case | {' | '.join(_heading(variant) for variant in report.variants)} |"
-    yield f"|---|{'---|' * len(report.variants)}"
-    for case in report.cases:
-        cells = (case.cells.get(variant.id) for variant in report.variants)
-        words = " | ".join(SHORT[cell.mark] if cell else "" for cell in cells)
-        yield f"| {escape(case.id)} | {words} |"
+    yield f"| | {' | '.join(f'{escape(name)}<br>{escape(mode.name)}' for name, mode in firsts)} |"
+    yield f"|---|{'---|' * len(firsts)}"
+    for number, question in enumerate(QUESTIONS):
+        yield f"| {question.title} | {' | '.join(mode.answers[number].text for _, mode in firsts)} |"
+    yield ""
+
+
+def _cases(report: Report) -> Iterator[str]:
+    """A row for each case, a column for each variant."""
+    signs = (f"{sign} {outcome.value}" for outcome, sign in SIGN.items())
+    yield "<details><summary>Cases</summary>"
+    yield ""
+    yield f"{', '.join(signs)}. Empty: no result."
+    yield ""
+    yield f"| case | {' | '.join(escape(m.id).replace('/', '/<br>', 1) for m in report.modes)} |"
+    yield f"|---|{'---|' * len(report.modes)}"
+    for case, results in report.by_case.items():
+        found = (results.get(mode.id) for mode in report.modes)
+        signs_of = (SIGN[of_result(result)] if result else "" for result in found)
+        yield f"| {escape(case)} | {' | '.join(signs_of)} |"
     yield ""
     yield "</details>"
-    yield ""
-
-
-def _heading(variant: VariantView) -> str:
-    return escape(variant.id).replace("/", "/<br>", 1)
-
-
-def _runs(report: Report) -> Iterator[str]:
-    yield "| adapter | versions | seconds |"
-    yield "|---|---|---|"
-    for adapter in report.adapters:
-        versions = ", ".join(f"{name} {version}" for name, version in adapter.versions.items())
-        seconds = ", ".join(f"{stage} {spent:.1f}" for stage, spent in adapter.seconds.items())
-        yield f"| {escape(adapter.name)} | {escape(versions)} | {escape(seconds)} |"

@@ -9,10 +9,10 @@ from conformance.drivers.adapter import DISCIPLINES
 from conformance.judge.outcomes import SIGN
 from conformance.report.costs import PROGRAM, PROGRAM_WORDS
 from conformance.report.findings import Finding
-from conformance.report.markdown import escape, link
 from conformance.report.overview import Framework, Mode, frameworks
-from conformance.report.page import sentence
+from conformance.report.text import link, sentence
 from conformance.results import Results
+from conformance.words import escape
 
 _HEAD = (
     *("mode", "what it is", "what runs again", "retained", "peak", "how often", "seconds"),
@@ -36,8 +36,6 @@ def render(
 
 def _lines(framework: Framework, cases: str) -> Iterator[str]:
     yield f"# {escape(f'{framework.name} {framework.version}'.rstrip())}"
-    yield ""
-    yield f"{escape(framework.advice)}"
     yield ""
     yield "Made by `conformance frameworks` from runs of that version, never by hand. Memory is a share"
     yield "of that without recompute, between forward and backward (retained) and at the peak; how often"

@@ -1,42 +1,27 @@
-"""The report's first screen: each framework in a sentence and a bar, and the worst findings."""
+"""What all views are made from: each framework with its modes, and the report as a whole."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 
+from conformance.compare import Comparison
 from conformance.drivers.adapter import REFERENCE
 from conformance.judge.outcomes import Outcome, of_result
-from conformance.report.costs import PROGRAM_WORDS, Cost, cost, recommended
-from conformance.report.findings import Finding, Tally, findings, ranked, tallies
+from conformance.model.case import Case
+from conformance.model.result import SMOKE, Header, Result, Results
+from conformance.report.costs import Cost, cost
+from conformance.report.findings import NO_FINDING, Finding, Tally, of_run, ranked, tally
 from conformance.report.questions import Answer, answers
-from conformance.results import Results
 from conformance.words import counted
 
 #: Findings on the first screen, and the most of one framework.
 _SHOWN, _OF_EACH = 10, 2
 #: The outcomes of a bar, in its order: the gravest first.
-BAR: tuple[Outcome, ...] = (
-    Outcome.BROKEN,
-    Outcome.WRONG,
-    Outcome.RAISES,
-    Outcome.INERT,
-    Outcome.COSTS,
-    Outcome.WARNS,
-    Outcome.RIGHT,
-)
-_NO_TALLY = Tally(Counter(), 0)
-
-
-@dataclass(frozen=True)
-class Segment:
-    """A segment of a bar; `number` of cases, and `share` in percent of the cases that ran."""
-
-    outcome: Outcome
-    number: int
-    share: float
+BAR = tuple(outcome for outcome in Outcome if outcome is Outcome.RIGHT or outcome not in NO_FINDING)
 
 
 @dataclass(frozen=True)
@@ -48,7 +33,7 @@ class Mode:
     tally: Tally
     answers: tuple[Answer, ...]
     worst: Finding | None
-    cost: Cost = field(default_factory=Cost)
+    cost: Cost
     discipline: str = ""
     title: str = ""
 
@@ -63,9 +48,9 @@ class Mode:
         return described(self.tally) if self.tally.ran else "nothing ran"
 
     @property
-    def bar(self) -> tuple[Segment, ...]:
-        """The segments of its bar."""
-        return bar(self.tally)
+    def bar(self) -> tuple[tuple[Outcome, int], ...]:
+        """The number of cases of each outcome that occurs, the gravest first."""
+        return tuple((o, n) for o in BAR if (n := self.tally.outcomes[o]))
 
 
 @dataclass(frozen=True)
@@ -76,90 +61,43 @@ class Framework:
     version: str
     modes: tuple[Mode, ...]
     findings: tuple[Finding, ...]
+    header: Header
 
     @property
-    def tally(self) -> Tally:
-        """The sum of the tallies of all modes."""
-        return sum((mode.tally for mode in self.modes), _NO_TALLY)
-
-    @property
-    def bar(self) -> tuple[Segment, ...]:
-        """The bar of its first mode."""
-        return self.modes[0].bar if self.modes else ()
+    def unexpected(self) -> int:
+        """Unexpected verdicts of all modes."""
+        return sum(mode.tally.unexpected for mode in self.modes)
 
     @property
     def is_reference(self) -> bool:
-        """Whether it is no framework, but what the others are held against."""
+        """Whether it is no framework, but what the others are compared with."""
         return self.name == REFERENCE
-
-    @property
-    def recommended(self) -> Mode | None:
-        """The mode that comes out best, if any does (see `costs.recommended`)."""
-        name = recommended({mode.id: (mode.tally, mode.cost) for mode in self.modes})
-        return next((mode for mode in self.modes if mode.id == name), None)
-
-    @property
-    def advice(self) -> str:
-        """Which mode to use, in a sentence, and what to expect of it."""
-        best = self.recommended
-        if best is None:
-            return "No mode that runs most of the cases recomputes in most of them."
-        sentence = f"{best.name} comes out best: {described(best.tally)}."
-        cost = best.cost
-        costs = []
-        if cost.memory is not None:
-            kind = "peak" if cost.retained is None else "retained memory"
-            costs.append(f"the {kind} is {cost.memory:.0%} of that without recompute")
-        if cost.reruns is not None:
-            costs.append(f"an operation of a region runs again {cost.reruns:.2f} times")
-        if cost.seconds is not None:
-            costs.append(f"a step takes {cost.seconds:.2f} times as long")
-        return f"{sentence} In {PROGRAM_WORDS} {', '.join(costs)}." if costs else sentence
 
     @property
     def sentence(self) -> str:
         """How the cases of its first mode come out, and how often its worst mode is silently wrong."""
-        if not self.modes or not any(mode.tally.ran for mode in self.modes):
+        if not any(mode.tally.ran for mode in self.modes):
             return "Nothing ran."
         first = self.modes[0]
         if self.is_reference:
-            why = f" Why: {first.worst.words}" if first.worst and first.worst.grave else ""
-            tally = described(first.tally)
-            return f"The others are held against it. As an adapter of its own: {tally}.{why}"
+            wrong = first.worst and first.worst.outcome in (Outcome.BROKEN, Outcome.WRONG)
+            why = f" Why: {first.worst.words}" if first.worst and wrong else ""
+            return f"The others are compared with it. As an adapter: {described(first.tally)}.{why}"
         sentence = f"{first.name}: {described(first.tally)}."
         worst = max(self.modes, key=lambda mode: mode.tally.outcomes[Outcome.WRONG])
-        wrong = worst.tally.outcomes[Outcome.WRONG]
-        if worst is not first and wrong > first.tally.outcomes[Outcome.WRONG]:
-            sentence += (
-                f" Worst of {len(self.modes)} modes: {worst.name}, silently wrong in {wrong}"
-            )
-            sentence += f" of {worst.tally.ran}."
+        wrong_cases = worst.tally.outcomes[Outcome.WRONG]
+        if wrong_cases > first.tally.outcomes[Outcome.WRONG]:
+            sentence += f" Worst of {len(self.modes)} modes: {worst.name}, silently wrong in"
+            sentence += f" {wrong_cases} of {worst.tally.ran}."
         return sentence
 
 
 def described(tally: Tally) -> str:
     """A tally in words: `right in 210 of 236 cases, silently wrong in 9, raises in 12`."""
-    outcomes = tally.outcomes
-    parts = [f"right in {outcomes[Outcome.RIGHT]} of {counted(tally.ran, 'case')}"]
-    words = {
-        Outcome.WRONG: "silently wrong in",
-        Outcome.RAISES: "refuses or raises in",
-        Outcome.INERT: "recomputes nothing in",
-    }
-    parts += [
-        f"{phrase} {outcomes[outcome]}" for outcome, phrase in words.items() if outcomes[outcome]
-    ]
+    parts = [f"right in {tally.outcomes[Outcome.RIGHT]} of {counted(tally.ran, 'case')}"]
+    shown = Outcome.WRONG, Outcome.RAISES, Outcome.INERT
+    parts += [f"{o.value} in {n}" for o in shown if (n := tally.outcomes[o])]
     return ", ".join(parts)
-
-
-def bar(tally: Tally) -> tuple[Segment, ...]:
-    """The segments of a tally's bar; outcomes that no case has are left out."""
-    total = sum(tally.outcomes[outcome] for outcome in BAR)
-    return tuple(
-        Segment(outcome, number, 100 * number / total)
-        for outcome in BAR
-        if (number := tally.outcomes[outcome])
-    )
 
 
 def frameworks(
@@ -175,18 +113,26 @@ def frameworks(
 def _framework(
     run: Results, titles: Mapping[str, str], seconds: Mapping[str, tuple[str, float]]
 ) -> Framework:
-    ranked = findings([run])
-    answers_of = answers([run])
+    header, answers_of = run.header, answers([run])
+    by_variant: dict[str, list[Result]] = {variant: [] for variant in header.variants}
+    for result in run.results:
+        by_variant.setdefault(result.variant, []).append(result)
     modes = []
-    for variant, tally in tallies(run).items():
-        of_variant = tuple(result for result in run.results if result.variant == variant)
-        worst = next(iter(findings([replace(run, results=of_variant)])), None)
-        discipline, title = run.header.disciplines.get(variant, ""), titles.get(variant, "")
+    for variant, found in by_variant.items():
         version, ratio = seconds.get(variant, ("", None))
-        seconds_ratio = ratio if version == version_of(run) else None
-        mode_cost = replace(cost(of_variant), seconds=seconds_ratio)
-        modes.append(Mode(variant, tally, answers_of[variant], worst, mode_cost, discipline, title))
-    return Framework(run.header.adapter, version_of(run), tuple(modes), ranked)
+        modes.append(
+            Mode(
+                id=variant,
+                tally=tally(found),
+                answers=answers_of[variant],
+                worst=next(iter(ranked(of_run(header, found))), None),
+                cost=cost(found, ratio if version == version_of(run) else None),
+                discipline=header.disciplines.get(variant, ""),
+                title=titles.get(variant, ""),
+            )
+        )
+    ranked_findings = ranked(of_run(header, run.results))
+    return Framework(header.adapter, version_of(run), tuple(modes), ranked_findings, header)
 
 
 def version_of(run: Results) -> str:
@@ -195,7 +141,7 @@ def version_of(run: Results) -> str:
     return next((v for k, v in run.header.versions.items() if k not in others), "")
 
 
-def worst(frameworks: Sequence[Framework]) -> tuple[Finding, ...]:
+def worst(frameworks: Iterable[Framework]) -> tuple[Finding, ...]:
     """The findings of the first screen, the gravest first, at most two of each framework.
 
     Of equally grave ones, the first of each framework precede the second ones. The reference is left
@@ -219,15 +165,89 @@ def _overlap(finding: Finding, other: Finding) -> bool:
     return 2 * len(ours & theirs) >= min(len(ours), len(theirs))
 
 
-def all_findings(frameworks: Iterable[Framework]) -> tuple[Finding, ...]:
-    """The findings of all frameworks, the gravest first."""
-    return ranked(finding for framework in frameworks for finding in framework.findings)
+@dataclass(frozen=True)
+class Report:
+    """The report: results, the cases that they are of, and what is made of both.
+
+    `programs` are the programs that show causes, by adapter and cause.
+    """
+
+    results: tuple[Results, ...]
+    cases: Mapping[str, Case]
+    frameworks: tuple[Framework, ...]
+    comparison: Comparison
+    programs: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+    @cached_property
+    def by_case(self) -> Mapping[str, Mapping[str, Result]]:
+        """Results by case and variant: first the cases that are at hand, in their order."""
+        found: dict[str, dict[str, Result]] = {}
+        for run in self.results:
+            for result in run.results:
+                found.setdefault(result.case, {})[result.variant] = result
+        order = [*(i for i in self.cases if i in found), *(i for i in found if i not in self.cases)]
+        return {case: found[case] for case in order}
+
+    @cached_property
+    def outcomes(self) -> Mapping[str, Counter[Outcome]]:
+        """By case, how many variants have each outcome."""
+        return {case: Counter(map(of_result, of.values())) for case, of in self.by_case.items()}
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        """The modes of all frameworks."""
+        return tuple(mode for framework in self.frameworks for mode in framework.modes)
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings of all frameworks, the gravest first."""
+        return ranked(finding for framework in self.frameworks for finding in framework.findings)
+
+    @property
+    def unexpected(self) -> tuple[Finding, ...]:
+        """The findings that were not known before."""
+        return tuple(finding for finding in self.findings if not finding.known)
+
+    @property
+    def headline(self) -> str:
+        """How much is unexpected, in a line."""
+        verdicts = sum(framework.unexpected for framework in self.frameworks)
+        if not verdicts and self.comparison.ok:
+            return "Nothing unexpected"
+        new = len(self.comparison.unexpected)
+        return f"{counted(verdicts, 'unexpected verdict')}, {counted(new, 'new disagreement')}"
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is unexpected."""
+        return self.headline == "Nothing unexpected"
+
+    @property
+    def partial(self) -> str:
+        """Which adapters ran only some of the cases, or were interrupted; empty where all ran all."""
+        headers = [run.header for run in self.results]
+        cut_off = [f"{h.adapter} ({h.interrupted})" for h in headers if h.interrupted]
+        sentences = [f"Not finished: {', '.join(cut_off)}."] if cut_off else []
+        selections: dict[str, list[str]] = {}
+        for header in (h for h in headers if h.selection):
+            selections.setdefault(header.selection, []).append(header.adapter)
+        if selections:
+            smoke = all(selection.startswith(SMOKE) for selection in selections)
+            which = "; ".join(f"{', '.join(who)} ({what})" for what, who in selections.items())
+            kind = "A smoke run covers part of the cases" if smoke else "Part of the cases"
+            sentences.append(f"{kind}: {which}.")
+        return " ".join(sentences)
 
 
-def outcomes_of_cases(results: Sequence[Results]) -> dict[str, Counter[Outcome]]:
-    """By case id, how many variants have each outcome."""
-    outcomes: dict[str, Counter[Outcome]] = {}
-    for run in results:
-        for result in run.results:
-            outcomes.setdefault(result.case, Counter())[of_result(result)] += 1
-    return outcomes
+def build(
+    results: Sequence[Results],
+    cases: Sequence[Case],
+    comparison: Comparison,
+    titles: Mapping[str, str] = MappingProxyType({}),
+    seconds: Mapping[str, tuple[str, float]] = MappingProxyType({}),
+    programs: Mapping[tuple[str, str], str] = MappingProxyType({}),
+) -> Report:
+    """The report on results; cases without a result are left out."""
+    by_id = {case.id: case for case in cases}
+    made = frameworks(results, titles, seconds)
+    return Report(tuple(results), by_id, made, comparison, programs)

@@ -6,16 +6,15 @@ among those cases, and names the case.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from conformance.judge.outcomes import SIGN, Outcome, gravest, of_result, of_verdict
 from conformance.model.facts import Unoffered
 from conformance.model.observation import Phase, Run
-from conformance.model.verdict import Status, Verdict
-from conformance.results import Result, Results
+from conformance.model.result import Result, Results
 
 _GRADIENTS = frozenset({"gradient", "value"})
 #: The capability of regions inside regions.
@@ -28,16 +27,15 @@ Measure = Callable[[Result], float | None]
 class Question:
     """A question: `title` is short, `asks` is the whole sentence.
 
-    `cases` (ids, with or without axes) and `checks` answer it. `words` replace the usual words of
-    outcomes. With a `measure`, the answer is the worst number among the cases (the least if `least`,
-    else the greatest), formatted with `shown`. `brief` questions are in README's table.
+    `cases` (ids, with or without axes) and `checks` answer it. With a `measure`, the answer is the worst
+    number among the cases (the least if `least`, else the greatest), formatted with `shown`. `brief`
+    questions are in README's table.
     """
 
     title: str
     asks: str
     cases: tuple[str, ...]
     checks: frozenset[str] = _GRADIENTS
-    words: Mapping[Outcome, str] = field(default_factory=dict)
     measure: Measure | None = None
     least: bool = False
     shown: str = "{}"
@@ -46,35 +44,20 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """How a variant answers: the outcome, a word or a number, and the case that is the worst.
+    """How a variant answers: the outcome, its words or a number, and the case that is the worst.
 
-    `message` is what the check said there, `others` are cases that the variant does not offer.
+    `message` is what the check said there.
     """
 
     outcome: Outcome
     word: str
     case: str = ""
     message: str = ""
-    others: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
         """The word with its sign."""
         return f"{SIGN[self.outcome]} {self.word}"
-
-
-WORDS: Mapping[Outcome, str] = {
-    Outcome.BROKEN: "suite failed",
-    Outcome.WRONG: "silently wrong",
-    Outcome.RAISES: "raises",
-    Outcome.INERT: "not recomputed",
-    Outcome.COSTS: "costs more",
-    Outcome.WARNS: "differs",
-    Outcome.RIGHT: "yes",
-    Outcome.UNSEEN: "not observed",
-    Outcome.NOT_OFFERED: "not offered",
-    Outcome.NOT_RUN: "not run",
-}
 
 
 def _executions(run: Run, phase: Phase) -> int:
@@ -149,7 +132,7 @@ QUESTIONS: tuple[Question, ...] = (
     ),
     Question(
         "Frozen first input",
-        "Do the parameters of a region get gradients where its input asks for none, or it has none?",
+        "Do the parameters of a region get gradients if its input requires none, or if it has no input?",
         (
             "captures/frozen-input",
             "captures/frozen-input-nested",
@@ -160,7 +143,7 @@ QUESTIONS: tuple[Question, ...] = (
     ),
     Question(
         "Captured tensors",
-        "Does what a region reads by closure get its gradient?",
+        "Do tensors that a region reads by closure get their gradients?",
         (
             "captures/captured-parameter",
             "captures/captured-intermediate",
@@ -169,15 +152,15 @@ QUESTIONS: tuple[Question, ...] = (
         brief=True,
     ),
     Question(
-        "Tuples and dicts taken",
-        "Do gradients reach tensors in tuples and dicts that a region takes, nested ones among them?",
+        "Tuples and dicts as arguments",
+        "Do gradients reach tensors in tuples and dicts, nested ones included?",
         ("structure/tuple-argument", "structure/nested-arguments", "structure/dict-in-dict-out"),
         _GRADIENTS | {"structure"},
         brief=True,
     ),
     Question(
-        "Tuples and dicts given",
-        "Do they come back as they are, with gradients, nested ones among them?",
+        "Tuples and dicts as results",
+        "Are they returned as they are, with gradients, nested ones included?",
         (
             "structure/dict-output",
             "structure/returned-dict",
@@ -188,7 +171,7 @@ QUESTIONS: tuple[Question, ...] = (
     ),
     Question(
         "Keyword arguments",
-        "May tensors be handed over by name?",
+        "May tensors be passed by name?",
         (
             "structure/keyword-argument",
             "structure/arguments-by-name-alone",
@@ -232,17 +215,16 @@ QUESTIONS: tuple[Question, ...] = (
         "Does an error in a region, or in its rerun, reach the caller, and does a good run work then?",
         ("errors/raised-in-region", "errors/raised-in-nested-region", "errors/raised-in-rerun"),
         frozenset({"error"}),
-        {Outcome.WRONG: "breaks"},
     ),
     Question(
         "A changed rerun is noticed",
-        "Is it an error that a rerun makes other tensors than the forward, where that is promised?",
+        "Is an error raised if the rerun makes other tensors than the forward, where that is promised?",
         ("changes/noticed", "changes/more-operations"),
         frozenset({"error"}),
     ),
     Question(
         "In-place changes",
-        "Are gradients right where a tensor of the region, or one that it reads, is written over?",
+        "Are gradients right if a tensor of the region, or one that it reads, is overwritten?",
         ("in-place/inside", "in-place/argument", "in-place/captured", "in-place/after"),
         brief=True,
     ),
@@ -278,7 +260,6 @@ QUESTIONS: tuple[Question, ...] = (
         "Are two regions run again as one, and the tensor between them not kept?",
         ("regions/adjacent-merged",),
         _GRADIENTS | {"executions"},
-        {Outcome.COSTS: "kept apart"},
     ),
     Question(
         "Runs again",
@@ -298,7 +279,7 @@ QUESTIONS: tuple[Question, ...] = (
     ),
     Question(
         "Memory freed",
-        "How much of the bytes that could be freed between forward and backward is freed?",
+        "Which share of the bytes that recompute can free between forward and backward is freed?",
         ("memory/chain-each", "memory/chain-segments", "memory/chain-whole"),
         frozenset({"retained memory"}),
         measure=freed,
@@ -320,73 +301,56 @@ QUESTIONS: tuple[Question, ...] = (
         "Is as little left after a step as without recompute?",
         ("release/block", "release/nested", "release/dropout", "release/kept-outputs"),
         frozenset({"release"}),
-        {Outcome.COSTS: "leaves behind"},
     ),
 )
 
 
 def answers(results: Sequence[Results]) -> dict[str, tuple[Answer, ...]]:
     """The answers of every variant that ran (full id), in the order of `QUESTIONS`."""
-    by_variant: dict[str, dict[str, Result]] = {}
+    by_variant: dict[str, dict[str, list[Result]]] = {}
     for run in results:
         for variant in run.header.variants:
             by_variant.setdefault(variant, {})
         for result in run.results:
-            by_variant.setdefault(result.variant, {})[result.case] = result
+            # A question names cases with their axes, or all expansions of a case.
+            for name in {result.case, result.case.partition("[")[0]}:
+                by_variant.setdefault(result.variant, {}).setdefault(name, []).append(result)
     return {
-        variant: tuple(answer(question, of_variant.values()) for question in QUESTIONS)
+        variant: tuple(
+            answer(question, [r for case in question.cases for r in of_variant.get(case, ())])
+            for question in QUESTIONS
+        )
         for variant, of_variant in by_variant.items()
     }
 
 
-def answer(question: Question, results: Iterable[Result]) -> Answer:
-    """The answer of a variant, from its results."""
-    of_question = [r for r in results if _is_asked(r.case, question.cases)]
-    if not of_question:
-        return Answer(Outcome.NOT_RUN, WORDS[Outcome.NOT_RUN])
+def answer(question: Question, results: Sequence[Result]) -> Answer:
+    """The answer of a variant, from its results of the question's cases."""
+    if not results:
+        return Answer(Outcome.NOT_RUN, Outcome.NOT_RUN.value)
     # That regions inside regions are refused is the answer to one question, and not to each of them.
-    candidates = [r for r in of_question if not _refuses_nesting(r)] or of_question
+    candidates = [r for r in results if not _refuses_nesting(r)] or results
     outcomes = {r.case: of_result(r, question.checks) for r in candidates}
     outcome = gravest(outcomes.values())
-    others = tuple(
-        r.case
-        for r in of_question
-        if outcomes.get(r.case, Outcome.NOT_OFFERED) is Outcome.NOT_OFFERED
-    )
     worst = [r for r in candidates if outcomes[r.case] is outcome]
-    number, measured = _measured(question, worst)
-    chosen = measured or worst[0]
-    word = question.words.get(outcome, WORDS[outcome])
-    if outcome is Outcome.RAISES and _refuses(chosen):
-        word = "refuses"
-    if number is not None:
-        word = question.shown.format(number)
-    return Answer(outcome, word, chosen.case, _message(chosen, outcome, question), others)
-
-
-def _measured(question: Question, results: Sequence[Result]) -> tuple[float | None, Result | None]:
-    """The worst number among the results, and the result that it is of."""
-    if question.measure is None:
-        return None, None
-    pairs = [(n, r) for r in results if (n := question.measure(r)) is not None]
-    if not pairs:
-        return None, None
+    measure = question.measure or (lambda _: None)
+    measured = [(number, r) for r in worst if (number := measure(r)) is not None]
+    if not measured:
+        message = _message(worst[0], outcome, question)
+        return Answer(outcome, outcome.value, worst[0].case, message)
     choose = min if question.least else max
-    return choose(pairs, key=lambda pair: pair[0])
+    number, chosen = choose(measured, key=lambda pair: pair[0])
+    word = question.shown.format(number)
+    return Answer(outcome, word, chosen.case, _message(chosen, outcome, question))
 
 
 def _message(result: Result, outcome: Outcome, question: Question) -> str:
     """The message of the first verdict with the outcome of the answer."""
-    verdicts = [v for v in result.verdicts if v.check in question.checks]
-    verdicts += [v for v in result.verdicts if v.check == "error" and v not in verdicts]
-    telling: list[Verdict] = [v for v in verdicts if of_verdict(v, result) is outcome]
-    first = next(iter(telling or verdicts or result.verdicts), None)
+    asked = [v for v in result.verdicts if v.check in question.checks or v.check == "error"]
+    asked.sort(key=lambda v: v.check not in question.checks)
+    telling = [v for v in asked if of_verdict(v, result) is outcome]
+    first = next(iter(telling or asked or result.verdicts), None)
     return "" if first is None else first.message
-
-
-def _refuses(result: Result) -> bool:
-    """Whether the framework says that it does not do this, as its documentation does."""
-    return any(v.check == "error" and v.status is Status.UNSUPPORTED for v in result.verdicts)
 
 
 def _refuses_nesting(result: Result) -> bool:
@@ -396,7 +360,3 @@ def _refuses_nesting(result: Result) -> bool:
         isinstance(f, Unoffered) and f.how == "refuses" and f.capabilities == (NESTING,)
         for f in facts
     )
-
-
-def _is_asked(case: str, cases: Sequence[str]) -> bool:
-    return case in cases or case.partition("[")[0] in cases

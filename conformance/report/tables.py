@@ -1,9 +1,12 @@
-"""Expected and observed of one case, side by side over the variants: arrays, executions, bytes."""
+"""Tables of one case: what variants do, and expected and observed arrays, executions and bytes.
+
+Variants that do the same share a row or a column.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,10 +21,65 @@ from conformance.compare.numeric import (
     summary,
     values_of,
 )
+from conformance.judge.outcomes import Outcome, of_result, of_verdict, unoffered
 from conformance.model.case import Tolerance
-from conformance.model.observation import Allowed, Expected, Phase, Run
-from conformance.results import Result
-from conformance.results.parts import Furthest, Part
+from conformance.model.observation import Expected, Phase, Run
+from conformance.model.result import Result
+from conformance.model.verdict import KnownNote
+from conformance.report.findings import is_unexpected
+
+#: A variant's results on a case, by full id.
+ResultsOfCase = Mapping[str, Result]
+
+
+# -- outcomes --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What a verdict says, and the known deviation that explains it."""
+
+    message: str
+    known: KnownNote | None = None
+    unexpected: bool = False
+
+
+@dataclass(frozen=True)
+class OutcomeGroup:
+    """Variants with the same outcome on a case, whose verdicts say the same."""
+
+    outcome: Outcome
+    statements: tuple[Statement, ...]
+    variants: tuple[str, ...]
+
+
+def outcome_groups(results: ResultsOfCase) -> tuple[OutcomeGroup, ...]:
+    """The variants of a case grouped by outcome and what is said, the gravest outcome first."""
+    groups: dict[tuple[Outcome, tuple[Statement, ...]], list[str]] = {}
+    for variant, result in results.items():
+        outcome = of_result(result)
+        groups.setdefault((outcome, statements(result, outcome)), []).append(variant)
+    unsorted = [OutcomeGroup(*key, tuple(variants)) for key, variants in groups.items()]
+    return tuple(sorted(unsorted, key=lambda part: (part.outcome.rank, -len(part.variants))))
+
+
+def statements(result: Result, outcome: Outcome) -> tuple[Statement, ...]:
+    """What the verdicts with the outcome of a result say: for each known deviation the first of them,
+    and the first that no known deviation explains."""
+    if outcome in (Outcome.RIGHT, Outcome.NOT_RUN):
+        return ()
+    by_note: dict[KnownNote | None, Statement] = {}
+    for verdict in result.verdicts:
+        if outcome is Outcome.NOT_OFFERED or of_verdict(verdict, result) is outcome:
+            note = verdict.known if verdict.status.deviates else None
+            # Without the variant's name, so that all variants say it in the same words.
+            reason = unoffered(verdict)
+            words = reason.words if reason else verdict.message
+            by_note.setdefault(note, Statement(words, note, is_unexpected(verdict)))
+    return tuple(by_note.values())
+
+
+# -- arrays ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -33,31 +91,141 @@ class Cell:
     wrong: bool = False
 
 
-@dataclass(frozen=True)
-class Row:
-    """A row: its name, what is expected (words, if variants differ), and a cell per variant."""
-
-    name: str
-    expected: str
-    cells: tuple[Cell, ...]
+NOT_SEEN = Cell("–", "not observed")
+_MISSING = Missing()
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table with a column per variant (full ids)."""
+class ValueRow:
+    """Variants that are wrong in the same way, or (`all_right`) all that are right. Cells of the latter
+    show the largest difference among them."""
 
     variants: tuple[str, ...]
-    rows: tuple[Row, ...]
+    cells: tuple[Cell, ...]
+    all_right: bool
+
+
+@dataclass(frozen=True)
+class Values:
+    """Arrays (name, and what is expected in words), and a row for each group of variants."""
+
+    arrays: tuple[tuple[str, str], ...]
+    rows: tuple[ValueRow, ...]
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """The arrays of one variant."""
+
+    recomputed: Mapping[Subject, Value]
+    plain: Mapping[Subject, Value]
+    expected: Mapping[Subject, Value]
+
+
+def values(results: ResultsOfCase, tolerance: Tolerance) -> Values:
+    """Largest differences of arrays of recomputed runs from what is expected, or else from plain."""
+    sides = {
+        variant: _Sides(
+            _values(result.observation.recomputed),
+            _values(result.observation.plain),
+            _values(result.expected) if result.expected else {},
+        )
+        for variant, result in results.items()
+        if result.observation is not None and result.observation.recomputed.error is None
+    }
+    subjects = dict.fromkeys(s for side in sides.values() for s in side.expected)
+    subjects |= dict.fromkeys(s for side in sides.values() for s in side.recomputed)
+    arrays: list[tuple[str, str]] = []
+    columns: list[list[Cell]] = []
+    for subject in subjects:
+        expected = [side.expected[subject] for side in sides.values() if subject in side.expected]
+        # Variants share arrays; each is looked at once.
+        words = list(dict.fromkeys(map(summary, {id(value): value for value in expected}.values())))
+        various = "differs with the numbers drawn" if words else "what the plain run gives"
+        arrays.append((subject[1], words[0] if len(words) == 1 else various))
+        cells: dict[tuple[int, ...], Cell] = {}
+        column = []
+        for side in sides.values():
+            observed = side.recomputed.get(subject, _MISSING)
+            plain = side.plain.get(subject, _MISSING)
+            against = side.expected.get(subject, _MISSING)
+            key = id(observed), id(plain), id(against)
+            if key not in cells:
+                own = len(words) > 1
+                cells[key] = _value_cell(subject, observed, plain, against, tolerance, own)
+            column.append(cells[key])
+        columns.append(column)
+    rows = [tuple(column[n] for column in columns) for n in range(len(sides))]
+    return Values(tuple(arrays), _grouped(tuple(sides), rows) if arrays else ())
+
+
+def _grouped(variants: Sequence[str], rows: Sequence[tuple[Cell, ...]]) -> tuple[ValueRow, ...]:
+    wrong: dict[tuple[tuple[str, bool], ...], list[int]] = {}
+    right: list[int] = []
+    for number, cells in enumerate(rows):
+        if any(cell.wrong for cell in cells):
+            wrong.setdefault(tuple((c.text, c.wrong) for c in cells), []).append(number)
+        else:
+            right.append(number)
+    groups = [ValueRow(tuple(variants[n] for n in ns), rows[ns[0]], False) for ns in wrong.values()]
+    if right:
+        furthest = tuple(
+            max(cells, key=_distance) for cells in zip(*(rows[n] for n in right), strict=True)
+        )
+        groups.append(ValueRow(tuple(variants[n] for n in right), furthest, True))
+    return tuple(groups)
+
+
+def _distance(cell: Cell) -> float:
+    try:
+        return float(cell.text)
+    except ValueError:
+        return -1.0
+
+
+def _values(source: Run | Expected) -> dict[Subject, Value]:
+    state = {("state", f"state {name}"): array for name, array in (source.state or {}).items()}
+    return values_of(source) | state
+
+
+def _value_cell(
+    subject: Subject,
+    observed: Value,
+    plain: Value,
+    expected: Value,
+    tolerance: Tolerance,
+    expected_is_own: bool,
+) -> Cell:
+    known = not isinstance(expected, Missing)
+    against = expected if known else plain
+    more = f"recomputed: {summary(observed)}\nplain: {summary(plain)}"
+    if known and expected_is_own:
+        more += f"\nexpected: {summary(expected)}"
+    from_plain, apart = largest_difference(observed, plain), largest_difference(observed, against)
+    if from_plain is not None:
+        more += f"\nlargest difference from plain: {from_plain:.1e}"
+    if apart is not None:
+        text = "0" if apart == 0 else f"{apart:.1e}"
+    elif not isinstance(observed, np.ndarray):
+        text = summary(observed)
+    else:
+        text = "shape" if isinstance(against, np.ndarray) else "≠ None"
+    if subject[0] == "gradient":
+        observed = comparable_gradient(observed, plain, against)
+    return Cell(text, more, not close(observed, against, tolerance))
+
+
+# -- executions ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class CountRow:
-    """How often a region or an operation ran, in forward and again: what is expected, and what each
-    group of variants did."""
+    """How often a region or an operation ran, in forward and again: what is expected (in words), and
+    what each group of variants did."""
 
     name: str
-    expected: tuple[str, str]
-    cells: tuple[tuple[Cell, Cell], ...]
+    expected: tuple[str, ...]
+    cells: tuple[tuple[Cell, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -68,228 +236,101 @@ class Counts:
     rows: tuple[CountRow, ...]
 
 
+_PHASES: tuple[Phase, ...] = ("forward", "rerun")
+
+
+def executions(results: ResultsOfCase, *, statements: bool) -> Counts:
+    """How often each region (or each statement) ran, in forward and again in backward."""
+    ran = {v: r for v, r in results.items() if r.observation and not r.observation.recomputed.error}
+    keys: dict[tuple[str, str], None] = {}
+    for result in ran.values():
+        counted = result.observation.recomputed.executions if result.observation else ()
+        named = [(e.region, e.statement) for e in counted or ()]
+        named = [
+            (r, s) for r, s, _ in (result.expected.executions if result.expected else ())
+        ] + named
+        keys |= dict.fromkeys(k for k in named if bool(k[1]) == statements and any(k))
+    groups: dict[tuple[tuple[str, bool], ...], list[str]] = {}
+    cells = {
+        v: [tuple(_count_cell(r, *key, phase) for phase in _PHASES) for key in keys]
+        for v, r in ran.items()
+    }
+    for variant, column in cells.items():
+        alike = tuple((cell.text, cell.wrong) for pair in column for cell in pair)
+        groups.setdefault(alike, []).append(variant)
+    rows = []
+    for number, (region, statement) in enumerate(keys):
+        name = f"{region or 'outside'} · {statement}" if statement else region
+        expected = tuple(_expected(ran.values(), region, statement, phase) for phase in _PHASES)
+        pairs = tuple(cells[variants[0]][number] for variants in groups.values())
+        rows.append(CountRow(name, expected, pairs))
+    return Counts(tuple(map(tuple, groups.values())) if rows else (), tuple(rows))
+
+
+def _expected(results: Iterable[Result], region: str, statement: str, phase: Phase) -> str:
+    key = (region, statement, phase)
+    listed = [r.expected.executions.get(key) for r in results if r.expected]
+    words = {str(allowed) for allowed in listed if allowed}
+    return "by discipline" if len(words) > 1 else "".join(words)
+
+
+def _count_cell(result: Result, region: str, statement: str, phase: Phase) -> Cell:
+    key = (region, statement, phase)
+    run = None if result.observation is None else result.observation.recomputed
+    if run is None or run.executions is None:
+        return NOT_SEEN
+    count = sum(e.count for e in run.executions if (e.region, e.statement, e.phase) == key)
+    if not statement:
+        whole = region_count(run, region, phase)
+        if whole is None:
+            return NOT_SEEN
+        count = whole
+    allowed = result.expected.executions.get(key) if result.expected else None
+    if allowed is None:
+        return Cell(str(count), "nothing is expected")
+    reason = f" ({allowed.reason})" if allowed.reason else ""
+    return Cell(str(count), f"expected {allowed}{reason}", count not in allowed)
+
+
+# -- memory ----------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class MemoryRow:
-    """Retained memory on one variant: bytes, and activations (`unit` bytes each).
+    """Retained bytes, plain and recomputed, and what of them is freed in activations (`unit` bytes
+    each); `expected` is what should be freed, in words."""
 
-    `units` is the drop in activations, `range` the least and the most bytes that may be retained with
-    recompute; `most` is the largest number of bytes of a plain run in the table.
-    """
-
-    variant: str
     plain: int
     recomputed: int
-    unit: int
-    units: float | None
-    expected: str
-    wrong: bool
-    range: tuple[int, int] | None = None
-    most: int = 1
-
-    def at(self, number: int) -> str:
-        """The x coordinate of a number of bytes on a bar, where `most` is 140; at most 160."""
-        return f"{min(160.0, max(0.0, 140 * number / self.most)):.1f}"
-
-    @property
-    def drop(self) -> int:
-        return self.plain - self.recomputed
+    unit: int = 0
+    units: float | None = None
+    expected: str = ""
+    wrong: bool = False
 
 
-NOT_SEEN = Cell("–", "not observed")
-_MISSING = Missing()
+def memory(results: ResultsOfCase) -> tuple[tuple[tuple[str, ...], MemoryRow], ...]:
+    """Bytes held between forward and backward, with the variants that have the same."""
+    groups: dict[MemoryRow, list[str]] = {}
+    for variant, result in results.items():
+        row = _memory_row(result)
+        if row is not None:
+            groups.setdefault(row, []).append(variant)
+    return tuple((tuple(variants), row) for row, variants in groups.items())
 
 
-def values(results: Mapping[str, Result], tolerance: Tolerance) -> Table:
-    """Largest differences of arrays of recomputed runs from what is expected, or else from plain."""
-    ran = {v: r for v, r in results.items() if _ran(r)}
-    recomputed = {v: _values(r.observation.recomputed) for v, r in ran.items() if r.observation}
-    plain = {v: _values(r.observation.plain) for v, r in ran.items() if r.observation}
-    expected = {v: _values(r.expected) if r.expected else {} for v, r in ran.items()}
-    subjects = dict.fromkeys(
-        s for arrays in (*expected.values(), *recomputed.values()) for s in arrays
-    )
-    rows = []
-    for subject in subjects:
-        expected_values = {
-            v: arrays[subject] for v, arrays in expected.items() if subject in arrays
-        }
-        words = dict.fromkeys(summary(value) for value in _different(expected_values.values()))
-        # Variants that have the same arrays share them.
-        cell_of: dict[tuple[int, ...], Cell] = {}
-        cells = []
-        for v in ran:
-            pair = (
-                recomputed[v].get(subject, _MISSING),
-                plain[v].get(subject, _MISSING),
-            )
-            against = expected_values.get(v, _MISSING)
-            key = (id(pair[0]), id(pair[1]), id(against))
-            if key not in cell_of:
-                of_its_own = len(words) > 1
-                kind, _ = subject
-                cell_of[key] = _value_cell(kind, *pair, against, tolerance, of_its_own=of_its_own)
-            cells.append(cell_of[key])
-        various = "differs with the numbers drawn" if words else "what the plain run gives"
-        name = next(iter(words)) if len(words) == 1 else various
-        rows.append(Row(subject[1], name, tuple(cells)))
-    return Table(tuple(ran), tuple(rows))
-
-
-def executions(results: Mapping[str, Result], *, statements: bool) -> Table:
-    """How often each region (or each statement) ran, with a row for forward and one for the rerun."""
-    ran = {v: r for v, r in results.items() if _ran(r)}
-    keys = dict.fromkeys(key for r in ran.values() for key in _execution_keys(r, statements))
-    rows = []
-    for region, statement, phase in keys:
-        cells = []
-        expected_words: dict[str, None] = {}
-        for result in ran.values():
-            allowed = _allowed(result, region, statement, phase)
-            if allowed:
-                expected_words.setdefault(str(allowed))
-            count = _count(result, region, statement, phase)
-            if count is None:
-                cells.append(NOT_SEEN)
-                continue
-            words = f"expected {allowed}" if allowed else "nothing is expected"
-            reason = f" ({allowed.reason})" if allowed and allowed.reason else ""
-            cells.append(
-                Cell(str(count), words + reason, allowed is not None and count not in allowed)
-            )
-        name = f"{region or 'outside'} · {statement}" if statement else region
-        expected = (
-            next(iter(expected_words))
-            if len(expected_words) == 1
-            else "by discipline"
-            if expected_words
-            else ""
-        )
-        rows.append(Row(f"{name}, {phase}", expected, tuple(cells)))
-    return Table(tuple(ran), tuple(rows))
-
-
-def counts(table: Table) -> Counts:
-    """A table of executions with forward and rerun in one row, and equal variants in one column."""
-    columns: dict[tuple[tuple[str, bool], ...], list[int]] = {}
-    for number in range(len(table.variants)):
-        column = tuple((row.cells[number].text, row.cells[number].wrong) for row in table.rows)
-        columns.setdefault(column, []).append(number)
-    by_name: dict[str, dict[str, Row]] = {}
-    for row in table.rows:
-        name, _, phase = row.name.rpartition(", ")
-        by_name.setdefault(name, {})[phase] = row
-    rows = []
-    for name, phases in by_name.items():
-        pair = phases.get("forward"), phases.get("rerun")
-        expected = tuple("" if row is None else row.expected for row in pair)
-        cells = [
-            tuple(NOT_SEEN if row is None else row.cells[numbers[0]] for row in pair)
-            for numbers in columns.values()
-        ]
-        rows.append(CountRow(name, (expected[0], expected[1]), tuple((a, b) for a, b in cells)))
-    groups = tuple(tuple(table.variants[n] for n in numbers) for numbers in columns.values())
-    return Counts(groups, tuple(rows))
-
-
-def memory(results: Mapping[str, Result]) -> tuple[MemoryRow, ...]:
-    """Bytes held between forward and backward, where both runs were observed."""
-    rows = [row for v, r in results.items() if (row := _memory_row(v, r)) is not None]
-    most = max((row.plain for row in rows), default=1)
-    return tuple(replace(row, most=max(1, most)) for row in rows)
-
-
-def _memory_row(variant: str, result: Result) -> MemoryRow | None:
-    observation = result.observation
-    if observation is None:
+def _memory_row(result: Result) -> MemoryRow | None:
+    if result.observation is None:
         return None
-    plain, recomputed = observation.plain.retained, observation.recomputed.retained
+    plain, recomputed = (
+        run.retained for run in (result.observation.plain, result.observation.recomputed)
+    )
     if plain is None or recomputed is None:
         return None
     drop = drop_of(result)
     if drop is None or result.expected is None or result.expected.memory is None:
-        return MemoryRow(variant, plain, recomputed, 0, None, "", False)
+        return MemoryRow(plain, recomputed)
     unit = result.expected.memory.unit
     least, most = drop_range(result.expected.memory)
     words = f"{least / unit:.2f}" if least == most else f"{least / unit:.2f} to {most / unit:.2f}"
     wrong = any(v.check == "retained memory" and v.status.deviates for v in result.verdicts)
-    left = max(0, plain - most), max(0, plain - least)
-    return MemoryRow(variant, plain, recomputed, unit, drop.units, words, wrong, left)
-
-
-def _different(values: Iterable[Value]) -> Iterable[Value]:
-    """Values, each object once."""
-    return {id(value): value for value in values}.values()
-
-
-def _ran(result: Result) -> bool:
-    observation = result.observation
-    return observation is not None and observation.recomputed.error is None
-
-
-def _values(source: Run | Expected) -> dict[Subject, Value]:
-    state = {("state", f"state {name}"): array for name, array in (source.state or {}).items()}
-    return values_of(source) | state
-
-
-def _value_cell(
-    check: str,
-    observed: Value,
-    plain: Value,
-    expected: Value,
-    tolerance: Tolerance,
-    *,
-    of_its_own: bool,
-) -> Cell:
-    known = not isinstance(expected, Missing)
-    against = expected if known else plain
-    more = f"recomputed: {summary(observed)}\nplain: {summary(plain)}"
-    if known and of_its_own:
-        more += f"\nexpected: {summary(expected)}"
-    from_plain, apart = largest_difference(observed, plain), largest_difference(observed, against)
-    if isinstance(observed, Part):  # what was measured over all elements
-        from_plain = _distance(observed.from_plain)
-        apart = _distance(observed.from_expected) if known else from_plain
-    if from_plain is not None:
-        more += f"\nlargest difference from plain: {from_plain:.1e}"
-    if apart is not None:
-        text = "0" if apart == 0 else f"{apart:.1e}"
-    elif not isinstance(observed, np.ndarray):
-        text = summary(observed)
-    else:
-        text = "shape" if isinstance(against, np.ndarray) else "≠ None"
-    if check == "gradient":
-        observed = comparable_gradient(observed, plain, against)
-    return Cell(text, more, not close(observed, against, tolerance))
-
-
-def _distance(furthest: Furthest | None) -> float | None:
-    return None if furthest is None else furthest.distance
-
-
-def _allowed(result: Result, region: str, statement: str, phase: Phase) -> Allowed | None:
-    if result.expected is None:
-        return None
-    return result.expected.executions.get((region, statement, phase))
-
-
-def _execution_keys(result: Result, statements: bool) -> Iterator[tuple[str, str, Phase]]:
-    keys: list[tuple[str, str, Phase]] = []
-    if result.expected is not None:
-        keys += result.expected.executions
-    if result.observation is not None:
-        observed = result.observation.recomputed.executions or ()
-        keys += [(e.region, e.statement, e.phase) for e in observed]
-    for region, statement, phase in keys:
-        if bool(statement) == statements and (region or statement):
-            yield region, statement, phase
-
-
-def _count(result: Result, region: str, statement: str, phase: Phase) -> int | None:
-    if result.observation is None or result.observation.recomputed.executions is None:
-        return None
-    run = result.observation.recomputed
-    if not statement:
-        return region_count(run, region, phase)
-    key = (region, statement, phase)
-    counts = run.executions or ()
-    return sum(e.count for e in counts if (e.region, e.statement, e.phase) == key)
+    return MemoryRow(plain, recomputed, unit, drop.units, words, wrong)

@@ -29,7 +29,6 @@
           body.innerHTML = text;
           beside(body);
           reachable();
-          if (part.id === "matrix") filter();
         },
         (error) => {
           body.textContent = error.message;
@@ -149,7 +148,7 @@
     true,
   );
 
-  // Filters: a case stays if family, outcome and text all match; so does its row of the matrix.
+  // Filters: a case is shown if family, outcome and text all match.
   const cases = [...document.querySelectorAll("details.case")];
   const filter = () => {
     const family = $("family").value;
@@ -165,11 +164,6 @@
       item.hidden = !fits;
       shown += fits ? 1 : 0;
     }
-    const left = new Set(cases.filter((item) => !item.hidden).map((item) => item.id));
-    for (const row of document.querySelectorAll("tr.row")) row.hidden = !left.has(row.dataset.id);
-    for (const body of document.querySelectorAll(".matrix tbody")) {
-      body.hidden = !body.querySelector("tr.row:not([hidden])");
-    }
     $("shown").textContent = `${shown} of ${cases.length} cases`;
     const query = new URLSearchParams({ family, outcome, text: $("text").value });
     for (const key of [...query.keys()]) if (!query.get(key)) query.delete(key);
@@ -182,7 +176,7 @@
   $("filters").addEventListener("submit", (event) => event.preventDefault());
   filter();
 
-  // Two variants: the cases that come out differently, the gravest first.
+  // Two variants: the cases that differ, sorted by severity.
   const known = new Map();
   const outcomesOf = (select) => {
     const option = select.selectedOptions[0];
@@ -223,7 +217,7 @@
     const apart = shared.filter((id) => left[id][1] !== right[id][1]);
     const rank = (id) => Math.min(left[id][0], right[id][0]);
     apart.sort((a, b) => rank(a) - rank(b));
-    $("differ").textContent = `${apart.length} of ${shared.length} cases come out differently`;
+    $("differ").textContent = `${apart.length} of ${shared.length} cases differ`;
     const table = document.createElement("table");
     table.className = "grid wide stacked";
     const head = table.createTHead().insertRow();
@@ -234,7 +228,7 @@
       head.append(th);
     }
     const body = table.createTBody();
-    // Cases that come out in the same two ways, for what was observed is the same, share a row.
+    // Cases with the same outcomes and observations share a row.
     const alike = Map.groupBy(apart, (id) => JSON.stringify([left[id], right[id]]));
     for (const ids of alike.values()) {
       const row = body.insertRow();
@@ -285,7 +279,7 @@
 
   // What scrolls can be scrolled with keys.
   const reachable = () => {
-    for (const part of document.querySelectorAll(".scroll, .matrix, .programs, .long")) {
+    for (const part of document.querySelectorAll(".scroll, .programs, .long")) {
       const scrolls = part.scrollWidth > part.clientWidth || part.scrollHeight > part.clientHeight;
       if (scrolls) part.tabIndex = 0;
       else part.removeAttribute("tabindex");
