@@ -19,8 +19,8 @@ class Outcome(StrEnum):
 
     BROKEN = "the suite failed"
     WRONG = "silently wrong"
-    RAISES = "refuses or raises"
-    INERT = "nothing recomputed"
+    RAISES = "raises"
+    INERT = "not recomputed"
     COSTS = "more memory or work"
     WARNS = "differs"
     RIGHT = "right"

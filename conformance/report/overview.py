@@ -87,7 +87,7 @@ class Framework:
         worst = max(self.modes, key=lambda mode: mode.tally.outcomes[Outcome.WRONG])
         wrong_cases = worst.tally.outcomes[Outcome.WRONG]
         if wrong_cases > first.tally.outcomes[Outcome.WRONG]:
-            sentence += f" Worst of {len(self.modes)} modes: {worst.name}, silently wrong in"
+            sentence += f" Worst of {len(self.modes)} variants: {worst.name}, silently wrong in"
             sentence += f" {wrong_cases} of {worst.tally.ran}."
         return sentence
 

@@ -243,4 +243,5 @@ def _procedure(case: Case) -> str:
     if case.release:
         words += f", {case.release} times"
     needs = ", ".join(sorted(required_by(case)))
-    return f"{words}; tolerance {case.tolerance}{f'; needs {needs}' if needs else ''}"
+    tolerance = f"rtol {case.tolerance.rtol:g}, atol {case.tolerance.atol:g}"
+    return f"{words}; tolerance {tolerance}{f'; needs {needs}' if needs else ''}"

@@ -148,35 +148,7 @@
     true,
   );
 
-  // Filters: a case is shown if family, outcome and text all match.
-  const cases = [...document.querySelectorAll("details.case")];
-  const filter = () => {
-    const family = $("family").value;
-    const outcome = $("outcome").value;
-    const words = $("text").value.toLowerCase().split(/\s+/).filter(Boolean);
-    let shown = 0;
-    for (const item of cases) {
-      const text = `${item.querySelector("summary").textContent} ${item.dataset.text}`.toLowerCase();
-      const fits =
-        (!family || item.id.startsWith(`${family}/`)) &&
-        (!outcome || item.dataset.outcomes.split(" ").includes(outcome)) &&
-        words.every((word) => text.includes(word));
-      item.hidden = !fits;
-      shown += fits ? 1 : 0;
-    }
-    $("shown").textContent = `${shown} of ${cases.length} cases`;
-    const query = new URLSearchParams({ family, outcome, text: $("text").value });
-    for (const key of [...query.keys()]) if (!query.get(key)) query.delete(key);
-    address(`${query.size ? `?${query}` : ""}${location.hash}`);
-  };
-  for (const [key, value] of new URLSearchParams(location.search)) {
-    if (["family", "outcome", "text"].includes(key)) $(key).value = value;
-  }
-  $("filters").addEventListener("input", filter);
-  $("filters").addEventListener("submit", (event) => event.preventDefault());
-  filter();
-
-  // Two variants: the cases that differ, sorted by severity.
+  // Outcomes of a variant by case, from the file that the chosen option names.
   const known = new Map();
   const outcomesOf = (select) => {
     const option = select.selectedOptions[0];
@@ -185,6 +157,41 @@
     }
     return known.get(option.value);
   };
+
+  // Filters: a case is shown if family, outcome (on the variant, or on any) and text all match.
+  const FILTERS = ["family", "variant", "outcome", "text"];
+  const cases = [...document.querySelectorAll("details.case")];
+  $("variant").innerHTML = $("left").innerHTML;
+  $("variant").options[0].text = "any";
+  const filter = async () => {
+    const [family, variant, outcome, text] = FILTERS.map((name) => $(name).value);
+    const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+    const of = variant ? await outcomesOf($("variant")) : null;
+    if (variant !== $("variant").value) return; // another choice was made meanwhile
+    let shown = 0;
+    for (const item of cases) {
+      const said = `${item.querySelector("summary").textContent} ${item.dataset.text}`.toLowerCase();
+      const outcomes = of ? (of[item.id] ?? []).slice(1, 2) : item.dataset.outcomes.split(" ");
+      const fits =
+        (!family || item.id.startsWith(`${family}/`)) &&
+        (outcome ? outcomes.includes(outcome) : outcomes.length > 0) &&
+        words.every((word) => said.includes(word));
+      item.hidden = !fits;
+      shown += fits ? 1 : 0;
+    }
+    $("shown").textContent = `${shown} of ${cases.length} cases`;
+    const query = new URLSearchParams({ family, variant, outcome, text });
+    for (const key of [...query.keys()]) if (!query.get(key)) query.delete(key);
+    address(`${query.size ? `?${query}` : ""}${location.hash}`);
+  };
+  for (const [key, value] of new URLSearchParams(location.search)) {
+    if (FILTERS.includes(key)) $(key).value = value;
+  }
+  $("filters").addEventListener("input", filter);
+  $("filters").addEventListener("submit", (event) => event.preventDefault());
+  filter();
+
+  // Two variants: the cases that differ, sorted by severity.
   const cell = ([rank, name, sign, words, message]) => {
     const found = document.createElement("td");
     found.className = "words";
