@@ -25,10 +25,9 @@ from conformance.model.observation import Allowed, ErrorSeen, RandomSample, Run
 from conformance.model.verdict import Level, Status, Verdict
 from conformance.report import build, schema, sources, tables, write_report
 from conformance.report.data import grouped, worst
-from conformance.report.markdown import escape
 from conformance.report.page import file_name, format_bytes, sentence, shorten, web_address
 from conformance.results import parts, read, write
-from conformance.words import line
+from conformance.words import escape, line
 from tests import report_samples as samples
 from tests.report_samples import FAIL, GRADIENT, PASS, result, results, run, unobserved
 
@@ -438,7 +437,7 @@ def test_cases_that_did_not_run_are_left_out():
 
 def test_results_of_a_case_that_is_not_at_hand_are_shown(tmp_path):
     files = [results("a", [result("a/one", case="sample/gone")])]
-    index = write_report(files, (), compare(files, None), tmp_path, tmp_path)
+    index = write_report(files, (), compare(files, samples.cases()), tmp_path, tmp_path)
     assert "the case is not at hand" in whole(index.parent)
 
 

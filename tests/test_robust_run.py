@@ -351,8 +351,7 @@ def test_no_escape_sequence_reaches_a_terminal_or_markdown(run, tmp_path, adapte
     for command in (
         ["compare", *CASES],
         ["report", *CASES],
-        ["history", str(file), str(file)],
-        ["diff", str(file), str(file)],
+        ["compare", str(file), str(file.parent)],
         ["behaviours"],
         ["bug", "unruly/escapes", "mini/square", "--no-run", *CASES],
     ):

@@ -15,10 +15,8 @@ from conformance.cli import (
     cases,
     compare,
     coverage,
-    diff,
     documents,
     frameworks,
-    history,
     known,
     merge,
     probe,
@@ -49,8 +47,6 @@ app.command(context_settings=PASS_ON, epilog=EXIT_CODES)(run.run)
 app.command(epilog=EXIT_CODES)(merge.merge)
 app.command(epilog=EXIT_CODES)(probe.probe)
 app.command(epilog=EXIT_CODES)(compare.compare)
-app.command(epilog=EXIT_CODES)(diff.diff)
-app.command(epilog=EXIT_CODES)(history.history)
 app.command(epilog=EXIT_CODES)(report.report)
 app.command(epilog=EXIT_CODES)(behaviours.behaviours)
 app.command(epilog=EXIT_CODES)(frameworks.frameworks)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from conformance.compare.grouping import absence, cross_verdict, majority, partition
 from conformance.compare.model import EXPECTATION, CrossStatus, CrossVerdict, Group
 from conformance.model.observation import Allowed, Phase, Run
-from conformance.results import Result
+from conformance.model.result import Result
 
 CHECK = "executions"
 

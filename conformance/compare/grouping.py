@@ -12,8 +12,8 @@ from conformance.compare.model import (
     Disagreement,
     Group,
 )
+from conformance.model.result import Result
 from conformance.model.verdict import Status
-from conformance.results import Result
 
 T = TypeVar("T")
 #: Verdicts of a variant's own that explain a disagreement, per check.

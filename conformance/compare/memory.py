@@ -10,8 +10,8 @@ from conformance.compare.model import EXPECTATION, CrossStatus, CrossVerdict, Gr
 from conformance.judge import memory as judged
 from conformance.judge.limits import SLACK, SMALL
 from conformance.model.observation import ExpectedMemory
+from conformance.model.result import Result
 from conformance.model.verdict import Status
-from conformance.results import Result
 
 CHECK = "retained memory"
 

@@ -61,6 +61,8 @@ def growth(
                 cells.append("" if formula is None else f"{formula(at.at, at.constants):,.6g}")
                 cells.append(_range(case, results[case.id].values(), quantity, path, law.unit))
             listed.append(Point(case.id, at.at, tuple(cells)))
+        if not any(point.cells[1] or point.cells[3] for point in listed):
+            continue
         unit = "runs of a statement" if quantity == "executions" else law.unit
         words = law.words[quantity] + (_STATES if quantity == "retained" else "")
         tables.append(Growth(law.title, law.source, quantity, unit, law.at, words, tuple(listed)))

@@ -20,7 +20,7 @@ from urllib.parse import quote
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from conformance.compare import CrossVerdict
+from conformance.compare import CrossVerdict, side_of
 from conformance.drivers.adapter import DISCIPLINES
 from conformance.judge.outcomes import MEANING, SIGN, Outcome, of_result, of_verdict
 from conformance.language.build import TOLERANCES
@@ -32,7 +32,6 @@ from conformance.report.findings import is_unexpected
 from conformance.report.growth import growth
 from conformance.report.overview import Report, worst
 from conformance.report.questions import QUESTIONS
-from conformance.report.versus import side_of
 from conformance.words import counted, line
 
 TEMPLATES = Path(__file__).parent / "templates"
