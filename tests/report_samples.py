@@ -154,9 +154,9 @@ def result(
     )
 
 
-def known(verdict: Verdict, reason: str, url: str = "") -> Verdict:
+def known(verdict: Verdict, reason: str, url: str = "", cause: str = "") -> Verdict:
     """A verdict that a known deviation describes."""
-    return msgspec.structs.replace(verdict, known=KnownNote(reason, url))
+    return msgspec.structs.replace(verdict, known=KnownNote(reason, url, cause))
 
 
 def unobserved(variant: str, status: Status, message: str, case: str = "sample/block") -> Result:

@@ -145,7 +145,7 @@ def _example_rank(outcome: Outcome, result: Result, variants: Mapping[str, int])
 def _cause(verdict: Verdict, result: Result) -> Cause:
     known = verdict.known
     if known is not None and verdict.status.deviates:
-        return Cause(known.reason, known.url, getattr(known, "cause", ""), True)
+        return Cause(known.reason, known.url, known.cause, True)
     if verdict.status is Status.WARN:
         return Cause(f"{verdict.check}: {verdict.message}", "", "", True)  # a SHOULD needs no entry
     return Cause(f"{result.case}, {verdict.check}: {verdict.message}", "", "", False)

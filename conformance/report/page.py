@@ -77,7 +77,8 @@ def render(report: Report, folder: Path, programs: Path) -> dict[str, str]:
         shown = _case(id_, report, folder, programs)
         detail(id_, "case.html.j2", cross=cross.get(id_, ()), **shown)
     for framework in report.frameworks:
-        for view in ("framework", "behaviours", "findings"):
+        views = ["framework", "behaviours", *(["findings"] if framework.findings else [])]
+        for view in views:
             detail(f"{view}={framework.name}", f"{view}.html.j2", framework=framework)
     if not report.ok:
         detail("unexpected", "unexpected.html.j2")
