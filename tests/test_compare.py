@@ -275,7 +275,7 @@ def test_a_variant_that_failed_already_is_nothing_new():
     found = compared(result("a/one"), result("b/one", run({"x": OFF}), verdicts=[FAIL]))
     verdict = only(found, "gradient of x")
     assert verdict.status is CrossStatus.JUDGED
-    assert verdict.disagreements[0].judged == {"b/one": "fail: gradient of x is wrong"}
+    assert verdict.disagreements[0].judged == {"b/one": "silently wrong: gradient of x is wrong"}
     assert found.ok
 
 
@@ -283,7 +283,7 @@ def test_a_known_deviation_comes_with_its_reason():
     known = samples.known(FAIL, "the wrapper drops it")
     found = compared(result("a/one"), result("b/one", run({"x": OFF}), verdicts=[known]))
     (disagreement,) = only(found, "gradient of x").disagreements
-    assert disagreement.judged == {"b/one": "known: the wrapper drops it"}
+    assert disagreement.judged == {"b/one": "silently wrong: the wrapper drops it"}
     assert found.ok
 
 
@@ -317,8 +317,8 @@ def test_who_has_nothing_to_compare_is_left_out_with_the_reason():
     assert verdict.status is CrossStatus.AGREE
     assert verdict.absent == {
         "a/two": "raised RuntimeError",
-        "b/two": "crashed: the process died of SIGSEGV",
-        "c/one": "unsupported: c/one lacks kwargs",
+        "b/two": "refuses or raises: the process died of SIGSEGV",
+        "c/one": "not run: c/one lacks kwargs",
     }
 
 
