@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from conformance.compare.grouping import Compared, absence, partition
-from conformance.compare.model import EXPECTATION, CrossStatus, CrossVerdict, Group
+from conformance.compare.model import EXPECTATION, Agreement, CrossVerdict, Group
 from conformance.model.observation import Allowed, Phase, Run
 from conformance.model.result import Result
 
@@ -71,7 +71,7 @@ def _compare(compared: Compared, subject: str, region: str, phase: Phase) -> Ite
     if len(names) > 1 and all(right.values()):
         reasons = dict.fromkeys(a.reason for a in allowed.values() if a.reason)
         message = "; ".join((f"they differ in {subject}, as is allowed", *reasons))
-        yield compared.told(subject, CrossStatus.ALLOWED, message, groups)
+        yield compared.told(subject, Agreement.ALLOWED, message, groups)
         return
     # The expectation stands with the variants that meet it, and alone where none does.
     met = [members for members in names if all(right[v] for v in members)]

@@ -9,7 +9,7 @@ from typing import Self, TypeVar
 from conformance.compare.beside import side_of
 from conformance.compare.model import (
     EXPECTATION,
-    CrossStatus,
+    Agreement,
     CrossVerdict,
     Disagreement,
     Group,
@@ -95,19 +95,15 @@ class Compared:
                     tuple(variant for variant, words in failures.items() if not words),
                 )
             )
-        if disagreements:
-            new = any(disagreement.new for disagreement in disagreements)
-            status = CrossStatus.DISAGREE if new else CrossStatus.JUDGED
-            message = "; ".join(disagreement.message for disagreement in disagreements)
-        else:
-            status = CrossStatus.AGREE
+        status = Agreement.DISAGREE if disagreements else Agreement.AGREE
+        message = "; ".join(disagreement.message for disagreement in disagreements)
+        if not disagreements:
             message = f"{sum(len(g.variants) for g in groups)} variants agree on {subject}"
-        return replace(
-            self.told(subject, status, message, groups), disagreements=tuple(disagreements)
-        )
+        told = self.told(subject, status, message, groups)
+        return replace(told, disagreements=tuple(disagreements))
 
     def told(
-        self, subject: str, status: CrossStatus, message: str, groups: tuple[Group, ...] = ()
+        self, subject: str, status: Agreement, message: str, groups: tuple[Group, ...] = ()
     ) -> CrossVerdict:
         """A verdict without disagreements."""
         return CrossVerdict(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from conformance.compare.grouping import Compared, absence, partition
-from conformance.compare.model import EXPECTATION, CrossStatus, CrossVerdict, Group
+from conformance.compare.model import EXPECTATION, Agreement, CrossVerdict, Group
 from conformance.judge import memory as judged
 from conformance.judge.limits import SLACK, SMALL
 from conformance.model.observation import ExpectedMemory
@@ -45,7 +45,7 @@ def compare_memory(case: str, results: Mapping[str, Result]) -> Iterator[CrossVe
         words = (
             f"{most} bytes should fall; an observer that asks an allocator tells none below {SMALL}"
         )
-        yield CrossVerdict(case, CHECK, CHECK, CrossStatus.SKIPPED, words)
+        yield CrossVerdict(case, CHECK, CHECK, Agreement.SKIPPED, words)
 
 
 def drop_of(result: Result) -> Drop | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from conformance.compare.grouping import Compared, absence, partition
-from conformance.compare.model import EXPECTATION, CrossStatus, CrossVerdict, Group
+from conformance.compare.model import EXPECTATION, Agreement, CrossVerdict, Group
 from conformance.judge import arrays
 from conformance.judge.arrays import absolute_differences, quantities, wide
 from conformance.language.capabilities import required_by
@@ -52,7 +52,7 @@ def compare_numbers(
     note = "random: compared within each framework only"
     if not preserved:
         note = "random, and random state is not preserved: nothing to compare"
-    yield compared.told("values", CrossStatus.SKIPPED, note)
+    yield compared.told("values", Agreement.SKIPPED, note)
     if preserved:
         for same in _drew_the_same(compared.present, tolerance):
             yield from _compare(replace(compared.among(same), absent={}), tolerance, None)
