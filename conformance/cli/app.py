@@ -16,6 +16,7 @@ from conformance.cli import (
     compare,
     coverage,
     documents,
+    export,
     frameworks,
     known,
     merge,
@@ -48,6 +49,7 @@ app.command(epilog=EXIT_CODES)(merge.merge)
 app.command(epilog=EXIT_CODES)(probe.probe)
 app.command(epilog=EXIT_CODES)(compare.compare)
 app.command(epilog=EXIT_CODES)(report.report)
+app.command(epilog=EXIT_CODES)(export.export)
 app.command(epilog=EXIT_CODES)(behaviours.behaviours)
 app.command(epilog=EXIT_CODES)(frameworks.frameworks)
 app.command(epilog=EXIT_CODES)(documents.documents)

@@ -24,8 +24,8 @@ from conformance.compare.executions import region_count
 from conformance.compare.memory import drop_of, drop_range
 from conformance.compare.model import (
     EXPECTATION,
+    Agreement,
     Comparison,
-    CrossStatus,
     CrossVerdict,
     Disagreement,
     Group,
@@ -34,8 +34,8 @@ from conformance.compare.variants import compare
 
 __all__ = [
     "EXPECTATION",
+    "Agreement",
     "Comparison",
-    "CrossStatus",
     "CrossVerdict",
     "Disagreement",
     "Group",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from conformance.compare.grouping import absence, cross_verdict, majority, partition
-from conformance.compare.model import EXPECTATION, CrossStatus, CrossVerdict, Group
+from conformance.compare.grouping import Compared, absence, partition
+from conformance.compare.model import EXPECTATION, Agreement, CrossVerdict, Group
 from conformance.judge import arrays
 from conformance.judge.arrays import absolute_differences, quantities, wide
 from conformance.language.capabilities import required_by
@@ -42,69 +42,54 @@ def compare_numbers(
     one framework are compared, and only those whose plain runs drew the same. Where random state is
     not preserved, gradients are those of other draws, and nothing is compared.
     """
-    absent = {v: why for v, r in results.items() if (why := absence(r, "value"))}
-    present = {v: r for v, r in results.items() if v not in absent}
+    compared = Compared.of(case.id, "value", results, lambda result: absence(result, "value"))
     if not case.uses(RANDOM):
-        expected = next((r.expected for r in present.values() if r.expected is not None), None)
-        yield from _compare(case.id, present, tolerance, expected, absent)
+        found = (result.expected for result in compared.present.values())
+        expected = next((e for e in found if e is not None), None)
+        yield from _compare(compared, tolerance, expected)
         return
     preserved = "preserve-rng-off" not in required_by(case)
     note = "random: compared within each framework only"
     if not preserved:
         note = "random, and random state is not preserved: nothing to compare"
-    yield CrossVerdict(case.id, "value", "values", CrossStatus.SKIPPED, note, absent=absent)
+    yield compared.told("values", Agreement.SKIPPED, note)
     if preserved:
-        for same in _drew_the_same(present, tolerance):
-            yield from _compare(case.id, {v: present[v] for v in same}, tolerance, None, {})
+        for same in _drew_the_same(compared.present, tolerance):
+            yield from _compare(replace(compared.among(same), absent={}), tolerance, None)
 
 
 def _compare(
-    case: str,
-    results: Mapping[str, Result],
-    tolerance: Tolerance,
-    expected: Expected | None,
-    absent: Mapping[str, str],
+    compared: Compared, tolerance: Tolerance, expected: Expected | None
 ) -> Iterator[CrossVerdict]:
-    if len(results) < 2:
+    if len(compared.present) < 2:
         return
     anchor = {} if expected is None else values_of(expected)
-    observed = {v: r.observation for v, r in results.items() if r.observation}
+    observed = {v: r.observation for v, r in compared.present.items() if r.observation}
     recomputed = {v: values_of(o.recomputed) for v, o in observed.items()}
     plain = {v: values_of(o.plain) for v, o in observed.items()}
-    subjects = dict.fromkeys(s for values in (anchor, *recomputed.values()) for s in values)
-    for check, subject in subjects:
-        key = (check, subject)
-        entries: dict[str, Value] = {}
-        if key in anchor:
-            entries[EXPECTATION] = anchor[key]
+    for key in dict.fromkeys(s for values in (anchor, *recomputed.values()) for s in values):
+        entries: dict[str, Value] = {EXPECTATION: anchor[key]} if key in anchor else {}
         for v, values in recomputed.items():
             value = values.get(key, Missing())
-            if check == "gradient":
+            if key[0] == "gradient":
                 value = comparable_gradient(value, plain[v].get(key), anchor.get(key))
             entries[v] = value
-        yield _verdict(case, check, subject, entries, results, tolerance, absent)
+        yield _verdict(replace(compared, check=key[0]), key[1], entries, tolerance)
 
 
 def _verdict(
-    case: str,
-    check: str,
-    subject: str,
-    entries: Mapping[str, Value],
-    results: Mapping[str, Result],
-    tolerance: Tolerance,
-    absent: Mapping[str, str],
+    compared: Compared, subject: str, entries: Mapping[str, Value], tolerance: Tolerance
 ) -> CrossVerdict:
     names = agreeing(entries, tolerance)
     groups = tuple(Group(members, summary(entries[members[0]])) for members in names)
-    chosen = majority(names, results, check)
-    main = groups[names.index(chosen)]
+    main = groups[names.index(compared.majority(names))]
 
     def difference(group: Group) -> str:
         pairs = [(entries[a], entries[b]) for a in group.variants for b in main.members]
         return worst(*next(pair for pair in pairs if not close(*pair, tolerance)))
 
     wrong = [group for group in groups if group is not main and group.variants]
-    return cross_verdict(case, check, subject, groups, main, wrong, results, absent, difference)
+    return compared.verdict(subject, groups, main, wrong, difference)
 
 
 def _drew_the_same(

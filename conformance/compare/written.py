@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from conformance.compare.beside import Measured, Row, Side, SideBySide
-from conformance.compare.model import Comparison, CrossStatus
+from conformance.compare.model import Comparison
 from conformance.judge.outcomes import SIGN, Outcome
 from conformance.model.result import Results
 from conformance.words import counted, escape, line
@@ -26,19 +26,15 @@ def agreement(
 
     With `everything`, also disagreements that variants' own checks have shown.
     """
-    shown = {CrossStatus.DISAGREE, CrossStatus.JUDGED} if everything else {CrossStatus.DISAGREE}
     for verdict in comparison.verdicts:
-        if verdict.status not in shown:
-            continue
-        if in_markdown:
-            words = escape(f"{verdict.check}: {verdict.status}: {verdict.message}")
-            yield f"- `{verdict.case}` {words}"
-        else:
-            text = Text(f"{verdict.case} {verdict.check}", style="bold")
-            yield text.append(f"\n  {verdict.status}: {verdict.message}", style="not bold")
-    counts = ", ".join(f"{count} {status}" for status, count in comparison.counts.items() if count)
-    variants = counted(len(comparison.variants), "variant")
-    yield f"{variants} compared: {counts or 'nothing in common'}"
+        if verdict.new or (everything and verdict.disagreements):
+            status = "disagree" if verdict.new else "disagree, as their own checks show"
+            if in_markdown:
+                yield f"- `{verdict.case}` {escape(f'{verdict.check}: {status}: {verdict.message}')}"
+            else:
+                text = Text(f"{verdict.case} {verdict.check}", style="bold")
+                yield text.append(f"\n  {status}: {verdict.message}", style="not bold")
+    yield comparison.summary
 
 
 def lines(found: SideBySide, *, runs: bool) -> Iterator[str | Table]:
