@@ -148,6 +148,16 @@ def test_what_an_earlier_report_opened_is_gone(tmp_path):
     assert left == {f"{name}.js" for name in named}
 
 
+def test_programs_can_be_shown_without_their_files(tmp_path):
+    path = program(tmp_path, "programs/a.py", "x = 1\n")
+    files = [results("a", [result("a/one", verdicts=[FAIL], program=path)])]
+    compared, folder = compare(files, samples.cases()), tmp_path / "reports"
+    write_report(files, samples.cases(), compared, folder, folder, link=False)
+    page = Page(whole(folder))
+    assert "x = 1" in "".join(page.texts)
+    assert not any("programs" in a.get("href", "") for a in page.all("a"))
+
+
 def test_a_case_counts_its_outcomes_and_can_be_filtered_by_them(tmp_path):
     folder, page = written(tmp_path, *realistic(tmp_path))
     outcomes = {

@@ -30,15 +30,17 @@ def write_report(
     titles: Mapping[str, str] = MappingProxyType({}),
     seconds: Mapping[str, tuple[str, float]] = MappingProxyType({}),
     reproducers: Mapping[tuple[str, str], str] = MappingProxyType({}),
+    link: bool = True,
 ) -> Path:
     """Write `index.html` with its `details`, and `report.md`.
 
     `programs` is the folder that the results' paths of programs are relative to (the reports' folder),
     `titles` say what variants (full ids) are, `seconds` what was measured of them, and `reproducers` are
-    programs that show a cause, by adapter and cause. Returns the path of the page. Raises `WriteError`.
+    programs that show a cause, by adapter and cause. Without `link`, the page shows programs and does
+    not link their files. Returns the path of the page. Raises `WriteError`.
     """
     report = build(results, cases, comparison, titles, seconds, reproducers)
-    files = page.render(report, folder, programs)
+    files = page.render(report, folder, programs, link)
     kept = {folder / name for name in files}
     first = files.pop("index.html")
     for name, text in (files | {"report.md": markdown.render(report)}).items():

@@ -72,9 +72,8 @@ def _wrong(report: Report) -> Iterator[str]:
         where = f"{finding.example[0]} on {finding.example[1]}"
         who = f"{SIGN[finding.outcome]} **{escape(finding.adapter)}**"
         yield f"- {who}: {escape(line(finding.words, _LONGEST))} ({escape(where)})"
-    counts = ", ".join(f"{n} {status}" for status, n in report.comparison.counts.items())
     yield ""
-    yield f"Across variants and frameworks: {counts}."
+    yield f"{report.comparison.summary}."
     yield ""
     yield from _findings([finding for finding in report.findings if finding.known])
 

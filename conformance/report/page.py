@@ -50,18 +50,18 @@ _BETWEEN = {
 
 @dataclass(frozen=True)
 class ShownProgram:
-    """An emitted program of a variant: its link, relative to the page, and its text."""
+    """An emitted program of a variant: its link, relative to the page or empty, and its text."""
 
     variant: str
     link: str
     source: sources.Source
 
 
-def render(report: Report, folder: Path, programs: Path) -> dict[str, str]:
+def render(report: Report, folder: Path, programs: Path, link: bool) -> dict[str, str]:
     """The page and its details, by path: `index.html`, `details/unexpected-….js`, …
 
-    Links to programs are relative to `folder`, where the page will lie. The results' paths of programs
-    are relative to `programs`.
+    Links to programs, if there shall be any, are relative to `folder`, where the page will lie. The
+    results' paths of programs are relative to `programs`.
     """
     templates = environment()
     templates.globals |= _shared(report)
@@ -74,7 +74,7 @@ def render(report: Report, folder: Path, programs: Path) -> dict[str, str]:
     for verdict in report.comparison.verdicts:
         cross.setdefault(verdict.case, []).append(verdict)
     for id_ in report.by_case:
-        shown = _case(id_, report, folder, programs)
+        shown = _case(id_, report, folder if link else None, programs)
         detail(id_, "case.html.j2", cross=cross.get(id_, ()), **shown)
     for framework in report.frameworks:
         views = ["framework", "behaviours", *(["findings"] if framework.findings else [])]
@@ -82,9 +82,9 @@ def render(report: Report, folder: Path, programs: Path) -> dict[str, str]:
             detail(f"{view}={framework.name}", f"{view}.html.j2", framework=framework)
     if not report.ok:
         detail("unexpected", "unexpected.html.j2")
-    for variant, outcomes in sides(report.results).items():
-        name = f"outcomes/{variant}"
-        details[_path(name)] = script_call(name, json.dumps(outcomes, ensure_ascii=True))
+    for run in report.results:
+        name = f"outcomes={run.header.adapter}"
+        details[_path(name)] = script_call(name, json.dumps(sides(run), ensure_ascii=True))
     index = templates.get_template("index.html.j2").render(
         worst=worst(report.frameworks),
         families=list(dict.fromkeys(id_.split("/", 1)[0] for id_ in report.by_case)),
@@ -122,21 +122,16 @@ def script_call(name: str, content: str) -> str:
     return f"part({json.dumps(name)}, {json.dumps(packed)});\n"
 
 
-def sides(results: Sequence[Results]) -> dict[str, dict[str, tuple[int, str, str, str, str]]]:
+def sides(run: Results) -> dict[str, dict[str, tuple[int, str, str, str, str]]]:
     """By variant and case: the outcome's rank, its name, sign and words, and what was observed."""
     by_variant: dict[str, dict[str, tuple[int, str, str, str, str]]] = {}
-    for result in (result for run in results for result in run.results):
+    for result in run.results:
         side = side_of(result)
         outcome = side.outcome
         if outcome is not Outcome.NOT_RUN:
-            row = (
-                outcome.rank,
-                outcome.name.lower(),
-                SIGN[outcome],
-                outcome.value,
-                line(side.message),
-            )
-            by_variant.setdefault(result.variant, {})[result.case] = row
+            words = SIGN[outcome], outcome.value, line(side.message)
+            of_variant = by_variant.setdefault(result.variant, {})
+            of_variant[result.case] = (outcome.rank, outcome.name.lower(), *words)
     return by_variant
 
 
@@ -171,13 +166,13 @@ def environment() -> Environment:
     return templates
 
 
-def _case(id_: str, report: Report, folder: Path, programs: Path) -> dict[str, object]:
+def _case(id_: str, report: Report, folder: Path | None, programs: Path) -> dict[str, object]:
     """The variables of the template of one case, by name."""
     case, results = report.cases.get(id_), report.by_case[id_]
     shown: dict[str, list[ShownProgram]] = {}
     for variant, result in results.items():
         if result.program:
-            link = quote(os.path.relpath(programs / result.program, folder))
+            link = quote(os.path.relpath(programs / result.program, folder)) if folder else ""
             program = ShownProgram(variant, link, sources.program(programs, result.program))
             shown.setdefault(variant.partition("/")[0], []).append(program)
     groups = tables.outcome_groups(results)

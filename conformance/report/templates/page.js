@@ -102,7 +102,8 @@
         return made;
       });
       side.querySelector("pre").replaceChildren(...lines);
-      side.querySelector(".file").href = selects[number].selectedOptions[0]?.dataset.link ?? "";
+      const file = side.querySelector(".file");
+      if (file) file.href = selects[number].selectedOptions[0]?.dataset.link ?? "";
     });
   };
   // The two variants that are compared above, where a case has programs of both.
@@ -148,14 +149,14 @@
     true,
   );
 
-  // Outcomes of a variant by case, from the file that the chosen option names.
+  // Outcomes of the chosen variant by case, from the file of its framework.
   const known = new Map();
-  const outcomesOf = (select) => {
-    const option = select.selectedOptions[0];
-    if (!known.has(option.value)) {
-      known.set(option.value, read(`outcomes/${option.value}`, option.dataset.file).then(JSON.parse));
+  const outcomesOf = async (select) => {
+    const { value, parentElement: group } = select.selectedOptions[0];
+    if (!known.has(group.label)) {
+      known.set(group.label, read(`outcomes=${group.label}`, group.dataset.file).then(JSON.parse));
     }
-    return known.get(option.value);
+    return (await known.get(group.label))[value] ?? {};
   };
 
   // Filters: a case is shown if family, outcome (on the variant, or on any) and text all match.
