@@ -32,6 +32,7 @@ from conformance.emit.emitter import Emitter
 from conformance.exits import MEANINGS
 from conformance.judge.checks import CHECKS
 from conformance.judge.known import EntryModel
+from conformance.judge.outcomes import MEANING, SIGN
 from conformance.language.build import TOLERANCES
 from conformance.language.capabilities import CAPABILITIES
 from conformance.language.laws import LAWS
@@ -48,7 +49,6 @@ from conformance.model.case import Case, Procedure
 from conformance.model.facts import Fact
 from conformance.observe.worker.observer import Observer
 from conformance.oracle.expected import expect
-from conformance.report.data import MARKS
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
@@ -353,8 +353,9 @@ def disciplines() -> str:
     return table(("discipline", "what runs again in backward"), rows)
 
 
-def marks() -> str:
-    return table(("mark", "meaning"), ((f"`{name}`", words) for name, words in MARKS.items()))
+def outcomes() -> str:
+    rows = ((f"{SIGN[outcome]} {outcome.value}", words) for outcome, words in MEANING.items())
+    return table(("outcome", "meaning"), rows)
 
 
 def facts() -> str:
@@ -425,7 +426,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
         check_pages,
         laws,
         disciplines,
-        marks,
+        outcomes,
         agreements,
         facts,
         exit_codes,

@@ -5,7 +5,7 @@
 
 `reports` holds the results of a whole run of every adapter, and the programs that ran. Written are
 docs/behaviours.md, docs/frameworks/, docs/documents.md, README's table, reports/sample (the report on
-six cases, with their programs), and docs/images/report.png. Issues (reports/bugs) and seconds
+six cases of two adapters), and docs/images/report.png. Issues (reports/bugs) and seconds
 (adapters/*/seconds.json) are written where the frameworks are, one environment after the other:
 
     .tox/torch/bin/conformance bug --all --adapter torch --output reports/bugs
@@ -22,7 +22,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from conformance.cli.compare import read_all
-from conformance.cli.options import in_report_order, seconds_of_variants, titles_of_variants
+from conformance.cli.options import (
+    in_report_order,
+    reproducers_of,
+    seconds_of_variants,
+    titles_of_variants,
+)
 from conformance.compare import compare
 from conformance.language.load import load_folder
 from conformance.paths import find_paths
@@ -30,7 +35,8 @@ from conformance.report import write_report
 from conformance.results import Results
 
 ROOT = Path(__file__).resolve().parent.parent
-#: The cases of the published sample.
+#: The adapters and the cases of the published sample.
+ADAPTERS = ("torch", "jax")
 SAMPLE = (
     "basics/conv-relu-block",
     "captures/frozen-input",
@@ -62,22 +68,24 @@ def _command(*words: str) -> None:
 
 
 def _sample(reports: Path) -> None:
-    """The report on a few cases, as a folder of its own."""
+    """The report on a few cases of two adapters, as a folder of its own."""
     paths = find_paths(reports=reports)
     folder = ROOT / "reports" / "sample"
     shutil.rmtree(folder, ignore_errors=True)
-    results = [_few(run) for run in in_report_order(read_all([], reports), paths.adapters)]
-    for run in results:
-        for result in run.results:
-            if result.program:
-                _copy(reports, folder, result.program)
+    runs = in_report_order(read_all([], reports), paths.adapters)
+    results = [_few(run) for run in runs if run.header.adapter in ADAPTERS]
     every = load_folder(paths.cases)
-    cases = [case for case in every if case.id in SAMPLE]
     found = write_report(
-        *(results, cases, compare(results, every), folder, folder),
-        *(titles_of_variants(paths.adapters), seconds_of_variants(paths.adapters)),
+        results,
+        [case for case in every if case.id in SAMPLE],
+        compare(results, every),
+        folder,
+        reports,
+        titles_of_variants(paths.adapters),
+        seconds_of_variants(paths.adapters),
+        reproducers_of(results, paths.adapters),
+        link=False,
     )
-    (folder / "report.json.gz").unlink()
     sys.stdout.write(f"sample: {found}\n")
 
 
@@ -85,19 +93,6 @@ def _few(run: Results) -> Results:
     chosen = tuple(result for result in run.results if result.case in SAMPLE)
     header = replace(run.header, selection="six cases")
     return replace(run, header=header, results=chosen)
-
-
-def _copy(reports: Path, folder: Path, program: str) -> None:
-    """A program. A module beside it is there once for all programs of a variant, and linked to."""
-    source = reports / program
-    target = folder / program
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy(source, target)
-    for module in source.parent.glob("tape.py"):
-        shutil.copy(module, target.parent.parent)
-        link = target.parent / module.name
-        if not link.is_symlink():
-            link.symlink_to(Path("..", module.name))
 
 
 def _picture(page: Path, target: Path) -> None:

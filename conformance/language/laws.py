@@ -1,7 +1,7 @@
 """Laws of growth: published formulas for how memory and executions grow, for instance with depth.
 
 A case names a law and the value of its variable (`law: {name: …, at: $n}`). Memory is in activations
-of the case, or in bytes; work is in executions of statements, in forward and backward. The report draws
+of the case, or in bytes; work is in executions of statements, in forward and backward. The report shows
 the law beside the measurements. Verdicts go by what the reference counts; the suite's tests compare that
 to the law.
 """

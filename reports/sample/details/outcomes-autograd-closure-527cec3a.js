@@ -1,1 +1,0 @@
-part("outcomes/autograd/closure", "eNpNj+FKA0EMhF9l2F8KlapFkL6KLZLby90udyYlu9ui4rubu6oI+REyw8yXzxDpVJtx2Q6mHyx3WU6thj1edhuELGw1+HJoj0+xWzbRmrKMMI765lbuw69xjz+RBDRSFvh0FKcLWb9B1yrScjIes7oya5xQkra5R6Izh6NnJdWpbIXLku0gz9fWVx0Gtmud49w/7H5w8E+YvatgTcDNAmFG7x5dHA2jUZ9ZKmqiClptiGt5x/BfoHIbjl/frqpdBg==");

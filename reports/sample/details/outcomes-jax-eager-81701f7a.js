@@ -1,1 +1,0 @@
-part("outcomes/jax/eager", "eNqNkM1KxUAMhV8lzErBof6Aiq+iIuk0/aFtMiSZC1fx3Z3burjLbobhJN8h5/yEFm1K1iThU1RaSmwXSXN4g/fnOwg6DaOH+vkojy8PT+FaCp/1SZi9KFnTq3wTx4lz8cP0KDJbw2RO3QV6rRqLf0nfk1ZpR+93tA7garBgmg02B7hBBlTFM4xowAKDYjcRO/iIDritQZKydNAS1BNB+HY7YaVV9NykESeORsNaKTscQJE7WWsAazqVLMVjrm2QnvZAh0zMtaRLi/9NRC95oVjNDnf5+wcIk427");

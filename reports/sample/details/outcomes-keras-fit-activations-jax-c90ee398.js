@@ -1,1 +1,0 @@
-part("outcomes/keras/fit-activations-jax", "eNpNjEsKAkEMRK9S9EpB8LcRr+ARVCTMZKabaRNJWlyIdzfqxl1VvUc9U1adfCnsjfu0x3G3QBJtFx0Gtpiinu6b1XqbfgB/oFI3Ob4PmB3YyNFRrY7wcpExXLTMuJmORlc8MgsIkfvC0lD8g43n6fx6A0gqLm0=");

@@ -1,1 +1,0 @@
-part("outcomes/keras/scope-larger-torch", "eNqNT8uqwjAQ/ZUhKy9Y6lVQ8Rf8BO9FYjo2oUmmzKQVEf/d0W7c6WY4nBdzbuZkJTipHeWxYoxDdYrkOrODw3oOhkPri1HwNyw3vyvzTpl/PZ6okzqjFGyeoa1ymcqRzmdkpaboYoqqAG9CtK4TeDXAbI9sBZyNUUB9PuRWvVA8Qs/Usk1w8ZjBguImYC4Q5Ckz/rw+SZiIr7XzNuRKsE1qka93sM0NJd0hdcPU01CqnlGQx2nX55L7A2vHaIs=");

@@ -1,1 +1,0 @@
-part("outcomes/mindspore/graph-cell-communication", "eNpNjEsKwkAQBa/y6JWC4G8jXkUlNJNOJiSZHnrGlXj3dMzGZVXx3oei6liOSUqVlu543A6gpLXRrhNz5fh8X07nK20Bf2HiMBb8HrAz6Qc/sWZlaAIjs/Es7hC5ICnEt6FuMeich0la9MY57un1XQDl7C+l");

@@ -1,1 +1,0 @@
-part("outcomes/mindspore/graph-layers", "eNpNjN0OgjAMhV+l2ZUmEvxJ1PgqSkgZhS2MlXTDG+O7W+SGm+b0O/nOxzSYvE2l5fguhMJcNIHtYB7wvB7AiO9dNhpe8/l2upgtMpUexzykMlLK1C7SXVnkXHPXkSha1eOqagGbIqAdEvwXYCfUex2RevmBIyBMKDiSMnCYIDKQujavpeVx8oFa6AUntzfV9wee0UIO");

@@ -1,1 +1,0 @@
-part("outcomes/mindspore/pynative-non-reentrant-around-reentrant", "eNoVjcEKwkAQQ38l7EmhILZ68ehvqIdtG20pu1NmpkoR/93tKY9HSL5hEJnskGnOPlxwO1UInZhbKHBf6nPbbJREicQSK0TxEZ02XaOTeaRBnvCB0Jh7STCPTuyaGtc9Js5eoV0cytco2UozOmalUd/E6Mhkj+JSOcZx21zD4/cHl6wzww==");

@@ -1,1 +1,0 @@
-part("outcomes/mindspore/pynative-reentrant-around-non-reentrant", "eNqrVsrIz88u1s9LLS5JTVGyUog201FQKspMzyhRAjJiSo3MDY2VkIWUYmsBvyUPdQ==");

@@ -1,1 +1,0 @@
-part("outcomes/mlx/function", "eNpNkOFuwjAMhF/llF9M6kbTaWvhVRiaQpvSiBBXsaMK0N59CWhofyzrzjp/9k31ZpYULa/HSFcbXl2Yk6gtdrqCWiKFo8rNV2pa3ZaOnbdB/AVP7xjN4LKGxcmEHDXbXiCERWNw42gjwwXoT9BYqvX2nMe5wplYYAS7poLeb1FXOCQBT5T8gINF/bbpug/dNljN3uSQmMKL2uelE9GJ18Gy2KHQdlkLJN9U9mXpwVzrd/Uw8M/wpj8x7glYmQATo7lgMoxAeF4jUyYz9zH0f0D5N6CC8PMLQWVlOw==");

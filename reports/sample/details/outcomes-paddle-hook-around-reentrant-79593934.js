@@ -1,1 +1,0 @@
-part("outcomes/paddle/hook-around-reentrant", "eNpNjL0KwkAQhF9lvEohKFimVrFSkHQhRZJbyWHcC3t7WIjv7voD2gyz883O3Q0xXtKKKSl5V6JeF3DShkTJmZu9ROic7UYU/MjbeZwya7jSVsRoYHRtf7m14gt0WZGGmEcPyQyNCJpA7EvMD1F3MbNfoBrI3ibrbogTVSY25I8W9C2Do6IjcB7HSQX1PrCWH/zd/mssG9c8nisESEA=");

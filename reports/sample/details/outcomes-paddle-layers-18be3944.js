@@ -1,1 +1,0 @@
-part("outcomes/paddle/layers", "eNqNjEEKhDAMRa8iWVuKDih4lRkXtQ1atIkkrTAMc3ddunTzeTx4/weT0+jVeqbDCG7FTBv7FYbq3dUVSJyXDBd8Sts3L7grGK9JmFi+1i8uklGcE1LWx7U4CpwIVW0Q3rlkswsqyoHh2cn/BMwWOss=");

@@ -1,1 +1,0 @@
-part("outcomes/paddle/sequential", "eNrNUstOAzEM/BUrJ5AaLY8L4lcAVWnipdEmcWo7K7UV/44rOPAHy9EeeTyamas7BMlRpkht9Yxl+EOhuLhXeHvZgWuke5pnZEzOxvfx9PD47H4A+AOUEBeBebSomRrcMUaqfSjuBU8Dm+ZQQMOCAgFKltsxlHBGlh2EliDlNSdDs967DyOMoetglGlmumDzuRnb5qqORItMDUXtwdZiKlbi8xSPITcv+FmNQzZXxbakahbJlJg6DfXdckRe/4FlojzirVe/GXodvaA3kZu36+sbqos2jw==");

@@ -1,1 +1,0 @@
-part("outcomes/paddle/to-static-ast", "eNrFkstqAzEMRX/FeB1j2tJNfqXtwg91bGYsGdme0Jb8ezSQlkAWWQ0FL4T1uAdd/WjvWg7NBsLVMCzD+IXCrI/q7eWgdEbgriV4H8+vwW8RUk8ZJ8UQqNTRIerfwqP6SzpUbnIZlTzvwnxyHA/Kj67C9sUwZZLMpqVaorFEldwK+kNmBVf7YGj2k+kb0GQUmR2J0kOiRDQ3i9C22TuCPN2QkPTzHUmBQvxlQ5IBpsFUAHvbEaneEF3l7pikPVKR7TQbmaqAmyr2Aa/7buuhba3zCNspXa0zfdQFjAD+60GdL4abLlc=");

@@ -1,1 +1,0 @@
-part("outcomes/reference/float64", "eNqNUNFKBDEM/JXSJw8s9RRU/JVTpNvNbst2m5KkByr+u7lbH+5xX0KYyUwm+bFD4BzZR6xnR1C6GwrGxb6Z0/O9sZTnJFab9/74cnyyt5D90BJDk07AfiL8hupybV12qxPiwr4CC4wX0atiFeUTpwlIoU36sEmVMDdECXFhc3Uwd5LASGhgYiiFjY6mXGcz6MzhummFFenLxxRydQzzClV4d04KdcRVc7IfCRt2cU2PBjpvuXeZsFCPl2f9H+yktwJOzXa/7PcP5k6FMQ==");

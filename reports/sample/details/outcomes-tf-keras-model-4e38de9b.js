@@ -1,1 +1,0 @@
-part("outcomes/tf/keras-model", "eNpNjEsKwkAQBa/y6JWC4G8jXkUldJJOZsjQLTOtIuLdnejGZb3i1YuC2VTWKsWlpyNOhxVIzRsbBsl1qni+7TbbPf0E/kTibir4FrBQiR4kg3HnHLlNArUZna+CjlMqYH16iDqirU88gmj1Y+Y+ijpiwVyQJV3eHynlM7U=");

@@ -1,1 +1,0 @@
-part("outcomes/torch/compiled-aot-eager", "eNqVj8EKwjAMhl9l9GwpKij4Kuqh6+JWtiYlSQcqvrsVPHislxAC35/vf5reSwziAuFqGZZi+4XCbE7d+bDpDMdxUlOXS9kdt3vzezLXOoLPWhjE3ZgegDZiLtpMT0SzOARRGJqhBIn47sLkI1qBMQGqNNPscaBUX4obmDIVtbn6A69/KIhyCZ/eX3erJS9ga1hz+9cbpxJx1g==");

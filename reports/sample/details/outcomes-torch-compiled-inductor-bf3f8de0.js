@@ -1,1 +1,0 @@
-part("outcomes/torch/compiled-inductor", "eNqNjkEOwjAMBL9i5dxSCgUkvgIcktSiUZu4spMihPg7SYU4c/JqvR7vSxktzkpjKSw145RqM5Ed1RkuXQXKkkRRWVzT7mD2RXliBI95PIEYHsRjsdtN14G20S06OgoCOsdGnGMFJkXQEXxmwbbEZKA09WBQ3QpwZTV20C7UgnePIf/MBY55ye4+xG+BU7sW+FnrNevQkw8o0vRMM6VYz4yCvGD/H+T9Ac80Uds=");

@@ -1,1 +1,0 @@
-part("outcomes/torch/compiled-inside", "eNqNjsEKwjAQRH+l7NkQVFDwV9RDmqw2tO6G3U0PSv+9OXrMZXgMvGF+MAbNUX1kWp3gUt24cJzhNtwvhwEkvyeDBo96uh7P8F/Bs0UMxaqg+pfwF8llKtW67Yl5Vk+ohqlbkkCJP01Sn4QLV3OlPUBZe0e2HT3uSbw=");

@@ -1,1 +1,0 @@
-part("outcomes/torch/contexts", "eNqrVspNzc0vqtRPzkjMzNMtTk3PTc0rKVayUog201FQKspMzyhRAjJiSo3MDY2VkIWUYkG8xLyU/Ny81OJi/ZSi/IL80hLdgqLU4tSistQU4gypBQDLWihi");

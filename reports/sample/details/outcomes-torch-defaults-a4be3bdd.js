@@ -1,1 +1,0 @@
-part("outcomes/torch/defaults", "eNo9jMEKwjAQBX/lkZNCRSKFgh/hD6iHbbttAyEJmw2hiv9uvHgbZmDeZqKkRTifF4kvDicXUlFzxd12MFViWE2DR7kMdvhRdp6D+h3/tgrNrjlUpxvaKvGk0Ihq4TJuMXCHsSjyFoufMTIogERoR1yapcQ49B36o3l+vg9vMDQ=");

@@ -1,1 +1,0 @@
-part("outcomes/torch/non-reentrant-around-reentrant", "eNo9i0EKgzAQRa/ymVUFocSN0KuoC6tTE4yZ4kwIpfTu1UW7e/993pu8yKrXxGo80w2dq0Fll7TQAX1uWteepCFysvjC/zPPOGPIAwVlVExjjDyjgYWNL1rVuGeD+02UYF4Os/Mk2zMb0/D5Am4FKjw=");

@@ -1,1 +1,0 @@
-part("outcomes/torch/sequential", "eNrNUstOBDEM+5WoJ5C2Gh4XxK8AWnXbDFO1k3STdKQF8e90BQf+YDgmVhzL9qc7Bc1Rp8i0ecHa/alyLO4ZXp4O4IjtyPOMgsmN8bU/3N0/uh8A/gA1xKIwd4qWmeAmLhhL40x2VDx3JMuhgoWCCgFq1us11HBB0QMESpDyltNAs926t8EYQ7MuqNMs/IHkM7Vu+8tamItOhGrjw+5qVlxZLlNcQiav+L4ODt1flowlr8MknZJw426+jShRtv9gmpr0eO3Wb4zeeqvoh8r9G/b1DcbWOIc=");
