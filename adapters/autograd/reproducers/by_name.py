@@ -1,0 +1,13 @@
+"""A tensor passed to a checkpointed function by keyword gets a gradient of zero."""
+
+import autograd.numpy as np
+from autograd import checkpoint, grad
+from autograd.tracer import getval
+
+
+def loss(x, y):
+    region = checkpoint(lambda x, y: np.sin(x * y))
+    return region(x, y=y)
+
+
+assert float(getval(getval(grad(loss, (0, 1))(2.0, 3.0))[1])) == 0

@@ -1,0 +1,37 @@
+"""What a layer captures is not freed if the layer raises while `jax.checkpoint` traces it."""
+
+import os
+
+os.environ["KERAS_BACKEND"] = "jax"
+
+import contextlib
+import gc
+
+import jax
+import keras
+
+
+class Raising(keras.layers.Layer):
+    """A layer that reads an array, which it takes or has, and raises."""
+
+    def call(self, x, w=None):
+        _ = x * (self.w if w is None else w)
+        raise ValueError("raised")
+
+
+def loss(w):
+    with keras.RematScope("full"):
+        layer = Raising()
+    layer.w = w
+    return layer(jax.numpy.ones(3))
+
+
+gc.collect()
+before = len(jax.live_arrays())
+for _ in range(3):
+    with contextlib.suppress(ValueError):
+        jax.grad(loss)(jax.numpy.ones(3))
+gc.collect()
+# It is no cache that holds them.
+jax.clear_caches()
+assert len(jax.live_arrays()) - before >= 3

@@ -1,0 +1,26 @@
+"""A tensor attribute that a recomputed cell changes in place is changed again in the rerun."""
+
+import mindspore as ms
+import numpy as np
+from mindspore import nn, ops
+
+
+class Block(nn.Cell):
+    def __init__(self, held, changed):
+        super().__init__()
+        self.held, self.changed = held, changed
+
+    def construct(self, x):
+        h = self.held
+        g = h + x if self.changed else h.copy_(h + x)
+        return ops.sin(g)
+
+
+ms.set_context(mode=ms.PYNATIVE_MODE)
+
+
+def forward(x):
+    return ms.recompute(Block(x * x, False), x, use_reentrant=False)
+
+
+assert not np.allclose(ms.grad(forward)(ops.ones(4)).asnumpy(), 3 * np.cos(2))

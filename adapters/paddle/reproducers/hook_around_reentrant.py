@@ -1,0 +1,26 @@
+"""Backward raises for a reentrant recompute inside a non-reentrant one."""
+
+import numpy as np
+import paddle
+from paddle.distributed.fleet.utils import recompute
+
+
+def inner(x):
+    return paddle.exp(paddle.sin(x))
+
+
+def outer(x):
+    return paddle.sin(recompute(inner, x, use_reentrant=True))
+
+
+x = paddle.full([3], 0.5)
+x.stop_gradient = False
+y = recompute(outer, x, use_reentrant=False)
+try:
+    y.sum().backward()
+except OSError as error:
+    assert "none of output has requires_grad=True" in str(error)
+else:
+    e = np.exp(np.sin(0.5))
+    assert np.allclose(x.grad, 1 + np.cos(e) * e * np.cos(0.5))
+    raise AssertionError("no error is raised")

@@ -1,0 +1,45 @@
+"""The recompute pass copies a loop without its body, and the process crashes."""
+
+import numpy as np
+import paddle
+from paddle.distributed.fleet.utils import recompute
+from paddle.distributed.passes import PassContext, new_pass
+
+
+def run(forward):
+    """Gradient and results of a static graph, with the pass applied."""
+    main, startup = paddle.static.Program(), paddle.static.Program()
+    with paddle.static.program_guard(main, startup):
+        x = paddle.static.data("x", [64], "float32")
+        x.stop_gradient = False
+        results = forward(x)
+        loss = results[0].sum()
+        operations = len(main.global_block().ops)
+        gradients = paddle.static.gradients(loss, [x])
+    # The pass asks for roles: 0 is forward, 1 backward.
+    for number, operation in enumerate(main.global_block().ops):
+        operation.op_role = int(number >= operations)
+    options = {"refined_ops_patterns": []}
+    new_pass("auto_parallel_recompute_pir", options).apply([main], [startup], PassContext())
+    executor = paddle.static.Executor(paddle.CPUPlace())
+    feed = {"x": np.ones(64, "float32")}
+    return executor.run(main, feed=feed, fetch_list=[*gradients, *results])
+
+
+def loop(x):
+    def goes_on(number, x):
+        return number < 3
+
+    def step(number, x):
+        return number + 1, paddle.sin(x)
+
+    start = [paddle.full([], 0, "int64"), paddle.assign(x)]
+    return paddle.static.nn.while_loop(goes_on, step, start)[1]
+
+
+def forward(x):
+    return [recompute(lambda x: paddle.exp(loop(x) * 2), x)]
+
+
+paddle.enable_static()
+run(forward)

@@ -1,0 +1,20 @@
+"""`recompute_sequential` with one segment recomputes nothing."""
+
+import paddle
+from paddle.incubate.distributed.fleet import recompute_sequential
+
+runs = []
+
+
+def layer(x):
+    runs.append(x)
+    return x * 2
+
+
+x = paddle.ones([1])
+x.stop_gradient = False
+# One row is unpacked into itself between two segments.
+functions = [layer]
+y = recompute_sequential({"segments": len(functions)}, functions, x)
+y.sum().backward()
+assert len(runs) == 1
