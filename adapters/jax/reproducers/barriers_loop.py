@@ -16,8 +16,7 @@ def compiled(block):
 
 def block(x):
     # Of a sine, the rerun keeps the cosine of each round; of half a number, nothing.
-    body = lambda h, _: (jnp.sin(h), None)
-    h, _ = jax.lax.scan(body, x @ w, None, length=3)
+    h, _ = jax.lax.scan(lambda h, _: (jnp.sin(h), None), x @ w, None, length=3)
     return jnp.exp(h @ w)
 
 

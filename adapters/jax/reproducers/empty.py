@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-# With the barriers kept, so that there could be reruns.
+# XLA keeps the barriers, so that it could recompute.
 options = {"xla_disable_hlo_passes": "cse_barrier_expander"}
 w, x = jnp.ones([4, 4]), jnp.ones([0, 4])
 

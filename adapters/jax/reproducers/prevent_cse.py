@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-# XLA for the CPU would take the barriers away that prevent_cse sets.
+# XLA keeps the barriers that prevent_cse=True would set.
 options = {"xla_disable_hlo_passes": "cse_barrier_expander"}
 w = x = jnp.ones([4, 4])
 

@@ -8,18 +8,15 @@ import keras
 import torch
 
 
-def gradient(recomputed):
+def gradient(mode):
     keras.utils.set_random_seed(0)
-    scoped = recomputed
-    with keras.RematScope("full" if scoped else None):
-        first = keras.layers.Dense(4, dtype="mixed_float16")
-        second = keras.layers.Dense(4, dtype="mixed_float16")
+    with keras.RematScope(mode):
+        layers = [keras.layers.Dense(4, dtype="mixed_float16") for _ in range(2)]
     x = torch.linspace(-1, 1, 12).reshape(3, 4).requires_grad_()
-    wrap = keras.remat if False else lambda layer: layer
-    for layer in (first, second):
+    for layer in layers:
         layer.build(x.shape)
-    torch.sin(wrap(second)(torch.tanh(wrap(first)(x)))).sum().backward()
+    torch.sin(layers[1](torch.tanh(layers[0](x)))).sum().backward()
     return x.grad
 
 
-assert not torch.equal(gradient(False), gradient(True))
+assert not torch.equal(gradient(None), gradient("full"))

@@ -7,19 +7,11 @@ os.environ["KERAS_BACKEND"] = "torch"
 import keras
 import torch
 
-
-def shows():
-    def region(x):
-        return torch.sin(x).exp()
-
-    recomputed = torch.vmap(keras.remat(region))
-    x = torch.ones(3, 4, requires_grad=True)
-    y = recomputed(x)
-    try:
-        y.sum().backward()
-    except RuntimeError as error:
-        return "escaped from inside a function being vmapped" in str(error)
-    return not torch.allclose(x.grad, torch.cos(x) * y)
-
-
-assert shows()
+x = torch.ones(3, 4, requires_grad=True)
+y = torch.vmap(keras.remat(lambda x: torch.sin(x).exp()))(x)
+try:
+    y.sum().backward()
+except RuntimeError as error:
+    assert "escaped from inside a function being vmapped" in str(error)
+else:
+    raise AssertionError("no error is raised")

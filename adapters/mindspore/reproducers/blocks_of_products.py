@@ -1,19 +1,11 @@
 """Each matrix product keeps two extra blocks of 512 bytes until backward."""
 
-import os
-import re
 import tempfile
 import time
 from pathlib import Path
 
 import mindspore as ms
 from mindspore import ops
-
-# Of all passes, the compiler writes the graph after the last one of the frontend alone.
-os.environ["MS_DEV_DUMP_IR_PASSES"] = "validate"
-COPY = re.compile(
-    "^  %\\d+\\(.*?\\) = (?:PrimFunc_)?(\\w+)\\(.*duplicated: Bool\\(1\\)", re.MULTILINE
-)
 
 
 def kept(forward, x):
@@ -23,11 +15,8 @@ def kept(forward, x):
 
 
 def _noted(forward, x):
-    """What the public profiler notes of the pool in forward and in backward: bytes in use after each
-    block that is taken or given back, beyond those before forward.
-
-    The first of two gradients fills what stays for all that follow.
-    """
+    """Bytes in use in MindSpore's pool beyond those before forward, after each change, in forward and
+    in backward. An earlier gradient fills what stays allocated."""
     ms.set_context(mode=ms.PYNATIVE_MODE, pynative_synchronize=True)
     small = ops.ones(1)
 

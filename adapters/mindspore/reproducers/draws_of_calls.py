@@ -11,19 +11,14 @@ class Noise(nn.Cell):
 
 
 class Calls(nn.Cell):
-    def __init__(self, recompute):
+    def __init__(self):
         super().__init__()
-        self.noise, self.recomputed = Noise(), recompute
+        self.noise = Noise()
 
     def construct(self, x):
-        if self.recomputed:
-            return tuple([ms.recompute(self.noise, x) for _ in range(3)])
-        return tuple([self.noise(x) for _ in range(3)])
+        return tuple([ms.recompute(self.noise, x) for _ in range(3)])
 
 
 ms.set_context(mode=ms.GRAPH_MODE)
-try:
-    first, *others = (found.asnumpy() for found in Calls(True)(ops.ones(64)))
-finally:
-    ms.set_context(mode=ms.PYNATIVE_MODE)
+first, *others = (found.asnumpy() for found in Calls()(ops.ones(64)))
 assert not any(np.array_equal(first, other) for other in others)

@@ -10,11 +10,11 @@ class Convolution(nn.Cell):
 
 
 ms.set_context(mode=ms.PYNATIVE_MODE)
-block, stop = Convolution(), True
+block = Convolution()
 
 
 def forward(x):
-    return ms.recompute(block, x, use_reentrant=False, early_stop=stop)
+    return ms.recompute(block, x, use_reentrant=False, early_stop=True)
 
 
 try:

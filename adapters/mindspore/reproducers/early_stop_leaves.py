@@ -17,11 +17,11 @@ def alive() -> int:
 
 
 ms.set_context(mode=ms.PYNATIVE_MODE)
-block, stop, x = Block(), True, ops.ones(4)
+block, x = Block(), ops.ones(4)
 
 
 def forward(x):
-    return ms.recompute(block, x, use_reentrant=False, early_stop=stop)
+    return ms.recompute(block, x, use_reentrant=False, early_stop=True)
 
 
 def step():

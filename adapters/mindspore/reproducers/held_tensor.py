@@ -5,8 +5,8 @@ from mindspore import nn, ops
 
 
 class Product(nn.Cell):
-    def construct(self, x, y=None):
-        return x * (self.held if y is None else y)
+    def construct(self, x):
+        return x * self.held
 
 
 ms.set_context(mode=ms.PYNATIVE_MODE)
@@ -15,8 +15,7 @@ block = Product()
 
 def forward(x, y):
     block.held = y * 2
-    more = ()
-    return ms.recompute(block, x, *more, use_reentrant=True)
+    return ms.recompute(block, x, use_reentrant=True)
 
 
 of_y = ms.grad(forward, 1)(ops.ones(4), ops.ones(4))

@@ -9,4 +9,5 @@ def sine(x):
 
 
 ms.set_context(mode=ms.PYNATIVE_MODE)
+# This raises no error.
 ms.recompute(sine, ops.ones(4), use_reentrant=False)

@@ -6,22 +6,17 @@ from mindspore import nn, ops
 
 
 class Dropout(nn.Cell):
-    def __init__(self, default):
+    def __init__(self):
         super().__init__()
-        self.default = default
         self.drawn = []
 
     def construct(self, x):
-        if self.default:
-            self.drawn.append(ms.get_rng_state().asnumpy())
-            ms.manual_seed(2)
-        else:
-            self.drawn.append(ops.dropout(ops.ones(64), 0.5).asnumpy())
+        self.drawn.append(ops.dropout(ops.ones(64), 0.5).asnumpy())
         return ops.sin(x)
 
 
 ms.set_context(mode=ms.PYNATIVE_MODE)
-block = Dropout(False)
+block = Dropout()
 ms.grad(lambda x: ms.recompute(block, x, use_reentrant=True))(ops.ones(4)).asnumpy()
 first, second = block.drawn
 assert not np.array_equal(first, second)

@@ -22,31 +22,17 @@ class Outer(nn.Cell):
         return ms.recompute(self.block, ops.sin(x), use_reentrant=True)
 
 
-class Network(nn.Cell):
-    def __init__(self, **options):
-        super().__init__()
-        self.outer, self.options = Outer(), options
-
-    def construct(self, x):
-        return ms.recompute(self.outer, x, **self.options)
-
-
-def kept(options) -> list:
-    """The arguments that recomputed cells keep when backward is about to start."""
-    network, found = Network(**options), []
-
-    def forward(x):
-        y = network(x)
-        gc.collect()
-        cells = [cell for cell in gc.get_objects() if type(cell) is _RecomputeCell]
-        found.extend(float(args[0][0].asnumpy()) for cell in cells for args in cell.args)
-        return y
-
-    ms.grad(forward)(Tensor(np.full(3, 0.5), ms.float32)).asnumpy()
-    return found
-
-
 ms.set_context(mode=ms.PYNATIVE_MODE)
-options = {"use_reentrant": True}
-options = {"use_reentrant": False, "early_stop": False}
-assert np.isclose(np.sin(0.5), kept(options)).any()
+outer, kept = Outer(), []
+
+
+def forward(x):
+    y = ms.recompute(outer, x, use_reentrant=False, early_stop=False)
+    gc.collect()
+    cells = [cell for cell in gc.get_objects() if type(cell) is _RecomputeCell]
+    kept.extend(float(args[0][0].asnumpy()) for cell in cells for args in cell.args)
+    return y
+
+
+ms.grad(forward)(Tensor(np.full(3, 0.5), ms.float32)).asnumpy()
+assert np.isclose(np.sin(0.5), kept).any()

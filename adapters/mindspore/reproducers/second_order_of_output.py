@@ -10,6 +10,6 @@ class Block(nn.Cell):
 
 
 ms.set_context(mode=ms.PYNATIVE_MODE)
-block, options = Block(), {"use_reentrant": True}
-gradient = ms.grad(lambda x: ms.recompute(block, x, **options).sum())
+block = Block()
+gradient = ms.grad(lambda x: ms.recompute(block, x, use_reentrant=True).sum())
 assert not ms.grad(lambda x: gradient(x).sum())(ops.ones(4)).asnumpy().any()

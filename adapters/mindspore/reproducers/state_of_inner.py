@@ -12,17 +12,13 @@ class Inner(nn.Cell):
 
 
 class Outer(nn.Cell):
-    def __init__(self, recompute):
+    def __init__(self):
         super().__init__()
-        self.inner, self.recomputed = Inner(), recompute
+        self.inner = Inner()
 
     def construct(self, x):
         for _ in range(3):
-            x = (
-                ms.recompute(self.inner, x, use_reentrant=False)
-                if self.recomputed
-                else self.inner(x)
-            )
+            x = ms.recompute(self.inner, x, use_reentrant=False)
         return ops.exp(x)
 
 
@@ -33,7 +29,7 @@ def tensors() -> list:
 
 
 ms.set_context(mode=ms.PYNATIVE_MODE)
-outer, state = Outer(True), ms.get_rng_state()
+outer, state = Outer(), ms.get_rng_state()
 
 
 def forward(x):

@@ -6,19 +6,19 @@ from mindspore import Parameter, Tensor, nn, ops
 
 
 class Block(nn.Cell):
-    def __init__(self, mask):
+    def __init__(self):
         super().__init__()
         self.w = Parameter(Tensor(np.ones(64), ms.float32), name="w")
-        self.mask, self.drawn = mask, []
+        self.drawn = []
 
     def construct(self, x):
-        mask = ops.dropout(ops.ones(64), 0.5) if self.mask is None else self.mask
+        mask = ops.dropout(ops.ones(64), 0.5)
         self.drawn.append(mask.asnumpy())
         return x * self.w * mask
 
 
 ms.set_context(mode=ms.PYNATIVE_MODE)
-block = Block(None)
+block = Block()
 optimizer = nn.SGD(block.trainable_params(), learning_rate=0.5)
 step = ms.grad(
     lambda x: ms.recompute(block, x, use_reentrant=True).sum(), None, optimizer.parameters

@@ -6,21 +6,19 @@ from mindspore import nn, ops
 
 
 class Block(nn.Cell):
-    def __init__(self, held, changed):
+    def __init__(self, held):
         super().__init__()
-        self.held, self.changed = held, changed
+        self.held = held
 
     def construct(self, x):
-        h = self.held
-        g = h + x if self.changed else h.copy_(h + x)
-        return ops.sin(g)
+        return ops.sin(self.held.copy_(self.held + x))
 
 
 ms.set_context(mode=ms.PYNATIVE_MODE)
 
 
 def forward(x):
-    return ms.recompute(Block(x * x, False), x, use_reentrant=False)
+    return ms.recompute(Block(x * x), x, use_reentrant=False)
 
 
 assert not np.allclose(ms.grad(forward)(ops.ones(4)).asnumpy(), 3 * np.cos(2))

@@ -11,11 +11,8 @@ def by_function(w):
 
 
 def by_module(w):
-    module.w = mx.array(1.0)
-    region = nn.utils.checkpoint(module, lambda: mx.sin(w))
-    return region()
+    return nn.utils.checkpoint(module, lambda: mx.sin(w))()
 
 
-found = {mx.grad(f)(mx.array(2.0)).item() == 0 for f in (by_function, by_module)}
-assert len(found) == 1
-assert found.pop()
+for loss in (by_function, by_module):
+    assert mx.grad(loss)(mx.array(2.0)).item() == 0

@@ -2,17 +2,16 @@
 
 import mlx.core as mx
 
-
-def shows():
-    indices = mx.array([1, 2])
-
-    def loss(table):
-        return mx.checkpoint(lambda table, indices: table[indices])(table, indices).sum()
-
-    try:
-        return mx.grad(loss)(mx.ones((5, 2))).sum().item() != 4
-    except ValueError as error:
-        return "Cannot calculate VJP with respect to indices" in str(error)
+indices = mx.array([1, 2])
 
 
-assert shows()
+def loss(table):
+    return mx.checkpoint(lambda table, indices: table[indices])(table, indices).sum()
+
+
+try:
+    mx.grad(loss)(mx.ones((5, 2)))
+except ValueError as error:
+    assert "Cannot calculate VJP with respect to indices" in str(error)
+else:
+    raise AssertionError("no error is raised")

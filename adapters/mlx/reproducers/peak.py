@@ -23,10 +23,6 @@ def surplus(layers: int) -> float:
     return (mx.get_peak_memory() - before) / (4 * SIZE)
 
 
-try:
-    found = [surplus(8), surplus(32)]
-finally:
-    if None is not None:
-        mx.set_memory_limit(None)
+found = [surplus(8), surplus(32)]
 assert min(found) > 12
 assert max(found) - min(found) < 12

@@ -9,7 +9,7 @@ from paddle.distributed.fleet.utils import recompute
 LENGTH = 4096
 
 
-def kept(how, compiled):
+def kept(how):
     """The bytes that a forward of eight exponentials leaves for backward, but its result."""
 
     def region(x):
@@ -17,11 +17,7 @@ def kept(how, compiled):
             x = paddle.exp(-x)
         return x * 2
 
-    def forward(x):
-        return how(region, x)
-
-    if compiled:
-        forward = paddle.jit.to_static(forward, full_graph=True)
+    forward = paddle.jit.to_static(lambda x: how(region, x), full_graph=True)
     x = paddle.ones([LENGTH])
     x.stop_gradient = False
     forward(x).sum().backward()
@@ -31,7 +27,7 @@ def kept(how, compiled):
     return core.host_memory_stat_current_value("Allocated", 0) - before - y.numel().item() * 4
 
 
-recomputed = kept(recompute, compiled=True)
-plain = kept(lambda region, x: region(x), compiled=True)
+recomputed = kept(recompute)
+plain = kept(lambda region, x: region(x))
 assert plain > 2 * 4 * LENGTH
 assert recomputed == plain

@@ -1,5 +1,8 @@
 """The recompute pass copies a `static_pylayer` without its body, and the process crashes."""
 
+import subprocess
+import sys
+
 import numpy as np
 import paddle
 from paddle.distributed.fleet.utils import recompute
@@ -7,22 +10,21 @@ from paddle.distributed.passes import PassContext, new_pass
 
 
 def run(forward):
-    """Gradient and results of a static graph, with the pass applied."""
+    """Run a static graph and its gradient, with the recompute pass applied."""
     main, startup = paddle.static.Program(), paddle.static.Program()
     with paddle.static.program_guard(main, startup):
         x = paddle.static.data("x", [64], "float32")
         x.stop_gradient = False
         results = forward(x)
-        loss = results[0].sum()
-        operations = len(main.global_block().ops)
-        gradients = paddle.static.gradients(loss, [x])
+        count = len(main.global_block().ops)
+        gradients = paddle.static.gradients(results[0].sum(), [x])
     # The pass asks for roles: 0 is forward, 1 backward.
     for number, operation in enumerate(main.global_block().ops):
-        operation.op_role = int(number >= operations)
+        operation.op_role = int(number >= count)
     options = {"refined_ops_patterns": []}
     new_pass("auto_parallel_recompute_pir", options).apply([main], [startup], PassContext())
-    executor = paddle.static.Executor(paddle.CPUPlace())
     feed = {"x": np.ones(64, "float32")}
+    executor = paddle.static.Executor(paddle.CPUPlace())
     return executor.run(main, feed=feed, fetch_list=[*gradients, *results])
 
 
@@ -36,6 +38,9 @@ def region(x):
     return paddle.exp(paddle.static.nn.static_pylayer(forward, [x], backward))
 
 
-options = paddle.pir.CloneOptions
-paddle.enable_static()
-run(lambda x: [recompute(region, x)])
+if "child" in sys.argv:
+    paddle.enable_static()
+    run(lambda x: [recompute(region, x)])
+else:
+    child = subprocess.run([sys.executable, __file__, "child"], capture_output=True, check=False)
+    assert child.returncode < 0

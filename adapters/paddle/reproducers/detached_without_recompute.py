@@ -2,15 +2,13 @@
 
 import os
 
+# Operations run in the order of the program: else a reader may come before the writer.
 os.environ["FLAGS_new_executor_sequential_run"] = "1"
 os.environ["FLAGS_new_executor_serial_run"] = "1"
 
 import numpy as np
 import paddle
 
-# In the order of the program: else who reads the memory may come before who writes it.
-flag = "FLAGS_pir_apply_inplace_pass"
-before = paddle.get_flags(flag)
 paddle.enable_static()
 try:
     main = paddle.static.Program()
@@ -21,6 +19,5 @@ try:
     executor = paddle.static.Executor(paddle.CPUPlace())
     _, found = executor.run(main, feed={"x": np.ones(2, "float32")}, fetch_list=results)
 finally:
-    paddle.set_flags(before)
     paddle.disable_static()
 assert not np.allclose(found, np.e)

@@ -2,6 +2,7 @@
 
 import os
 
+# Operations run in the order of the program: else a reader may come before the writer.
 os.environ["FLAGS_new_executor_sequential_run"] = "1"
 os.environ["FLAGS_new_executor_serial_run"] = "1"
 
@@ -10,26 +11,23 @@ import paddle
 from paddle.distributed.fleet.utils import recompute
 from paddle.distributed.passes import PassContext, new_pass
 
-# In the order of the program: else who reads the memory may come before who writes it.
-
 
 def run(forward):
-    """Gradient and results of a static graph, with the pass applied."""
+    """Run a static graph and its gradient, with the recompute pass applied."""
     main, startup = paddle.static.Program(), paddle.static.Program()
     with paddle.static.program_guard(main, startup):
         x = paddle.static.data("x", [64], "float32")
         x.stop_gradient = False
         results = forward(x)
-        loss = results[0].sum()
-        operations = len(main.global_block().ops)
-        gradients = paddle.static.gradients(loss, [x])
+        count = len(main.global_block().ops)
+        gradients = paddle.static.gradients(results[0].sum(), [x])
     # The pass asks for roles: 0 is forward, 1 backward.
     for number, operation in enumerate(main.global_block().ops):
-        operation.op_role = int(number >= operations)
+        operation.op_role = int(number >= count)
     options = {"refined_ops_patterns": []}
     new_pass("auto_parallel_recompute_pir", options).apply([main], [startup], PassContext())
-    executor = paddle.static.Executor(paddle.CPUPlace())
     feed = {"x": np.ones(64, "float32")}
+    executor = paddle.static.Executor(paddle.CPUPlace())
     return executor.run(main, feed=feed, fetch_list=[*gradients, *results])
 
 
@@ -42,13 +40,10 @@ def forward(x):
     return [y * detached, detached]
 
 
-flag = "FLAGS_pir_apply_inplace_pass"
-before = paddle.get_flags(flag)
 paddle.enable_static()
 try:
     gradient, _, detached = run(forward)
 finally:
-    paddle.set_flags(before)
     paddle.disable_static()
 e = np.exp(np.sin(1))
 assert not np.allclose(detached, e)

@@ -7,37 +7,31 @@ from paddle.distributed.passes import PassContext, new_pass
 
 
 def run(forward):
-    """Gradient and results of a static graph, with the pass applied."""
+    """Run a static graph and its gradient, with the recompute pass applied."""
     main, startup = paddle.static.Program(), paddle.static.Program()
     with paddle.static.program_guard(main, startup):
         x = paddle.static.data("x", [64], "float32")
         x.stop_gradient = False
         results = forward(x)
-        loss = results[0].sum()
-        operations = len(main.global_block().ops)
-        gradients = paddle.static.gradients(loss, [x])
+        count = len(main.global_block().ops)
+        gradients = paddle.static.gradients(results[0].sum(), [x])
     # The pass asks for roles: 0 is forward, 1 backward.
     for number, operation in enumerate(main.global_block().ops):
-        operation.op_role = int(number >= operations)
+        operation.op_role = int(number >= count)
     options = {"refined_ops_patterns": []}
     new_pass("auto_parallel_recompute_pir", options).apply([main], [startup], PassContext())
-    executor = paddle.static.Executor(paddle.CPUPlace())
     feed = {"x": np.ones(64, "float32")}
+    executor = paddle.static.Executor(paddle.CPUPlace())
     return executor.run(main, feed=feed, fetch_list=[*gradients, *results])
+
+
+def region(x):
+    return paddle.nn.functional.dropout(paddle.sin(x), 0.5) * x
 
 
 paddle.enable_static()
 try:
-
-    def forward(x):
-        paddle.nn.functional.dropout(paddle.full([64], 1.0), 0.5)
-
-        def region(x):
-            return paddle.nn.functional.dropout(paddle.sin(x), 0.5) * x
-
-        return [recompute(region, x)]
-
-    gradient, y = run(forward)
+    gradient, y = run(lambda x: [recompute(region, x)])
 finally:
     paddle.disable_static()
 assert not np.array_equal(gradient == 0, y == 0)

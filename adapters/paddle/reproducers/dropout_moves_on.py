@@ -2,6 +2,7 @@
 
 import os
 
+# Operations run in the order of the program: else either dropout may draw first.
 os.environ["FLAGS_new_executor_sequential_run"] = "1"
 os.environ["FLAGS_new_executor_serial_run"] = "1"
 
@@ -10,11 +11,9 @@ import paddle
 from paddle.distributed.fleet.utils import recompute
 from paddle.distributed.passes import PassContext, new_pass
 
-# In the order of the program: else either dropout may draw first.
 
-
-def run(forward, recomputed=True, times=1):
-    """Gradient and results of a static graph at each run; `recomputed`: with the pass applied."""
+def run(forward, recomputed):
+    """Gradient and results of a static graph in two runs, with the recompute pass or without."""
     main, startup = paddle.static.Program(), paddle.static.Program()
     with paddle.static.program_guard(main, startup):
         x = paddle.static.data("x", [64], "float32")
@@ -31,24 +30,19 @@ def run(forward, recomputed=True, times=1):
         new_pass("auto_parallel_recompute_pir", options).apply([main], [startup], PassContext())
     executor = paddle.static.Executor(paddle.CPUPlace())
     feed = {"x": np.ones(64, "float32")}
-    return [executor.run(main, feed=feed, fetch_list=[*gradients, *results]) for _ in range(times)]
+    return [executor.run(main, feed=feed, fetch_list=[*gradients, *results]) for _ in range(2)]
+
+
+def region(x):
+    return paddle.nn.functional.dropout(paddle.sin(x), 0.5) * x
 
 
 paddle.enable_static()
-
-
-def forward(x):
-    def region(x):
-        return paddle.nn.functional.dropout(paddle.sin(x), 0.5) * x
-
-    return [recompute(region, x)]
-
-
 try:
     found = []
     for recomputed in (False, True):
         paddle.seed(0)
-        found.append([y == 0 for _, y in run(forward, recomputed, times=2)])
+        found.append([y == 0 for _, y in run(lambda x: [recompute(region, x)], recomputed)])
 finally:
     paddle.disable_static()
 plain, copied = found

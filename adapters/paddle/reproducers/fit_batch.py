@@ -6,17 +6,15 @@ from paddle.distributed.fleet.utils import recompute
 
 
 class Network(paddle.nn.Layer):
-    def __init__(self, asks: bool) -> None:
+    def __init__(self):
         super().__init__()
         self.hidden, self.last = paddle.nn.Linear(3, 3), paddle.nn.Linear(3, 1)
-        self.asks = asks
 
     def forward(self, x):
-        x.stop_gradient = not self.asks
         return self.last(recompute(self.hidden, x))
 
 
-network = Network(False)
+network = Network()
 before = network.hidden.weight.numpy().copy()
 model = paddle.Model(network)
 optimizer = paddle.optimizer.SGD(0.1, parameters=network.parameters())

@@ -35,5 +35,5 @@ def hooked(x):
 
 x = paddle.ones([2])
 x.stop_gradient = False
-found = [off(lambda: recompute(region, x, use_reentrant=False).sum().backward())]
-assert [*found, off(lambda: hooked(x).sum().backward())] == [True, True]
+assert off(lambda: recompute(region, x, use_reentrant=False).sum().backward())
+assert off(lambda: hooked(x).sum().backward())

@@ -1,6 +1,5 @@
 """Backward raises for a reentrant recompute inside a non-reentrant one."""
 
-import numpy as np
 import paddle
 from paddle.distributed.fleet.utils import recompute
 
@@ -21,6 +20,4 @@ try:
 except OSError as error:
     assert "none of output has requires_grad=True" in str(error)
 else:
-    e = np.exp(np.sin(0.5))
-    assert np.allclose(x.grad, 1 + np.cos(e) * e * np.cos(0.5))
     raise AssertionError("no error is raised")

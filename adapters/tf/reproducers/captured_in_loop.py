@@ -4,19 +4,17 @@ import tensorflow as tf
 
 w = tf.Variable(tf.fill((3, 3), 0.1))
 captures = tf.recompute_grad(lambda h: tf.sin(h @ w))
-takes = tf.recompute_grad(lambda h, w: tf.sin(h @ w))
 
 
-def body(i, h, value):
-    return i + 1, captures(h), value
+def body(i, h):
+    return i + 1, captures(h)
 
 
 @tf.function(autograph=False)
 def step(x):
     with tf.GradientTape() as tape:
         tape.watch(x)
-        first = tf.constant(0), x, tf.convert_to_tensor(w)
-        _, h, _ = tf.while_loop(lambda i, *_: i < 4, body, first)
+        _, h = tf.while_loop(lambda i, h: i < 4, body, (tf.constant(0), x))
         loss = tf.reduce_sum(h)
     return tape.gradient(loss, x)
 

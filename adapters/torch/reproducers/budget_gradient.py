@@ -3,7 +3,6 @@
 import torch
 import torch._functorch.config as config
 
-torch._dynamo.reset()
 x = torch.ones(100, requires_grad=True)
 with config.patch(activation_memory_budget=0.0):
     y = torch.compile(

@@ -4,7 +4,6 @@ import torch
 import torch._inductor.config as config
 from torch.utils.checkpoint import checkpoint
 
-torch._dynamo.reset()
 x = torch.rand(2, 3, 6, 6, requires_grad=True)
 w = torch.rand(4, 3, 3, 3, requires_grad=True)
 with config.patch(layout_optimization=True):

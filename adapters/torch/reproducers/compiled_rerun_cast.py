@@ -3,7 +3,6 @@
 import torch
 from torch.utils.checkpoint import checkpoint
 
-torch._dynamo.reset()
 torch.manual_seed(0)
 a, w = torch.randn(8, 16), torch.randn(16, 16)
 x = torch.ones((), requires_grad=True)

@@ -18,7 +18,6 @@ def contexts():
     return Doubled(), Doubled()
 
 
-torch._dynamo.reset()
 x = torch.ones(3, requires_grad=True)
 
 
@@ -26,7 +25,7 @@ def region(x):
     return torch.sin(x) * 2 if inside else torch.sin(x)
 
 
-@torch.compile(backend="eager", disable=False)
+@torch.compile(backend="eager")
 def run(x):
     return checkpoint(region, x, use_reentrant=False, context_fn=contexts)
 

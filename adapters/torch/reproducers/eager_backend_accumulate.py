@@ -3,7 +3,6 @@
 import torch
 from torch.utils.checkpoint import checkpoint
 
-torch._dynamo.reset()
 x, total = torch.ones(3, requires_grad=True), torch.zeros(3)
 
 

@@ -20,7 +20,6 @@ class Sin(torch.autograd.Function):
         return torch.cos(x) * g
 
 
-torch._dynamo.reset()
 x = torch.ones(SIZE, requires_grad=True)
 
 

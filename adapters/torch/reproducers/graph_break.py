@@ -3,7 +3,6 @@
 import torch
 from torch.utils.checkpoint import checkpoint
 
-torch._dynamo.reset()
 x = torch.ones(100, requires_grad=True)
 generator = torch.Generator()
 

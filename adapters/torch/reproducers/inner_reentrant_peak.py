@@ -6,7 +6,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
 
-# : Sines in the chain, and how often it can be halved.
+# Sines in the chain, and how often it can be halved.
 LENGTH, LEVELS = 16, 4
 
 

@@ -21,9 +21,6 @@ class Sines(TorchDispatchMode):
         return func(*args, **kwargs or {})
 
 
-torch._dynamo.reset()
-
-
 @torch.compile(backend="aot_eager")
 def region(x):
     s = x.sin()
@@ -36,6 +33,5 @@ with Sines() as forward:
     y = checkpoint(region, x, use_reentrant=False, context_fn=context)
 with Sines() as backward:
     y.sum().backward()
-torch._dynamo.reset()
 assert forward.runs == 1
 assert backward.runs == 1

@@ -28,7 +28,6 @@ def forward(x, w):
     return checkpoint(region, x, w, use_reentrant=False, context_fn=contexts)
 
 
-torch._dynamo.reset()
 backend = aot_autograd(
     fw_compiler=lambda graph, inputs: graph,
     bw_compiler=noted,
