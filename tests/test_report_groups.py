@@ -1,16 +1,13 @@
-"""What variants do alike, random masks, issues by reason, and the order of frameworks in a report."""
+"""What variants do alike, random masks, and the order of frameworks in a report."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from conformance.cli.options import in_report_order
-from conformance.errors import ResultsError
 from conformance.judge.outcomes import Outcome
 from conformance.model.observation import RandomSample, Run
 from conformance.model.verdict import Level, Status, Verdict
-from conformance.report import issues
 from conformance.report.groups import memory_groups, outcome_groups, row_groups
 from conformance.report.masks import masks
 from conformance.report.tables import Cell, MemoryRow, Row, Table
@@ -96,20 +93,6 @@ def test_a_large_draw_is_cut_and_one_of_another_shape_is_left_out() -> None:
         )
     )
     assert masks({"a/one": result("a/one", other), "a/two": result("a/two")}) == ()
-
-
-def test_issues_are_found_by_reason(tmp_path) -> None:
-    folder = tmp_path / "bugs" / "a"
-    folder.mkdir(parents=True)
-    (folder / "mask.md").write_text("# A mask", "utf-8")
-    (folder / issues.INDEX).write_text(
-        issues.to_index({"It draws\n anew.": "mask.md", "gone": "gone.md", "out": "../../x.md"}),
-        "utf-8",
-    )
-    assert issues.find(tmp_path) == {("a", "It draws anew."): "bugs/a/mask.md"}
-    (folder / issues.INDEX).write_text("[]", "utf-8")
-    with pytest.raises(ResultsError, match="no index of issues"):
-        issues.find(tmp_path)
 
 
 def test_reports_list_adapters_by_their_place(tmp_path) -> None:

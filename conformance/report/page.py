@@ -26,7 +26,7 @@ from conformance.judge.outcomes import MEANING, SIGN, Outcome, of_result
 from conformance.language.build import TOLERANCES
 from conformance.language.capabilities import required_by
 from conformance.model.case import Case
-from conformance.report import costs, groups, issues, masks, overview, sources, tables
+from conformance.report import costs, groups, masks, overview, sources, tables
 from conformance.report.data import (
     MARKS,
     CaseView,
@@ -125,7 +125,7 @@ def render(
     for verdict in report.comparison.verdicts:
         cross.setdefault(verdict.case, []).append(verdict)
     templates = environment()
-    shared = _shared(report, frameworks, by_case, folder, programs)
+    shared = _shared(report, frameworks, by_case)
     details: dict[str, str] = {}
 
     def detail(name: str, template: str, **more: object) -> None:
@@ -171,14 +171,8 @@ def _shared(
     report: Report,
     frameworks: Sequence[overview.Framework],
     by_case: Mapping[str, Mapping[str, Result]],
-    folder: Path,
-    programs: Path,
 ) -> dict[str, object]:
     """The variables of every template, by name."""
-    issue_files = {
-        key: quote(os.path.relpath(programs / path, folder))
-        for key, path in issues.find(programs).items()
-    }
     return {
         "report": report,
         "marks": MARKS,
@@ -191,7 +185,6 @@ def _shared(
         "costs_of": costs.PROGRAM_WORDS,
         "costs_case": costs.PROGRAM,
         "by_id": by_case,
-        "issue": lambda adapter, reason: issue_files.get((adapter, " ".join(reason.split())), ""),
     }
 
 
@@ -347,7 +340,7 @@ def _shown(
         programs={adapter: tuple(items) for adapter, items in shown.items()},
         pair=_pair(outcome_groups, [item.variant for items in shown.values() for item in items]),
         links={item.variant: item.link for items in shown.values() for item in items},
-        commands={variant: _commands(view.id, variant) for variant in view.cells},
+        commands={variant: _command(view.id, variant) for variant in view.cells},
     )
 
 
@@ -365,14 +358,11 @@ def _pair(outcome_groups: Sequence[groups.OutcomeGroup], shown: Sequence[str]) -
     return left, next(iter(of_adapter or rest), left)
 
 
-def _commands(case: str, variant: str) -> tuple[str, str]:
-    """The commands that run a case on a variant again, and that write an issue about it."""
+def _command(case: str, variant: str) -> str:
+    """The command that runs a case on a variant again."""
     adapter, _, name = variant.partition("/")
     chosen = ["--adapter", adapter, "--variant", name, "-k", case.partition("[")[0]]
-    return (
-        shlex.join(["conformance", "run", *chosen]),
-        shlex.join(["conformance", "bug", variant, case]),
-    )
+    return shlex.join(["conformance", "run", *chosen])
 
 
 def _procedure(case: Case) -> str:

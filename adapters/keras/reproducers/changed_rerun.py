@@ -1,22 +1,22 @@
-"""A function that computes something else in the rerun gets another gradient, without an error."""
+"""A rerun with other values but the same shapes gives another gradient, without an error."""
 
 import os
 
-os.environ["KERAS_BACKEND"] = "tensorflow"
+os.environ["KERAS_BACKEND"] = "torch"
 
 import keras
-import tensorflow as tf
+import torch
 
 calls = []
 
 
 def region(x):
     calls.append(x)
-    return tf.sin(x) if len(calls) == 1 else tf.exp(x)
+    if len(calls) == 1:
+        return x.sin().sum()
+    return x.exp().sum()
 
 
-x = tf.constant(2.0)
-with tf.GradientTape() as tape:
-    tape.watch(x)
-    y = keras.remat(region)(x)
-assert abs(float(tape.gradient(y, x)) - float(tf.cos(x))) > 0.001
+x = torch.ones(4, requires_grad=True)
+keras.remat(region)(x).backward()
+assert not torch.allclose(x.grad, torch.cos(x))

@@ -17,7 +17,10 @@ def kept(how):
             x = paddle.exp(-x)
         return x * 2
 
-    forward = paddle.jit.to_static(lambda x: how(region, x), full_graph=True)
+    @paddle.jit.to_static(full_graph=True)
+    def forward(x):
+        return how(region, x)
+
     x = paddle.ones([LENGTH])
     x.stop_gradient = False
     forward(x).sum().backward()
