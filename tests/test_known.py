@@ -339,9 +339,14 @@ def _words(given) -> tuple[str, ...]:
 
 def test_update_of_an_empty_list(tmp_path):
     file = write(tmp_path, "# Comment.\n[]\n")
-    append(
-        file,
-        [{"case": "a/b", "variant": "x", "check": "c", "observed": "y", "cause": "", "reason": ""}],
-    )
+    entry = {
+        "case": "a/b",
+        "variant": "x",
+        "check": "c",
+        "observed": "y",
+        "cause": "",
+        "reason": "",
+    }
+    append(file, [entry])
     assert file.read_text().startswith("# Comment.\n- case: a/b\n")
     assert len(read(file, unfinished=True)) == 1

@@ -1,4 +1,4 @@
-"""A tensor that a checkpointed function reads by closure gets a gradient of zero."""
+"""What a function reads by closure gets a gradient of zero if an argument is differentiated, too."""
 
 import autograd.numpy as np
 from autograd import checkpoint, grad
@@ -9,4 +9,5 @@ def loss(x, w):
     return checkpoint(lambda x: np.sin(x * w))(x)
 
 
-assert float(getval(getval(grad(loss, (0, 1))(2.0, 3.0))[1])) == 0
+_, of_w = getval(grad(loss, (0, 1))(2.0, 3.0))
+assert of_w == 0
