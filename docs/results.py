@@ -5,10 +5,9 @@
 
 `reports` holds the results of a whole run of every adapter, and the programs that ran. Written are
 docs/behaviours.md, docs/frameworks/, docs/documents.md, README's table, reports/sample (the report on
-six cases of two adapters), and docs/images/report.png. Issues (reports/bugs) and seconds
+six cases of two adapters), and docs/images/report.png. Seconds
 (adapters/*/seconds.json) are written where the frameworks are, one environment after the other:
 
-    .tox/torch/bin/conformance bug --all --adapter torch --output reports/bugs
     .tox/torch/bin/python benchmarks/seconds.py measure torch
 """
 

@@ -36,7 +36,6 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from conformance import results
-from conformance.cli.alone import alone
 from conformance.compare import compare
 from conformance.drivers.adapter import Adapter, find_adapter, read_adapter
 from conformance.drivers.implementation import adapt, describe
@@ -313,7 +312,6 @@ def read_case(file: Path) -> None:
     for case in found[:3]:
         applicable(case)
         required_by(case)
-        alone(case)
         for name in ("reference", "torch"):
             texts(_adapter(name), [(case, _adapter(name).variants[0])])
 

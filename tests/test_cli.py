@@ -35,7 +35,7 @@ def run(conformance) -> Command:
     "command",
     [
         *("run", "compare", "report", "list", "show", "emit", "schema", "adapters", "known"),
-        *("merge", "recorded", "bug"),
+        *("merge", "recorded"),
     ],
 )
 def test_every_command_has_help_with_examples(conformance, command):
@@ -164,7 +164,7 @@ def test_adapters(conformance):
 
 def test_known_lists_and_updates(conformance, run, tmp_path):
     text = conformance("known", "--adapter", "mini", *MINI).stdout
-    assert "reason: the fault that this variant is made for" in text
+    assert "cause: fault\n  reason: the fault that this variant is made for" in text
     copy = tmp_path / "copy"
     shutil.copytree(mini.ADAPTERS, copy)
     folder = ("--adapters-folder", str(copy))
@@ -174,12 +174,17 @@ def test_known_lists_and_updates(conformance, run, tmp_path):
     done = conformance("known", "--adapter", "mini", "--update", *folder)
     assert done.returncode == 0, done.stderr
     (entry,) = yaml.safe_load(file.read_text())  # one cause, so one reason is asked for
-    assert (entry["variant"], entry["check"], entry["reason"]) == ("wrong", "gradient", "")
+    assert (entry["variant"], entry["check"]) == ("wrong", "gradient")
+    assert entry["cause"] == entry["reason"] == ""
     assert set(entry["case"]) == {case.id for case in load.load_folder(mini.CASES)}
     done = run("--adapter", "mini", "--variant", "wrong", *folder)
     assert done.returncode == 2
     assert "without a reason" in done.stderr
     file.write_text(file.read_text().replace("reason: ''", "reason: it is made to be"))
+    done = run("--adapter", "mini", "--variant", "wrong", *folder)
+    assert done.returncode == 2
+    assert "without a cause" in done.stderr
+    file.write_text(file.read_text().replace("cause: ''", "cause: fault"))
     assert run("--adapter", "mini", "--variant", "wrong", *folder).returncode == 0
 
 

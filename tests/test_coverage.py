@@ -81,7 +81,9 @@ def entry(
     check: str = "gradient",
     observed: str = "is None",
 ) -> Entry:
-    return Entry((case,), ("reentrant",), check, observed, "it forgets", url, "known.yaml:1")
+    return Entry(
+        (case,), ("reentrant",), check, observed, "forgets", "it forgets", url, "known.yaml:1"
+    )
 
 
 # -- what is shipped -------------------------------------------------------------------------------

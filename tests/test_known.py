@@ -16,7 +16,9 @@ from conformance.model.verdict import KnownNote, Level, Status, Verdict
 from conformance.results import Result
 from conformance.results.triage import additions, covered, noted, stale
 
-ENTRY = Entry(("mini/*",), ("wrong",), "gradient", "is None", "it forgets", "", "known.yaml:1")
+ENTRY = Entry(
+    ("mini/*",), ("wrong",), "gradient", "is None", "forgets", "it forgets", "", "known.yaml:1"
+)
 
 
 def verdict(status: Status, message: str = "gradient of x is None", check: str = "gradient"):
@@ -86,7 +88,10 @@ def test_one_that_is_not_strict_is_expected_wherever_it_is_seen(status, message,
 
 
 def test_one_that_is_not_strict_has_to_be_seen_somewhere(tmp_path):
-    text = "- {case: '*', variant: wrong, check: gradient, observed: is None, reason: so, strict: false}"
+    text = (
+        "- {case: '*', variant: wrong, check: gradient, observed: is None, cause: c, reason: so, "
+        "strict: false}"
+    )
     entries = read(write(tmp_path, text))
     passing, failing = result(verdict(Status.PASS)), result(verdict(Status.FAIL))
     assert covered(entries, passing) == ()
@@ -103,7 +108,7 @@ def test_one_that_is_not_strict_has_to_be_seen_somewhere(tmp_path):
     ],
 )
 def test_an_intermittent_one_may_be_seen_in_no_case(tmp_path, status, message, expected):
-    entry = "case: '*', variant: wrong, check: gradient, observed: is None, reason: so"
+    entry = "case: '*', variant: wrong, check: gradient, observed: is None, cause: c, reason: so"
     text = f"- {{{entry}, intermittent: true}}"
     entries = read(write(tmp_path, text))
     assert standing(entries, verdict(status, message)) == [expected]
@@ -166,14 +171,14 @@ def test_other_verdicts_of_a_deviating_check_may_pass():
     ],
 )
 def test_patterns(cases, variants, case, variant, covered):
-    entry = Entry(cases, variants, "value", "", "why", "", "")
+    entry = Entry(cases, variants, "value", "", "cause", "why", "", "")
     assert entry.covers(case, variant, "value") is covered
     assert not entry.covers(case, variant, "gradient")
 
 
 def test_entry_is_stale_where_nothing_is_left_of_it():
-    gone = Entry(("gone/*",), ("*",), "gradient", "x", "why", "", "")
-    masked = Entry(("mini/*",), ("wrong",), "value", "x", "why", "", "")
+    gone = Entry(("gone/*",), ("*",), "gradient", "x", "cause", "why", "", "")
+    masked = Entry(("mini/*",), ("wrong",), "value", "x", "cause", "why", "", "")
     found = result(verdict(Status.FAIL), verdict(Status.UNSUPPORTED, check="value"))
     assert stale([ENTRY, gone, masked], covered([ENTRY, gone, masked], found)) == (gone, masked)
 
@@ -183,9 +188,9 @@ def test_entry_that_a_pass_contradicts_is_not_called_stale_too():
 
 
 def test_notes_are_kept_with_results():
-    entry = Entry(("*",), ("*",), "gradient", "None", "it forgets", "upstream", "")
+    entry = Entry(("*",), ("*",), "gradient", "None", "forgets", "it forgets", "upstream", "")
     two = result(verdict(Status.FAIL), verdict(Status.FAIL, check="value"))
-    note = KnownNote("it forgets", "upstream")
+    note = KnownNote("it forgets", "upstream", "forgets")
     assert [v.known for v in noted([entry], two).verdicts] == [note, None]
     passed = result(verdict(Status.PASS))
     assert noted([entry], passed) == passed
@@ -194,8 +199,8 @@ def test_notes_are_kept_with_results():
 
 
 def test_each_failure_of_a_check_has_the_note_of_its_own_entry():
-    late = Entry(("*",), ("*",), "gradient", "late", "it waits", "", "")
-    lost = Entry(("*",), ("*",), "gradient", "lost", "it forgets", "", "")
+    late = Entry(("*",), ("*",), "gradient", "late", "waits", "it waits", "", "")
+    lost = Entry(("*",), ("*",), "gradient", "lost", "forgets", "it forgets", "", "")
     two = result(verdict(Status.FAIL, "it is lost"), verdict(Status.FAIL, "it is late"))
     reasons = [v.known and v.known.reason for v in noted([late, lost], two).verdicts]
     assert reasons == ["it forgets", "it waits"]
@@ -204,7 +209,7 @@ def test_each_failure_of_a_check_has_the_note_of_its_own_entry():
 def test_reading_gives_file_and_line(tmp_path):
     file = write(
         tmp_path,
-        "# why\n- {case: a/b, variant: [x, y], check: value, observed: 'fail:', reason: so}\n",
+        "# why\n- {case: a/b, variant: [x, y], check: value, observed: 'fail:', cause: c, reason: so}\n",
     )
     (entry,) = read(file)
     assert entry.where == f"{file}:2"
@@ -222,11 +227,23 @@ def test_nothing_known(tmp_path, text):
     [
         ("case: a", "expected a list"),
         ("- [", "not YAML"),
-        ("- {case: a/b, variant: x, check: value, observed: y}", "without a reason"),
-        ("- {case: a/b, variant: x, check: value, observed: y, reason: ' '}", "without a reason"),
-        ("- {case: a/b, variant: x, check: value, reason: z}", "observed: Field required"),
-        ("- {case: a/b, variant: x, check: value, observed: '', reason: z}", "observed"),
-        ("- {case: a/b, variant: x, check: value, observed: y, reason: z, u: v}", "u: Extra"),
+        ("- {case: a/b, variant: x, check: value, observed: y, cause: c}", "without a reason"),
+        (
+            "- {case: a/b, variant: x, check: value, observed: y, cause: c, reason: ' '}",
+            "without a reason",
+        ),
+        (
+            "- {case: a/b, variant: x, check: value, cause: c, reason: z}",
+            "observed: Field required",
+        ),
+        ("- {case: a/b, variant: x, check: value, observed: '', cause: c, reason: z}", "observed"),
+        (
+            "- {case: a/b, variant: x, check: value, observed: y, reason: z}",
+            "cause: Field required",
+        ),
+        ("- {case: a/b, variant: x, check: value, observed: y, cause: a-b, reason: z}", "cause"),
+        ("- {case: a/b, variant: x, check: value, observed: y, cause: '', reason: z}", "a cause"),
+        ("- {case: a/b, variant: x, check: value, observed: y, cause: c, reason: z, u: v}", "u: E"),
     ],
 )
 def test_malformed_list_is_refused(tmp_path, text, message):
@@ -239,7 +256,8 @@ def test_malformed_list_is_refused(tmp_path, text, message):
 def test_update_adds_what_is_new_and_keeps_what_is_there(tmp_path):
     file = write(
         tmp_path,
-        "# Kept.\n- {case: mini/*, variant: wrong, check: gradient, observed: None, reason: so}\n",
+        "# Kept.\n"
+        "- {case: mini/*, variant: wrong, check: gradient, observed: None, cause: c, reason: so}\n",
     )
     file.write_text(file.read_text().replace("observed: None", "observed: 'None'"))
     found = [
@@ -255,6 +273,7 @@ def test_update_adds_what_is_new_and_keeps_what_is_there(tmp_path):
             "variant": ["wrong", "other"],
             "check": "value",
             "observed": "fail: off by 2",
+            "cause": "",
             "reason": "",
         }
     ]
@@ -300,7 +319,14 @@ def test_update_asks_once_for_one_cause():
     ]
     entries = [
         Entry(
-            _words(one["case"]), _words(one["variant"]), one["check"], one["observed"], "", "", ""
+            _words(one["case"]),
+            _words(one["variant"]),
+            one["check"],
+            one["observed"],
+            "",
+            "",
+            "",
+            "",
         )
         for one in added
     ]
@@ -313,6 +339,14 @@ def _words(given) -> tuple[str, ...]:
 
 def test_update_of_an_empty_list(tmp_path):
     file = write(tmp_path, "# Comment.\n[]\n")
-    append(file, [{"case": "a/b", "variant": "x", "check": "c", "observed": "y", "reason": ""}])
+    entry = {
+        "case": "a/b",
+        "variant": "x",
+        "check": "c",
+        "observed": "y",
+        "cause": "",
+        "reason": "",
+    }
+    append(file, [entry])
     assert file.read_text().startswith("# Comment.\n- case: a/b\n")
     assert len(read(file, unfinished=True)) == 1

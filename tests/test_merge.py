@@ -159,6 +159,7 @@ def one_variant(tmp_path) -> Path:
         "variant": "right",
         "check": "gradient",
         "observed": "fail:",
+        "cause": "so",
         "reason": "so it was",
     }
     (folder / "known.yaml").write_text(json.dumps([entry]))

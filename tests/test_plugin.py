@@ -159,6 +159,7 @@ def entry(**changes: str) -> str:
         "variant": "right",
         "check": "gradient",
         "observed": "fail:",
+        "cause": "so",
         "reason": "so it was",
     }
     return json.dumps([given | changes])

@@ -330,6 +330,7 @@ def test_whatever_an_implementation_raises_is_its_fault_and_can_be_known(run, tm
             "variant": way,
             "check": "error",
             "observed": words,
+            "cause": "raises",
             "reason": "why",
         }
         for way, said in RAISED.items()

@@ -11,7 +11,6 @@ import typer
 from conformance import __version__
 from conformance.cli import (
     behaviours,
-    bug,
     cases,
     compare,
     coverage,
@@ -53,7 +52,6 @@ app.command(epilog=EXIT_CODES)(export.export)
 app.command(epilog=EXIT_CODES)(behaviours.behaviours)
 app.command(epilog=EXIT_CODES)(frameworks.frameworks)
 app.command(epilog=EXIT_CODES)(documents.documents)
-app.command(epilog=EXIT_CODES)(bug.bug)
 app.command("list")(cases.list_cases)
 app.command()(cases.show)
 app.command()(cases.emit)

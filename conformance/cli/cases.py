@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib.metadata
+import itertools
 import json
+import textwrap
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,7 +17,6 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from conformance import results
-from conformance.cli.alone import alone
 from conformance.cli.options import (
     AdapterName,
     AdapterNames,
@@ -35,6 +37,7 @@ from conformance.emit.programs import EmitFailure, texts
 from conformance.errors import ConformanceError
 from conformance.language import load
 from conformance.language.capabilities import CAPABILITIES, required_by
+from conformance.model.case import Case
 from conformance.paths import find_paths
 from conformance.run.runner import checks_of, lacking
 
@@ -90,7 +93,7 @@ def list_cases(
 
 
 def show(case: CaseName, cases: CasesFolder = None) -> None:
-    """Show a case: as a file of its own, the capabilities that it needs, the checks that judge it.
+    """Show a case: as it is written, the capabilities that it needs, the checks that judge it.
 
     \b
     Example:
@@ -109,7 +112,17 @@ def show(case: CaseName, cases: CasesFolder = None) -> None:
     ):
         console.print(f"{label + ':':9}{words}", markup=False)
     console.print()
-    _print_code(console, alone(chosen), "yaml")
+    _print_code(console, _as_written(chosen), "yaml")
+
+
+def _as_written(case: Case) -> str:
+    """The lines of a case in its file."""
+    lines = Path(case.where.file).read_text("utf-8").splitlines()[case.where.line - 1 :]
+    indent = len(lines[0]) - len(lines[0].lstrip())
+    inside = itertools.takewhile(
+        lambda line: not line.strip() or len(line) - len(line.lstrip()) > indent, lines[1:]
+    )
+    return textwrap.dedent("\n".join([lines[0], *inside])).rstrip()
 
 
 def emit(

@@ -30,7 +30,7 @@ def known(
         typer.Option(
             "--update",
             help="Add an entry for each deviation in the adapter's results that none explains. "
-            "The reason is left for you to fill in: until then, a run refuses the list.",
+            "Cause and reason are left for you to fill in: until then, a run refuses the list.",
         ),
     ] = False,
     implementation: ImplementationName = None,
@@ -63,12 +63,15 @@ def known(
             added = additions(entries, run.results)
             append(file, added)
             noun = "entry" if len(added) == 1 else "entries"
-            console.print(f"{file}: {len(added)} new {noun}, to be given reasons")
+            console.print(f"{file}: {len(added)} new {noun}, to be given causes and reasons")
             continue
         for entry in entries:
             line = Text(f"{owner.name} ", style="bold")
             line.append(f"{', '.join(entry.cases)} [{', '.join(entry.variants)}] {entry.check}")
             line.append(f"\n  observed: {entry.observed}", style="not bold")
+            program = owner.reproducer(entry.cause)
+            shown = f" ({program})" if program else ""
+            line.append(f"\n  cause: {entry.cause or '(none yet)'}{shown}", style="not bold")
             line.append(f"\n  reason: {entry.reason or '(none yet)'}", style="not bold")
             line.append(f"\n  {entry.url}" if entry.url else "", style="not bold")
             line.append(f"\n  {entry.where}", style="not bold dim")

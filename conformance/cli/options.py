@@ -287,13 +287,15 @@ def seconds_of_variants(folder: Path) -> dict[str, tuple[str, float]]:
 
 
 def reproducers_of(runs: Iterable[Results], folder: Path) -> dict[tuple[str, str], str]:
-    """The texts of the programs that show the causes of known deviations in results, by adapter and
-    cause."""
-    folders = {adapter.name: adapter.folder / "reproducers" for adapter in all_adapters(folder)}
+    """The programs that show the causes of known deviations in results, by adapter and cause."""
+    adapters = {adapter.name: adapter for adapter in all_adapters(folder)}
     texts: dict[tuple[str, str], str] = {}
-    for run in runs:
-        for file in sorted(folders.get(run.header.adapter, folder / "none").glob("*.py")):
-            texts[run.header.adapter, file.stem] = file.read_text("utf-8")
+    for run in (run for run in runs if run.header.adapter in adapters):
+        verdicts = (verdict for result in run.results for verdict in result.verdicts)
+        for cause in {verdict.known.cause for verdict in verdicts if verdict.known}:
+            file = adapters[run.header.adapter].reproducer(cause)
+            if file is not None:
+                texts[run.header.adapter, cause] = file.read_text("utf-8")
     return texts
 
 

@@ -2,8 +2,8 @@
 
 A folder holds `adapter.yaml` (what this module reads), `emitter.py` (a class `Emitter`, see
 `conformance.emit.emitter`), `observe.py` (a class `Observer`, see
-`conformance.observe.worker.observer`; imported in the worker process alone), `requirements.txt` and
-`known.yaml`.
+`conformance.observe.worker.observer`; imported in the worker process alone), `requirements.txt`,
+`known.yaml`, and `reproducers` with a program for each cause of a known deviation.
 """
 
 from __future__ import annotations
@@ -230,6 +230,11 @@ class Adapter:
     def known(self) -> Path:
         """The file of its known deviations; it need not exist."""
         return self.deviations or self.folder / "known.yaml"
+
+    def reproducer(self, cause: str) -> Path | None:
+        """The program that shows a known deviation's cause with the framework alone, if there is one."""
+        file = self.folder / "reproducers" / f"{cause}.py"
+        return file if cause and file.is_file() else None
 
     @property
     def beside(self) -> Mapping[str, Path]:

@@ -1,11 +1,12 @@
 """Known deviations: `adapters/<name>/known.yaml`, a list of entries that explain verdicts.
 
-An entry says which case, variant and check deviate, a piece of text that the verdict must contain,
-and a person's reason. Entries are strict: the run fails where a deviation is gone, and where an entry
-explains none. An entry with `strict: false` has to explain a deviation in one of the cases that it
-names, and may in all of them. An `intermittent` one appears in some runs and not in others, and need
-explain none, as long as what it names is judged. Entries that an implementation shares with the
-variant that it is built on need not explain any: the implementation may do better.
+An entry says which case, variant and check deviate, a piece of text that the verdict must contain, the
+name of the cause, and a person's reason. Entries with one cause share its name; an adapter has a program
+that shows the cause in `reproducers/<cause>.py`. Entries are strict: the run fails where a deviation is
+gone, and where an entry explains none. An entry with `strict: false` has to explain a deviation in one
+of the cases that it names, and may in all of them. An `intermittent` one appears in some runs and not in
+others, and need explain none, as long as what it names is judged. Entries that an implementation shares
+with the variant that it is built on need not explain any: the implementation may do better.
 """
 
 from __future__ import annotations
@@ -37,6 +38,10 @@ class EntryModel(BaseModel):
     variant: str | list[str] = Field(description="Variants, with or without the adapter's name.")
     check: str
     observed: str = Field(min_length=1, description="A part of the verdict's status and message.")
+    cause: str = Field(
+        pattern="^[a-z0-9_]*$",
+        description="The cause's name: that of its program in `reproducers`, without `.py`.",
+    )
     reason: str | None = None
     url: str = ""
     strict: bool = Field(
@@ -60,6 +65,7 @@ class Entry:
     variants: tuple[str, ...]
     check: str
     observed: str
+    cause: str
     reason: str
     url: str
     where: str
@@ -96,7 +102,7 @@ class Entry:
     @property
     def note(self) -> KnownNote:
         """The entry as a verdict carries it."""
-        return KnownNote(self.reason, self.url)
+        return KnownNote(self.reason, self.url, self.cause)
 
 
 def text(verdict: Verdict) -> str:
@@ -108,8 +114,8 @@ def text(verdict: Verdict) -> str:
 def read(file: Path, *, unfinished: bool = False) -> tuple[Entry, ...]:
     """The entries of a file, none where there is no file.
 
-    Raises `KnownError` with file and line for what is malformed, and for an entry without a reason
-    unless `unfinished` ones are wanted.
+    Raises `KnownError` with file and line for what is malformed, and for an entry without a cause or
+    a reason unless `unfinished` ones are wanted.
     """
     if not file.is_file():
         return ()
@@ -138,11 +144,18 @@ def _entry(raw: object, where: str, unfinished: bool) -> Entry:
             where=where,
             hint="say why it deviates, and give the upstream url where there is one",
         )
+    if not model.cause and not unfinished:
+        raise KnownError(
+            "a known deviation without a cause",
+            where=where,
+            hint="give the cause a name, the same in all entries that it explains",
+        )
     return Entry(
         cases=_several(model.case),
         variants=_several(model.variant),
         check=model.check,
         observed=model.observed,
+        cause=model.cause,
         reason=reason,
         url=model.url,
         where=where,

@@ -73,8 +73,8 @@ def additions(entries: Sequence[Entry], results: Iterable[Result]) -> list[dict[
 
     Deviations that are alike make one entry, to be given one reason: their facts are of one kind, errors
     say the same but for names and numbers, and their cases deviate so on the same variants. Its text is
-    the words that all their messages have. Warnings are left out: they need no entry. The reason is a
-    person's to fill in.
+    the words that all their messages have. Warnings are left out: they need no entry. A person fills
+    in cause and reason.
     """
     alike: dict[tuple[str, str], dict[str, dict[str, list[str]]]] = {}
     for result in results:
@@ -99,6 +99,7 @@ def additions(entries: Sequence[Entry], results: Iterable[Result]) -> list[dict[
                     "variant": _one_or_all(variants),
                     "check": check,
                     "observed": observed,
+                    "cause": "",
                     "reason": "",
                 }
                 for described, observed in _described(texts_by_case)

@@ -1,0 +1,18 @@
+"""A checkpointed function that is created in each step is never freed, nor is what it captures."""
+
+import gc
+import weakref
+
+import autograd.numpy as np
+from autograd import checkpoint, grad
+
+
+def step():
+    w = np.ones(4)
+    grad(lambda x: np.sum(checkpoint(lambda x: x * w)(x)))(np.ones(4))
+    return weakref.ref(w)
+
+
+ref = step()
+gc.collect()
+assert ref() is not None

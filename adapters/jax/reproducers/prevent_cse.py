@@ -1,0 +1,24 @@
+"""With `prevent_cse=False`, nothing is recomputed within one `jax.jit`."""
+
+import jax
+import jax.numpy as jnp
+
+# XLA keeps the barriers that prevent_cse=True would set.
+options = {"xla_disable_hlo_passes": "cse_barrier_expander"}
+w = x = jnp.ones([4, 4])
+
+
+def products(block):
+    def step(x, cotangent):
+        y, backward = jax.vjp(block, x)
+        return y, backward(cotangent)
+
+    compiled = jax.jit(step).lower(x, x).compile(compiler_options=options)
+    return compiled.as_text().count(" dot(")
+
+
+def block(x):
+    return jnp.sin(jnp.sin(x @ w) @ w)
+
+
+assert products(block) == products(jax.checkpoint(block, prevent_cse=False))

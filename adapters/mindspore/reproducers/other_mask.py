@@ -1,0 +1,16 @@
+"""The rerun of a dropout draws another mask, so the gradient does not match the output."""
+
+import mindspore as ms
+import numpy as np
+from mindspore import nn, ops
+
+
+class Dropout(nn.Cell):
+    def construct(self, x):
+        return x * ops.dropout(ops.ones(64), 0.5)
+
+
+ms.set_context(mode=ms.PYNATIVE_MODE)
+block = Dropout()
+y, backward = ms.vjp(lambda x: ms.recompute(block, x, use_reentrant=True), ops.ones(64))
+assert not np.array_equal(y.asnumpy(), backward(ops.ones(64))[0].asnumpy())

@@ -1,0 +1,21 @@
+"""A cell that computes something else in the rerun gets another gradient, without an error."""
+
+import mindspore as ms
+import numpy as np
+from mindspore import nn, ops
+
+
+class Scaled(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def construct(self, x):
+        self.calls += 1
+        return ops.sin(x * self.calls)
+
+
+ms.set_context(mode=ms.PYNATIVE_MODE)
+block = Scaled()
+gradient = ms.grad(lambda x: ms.recompute(block, x, use_reentrant=True))(ops.ones(4))
+assert not np.allclose(gradient.asnumpy(), np.cos(1))

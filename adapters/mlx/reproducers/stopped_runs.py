@@ -1,0 +1,23 @@
+"""A checkpointed function is recomputed for zeros, because the next one stops the gradient."""
+
+import mlx.core as mx
+
+calls = []
+
+
+def first(x):
+    calls.append(x)
+    return mx.sin(x)
+
+
+def second(y, w):
+    return mx.stop_gradient(y) * w
+
+
+def loss(x, w):
+    y = mx.checkpoint(first)(x)
+    return mx.checkpoint(second)(y, w)
+
+
+mx.eval(mx.grad(loss, argnums=(0, 1))(mx.array(2.0), mx.array(3.0)))
+assert len(calls) > 1

@@ -1,0 +1,16 @@
+"""The arguments of a recompute stay alive as long as an output, even after backward."""
+
+import weakref
+
+import paddle
+from paddle.distributed.fleet.utils import recompute
+
+x = paddle.ones([3])
+x.stop_gradient = False
+h = -x
+z = recompute(lambda h: paddle.sin(paddle.sin(h)), h, use_reentrant=False).sum()
+z.backward()
+reference = weakref.ref(h)
+del h
+assert reference() is not None
+assert z is not None

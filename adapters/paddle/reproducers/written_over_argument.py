@@ -1,0 +1,15 @@
+"""An argument that is changed in place after the call is read changed in the rerun."""
+
+import paddle
+from paddle.distributed.fleet.utils import recompute
+
+found = []
+for use_reentrant in (True, False):
+    x = paddle.ones([2])
+    x.stop_gradient = False
+    h = x * 1
+    y = recompute(lambda h: paddle.exp(h * 1), h, use_reentrant=use_reentrant)
+    h = h.add_(paddle.ones([2]))
+    y.sum().backward()
+    found.append(abs(float(x.grad[0] - y[0])) > 0.001)
+assert found == [True, True]

@@ -1,0 +1,16 @@
+"""A saved tensor that is then changed in place gives a wrong gradient, without an error."""
+
+import torch
+from torch.utils.checkpoint import checkpoint
+
+
+def region(x):
+    h = 2 * x
+    return torch.sin(h) * torch.exp(h.add_(0.5))
+
+
+x = torch.ones(3, requires_grad=True)
+checkpoint(region, x, use_reentrant=False).sum().backward()
+h = 2 * torch.ones(3)
+right = 2 * (torch.cos(h) + torch.sin(h)) * torch.exp(h + 0.5)
+assert not torch.allclose(x.grad, right)

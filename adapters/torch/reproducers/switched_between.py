@@ -1,0 +1,13 @@
+"""A layer switched to `eval()` before backward gives a wrong gradient, without an error."""
+
+import torch
+from torch.utils.checkpoint import checkpoint
+
+torch.manual_seed(0)
+layer = torch.nn.Dropout(0.5)
+x = torch.ones(100, requires_grad=True)
+y = checkpoint(lambda x: layer(x.exp()), x, use_reentrant=True)
+layer.eval()
+y.sum().backward()
+# The gradient of a dropped exponential is itself.
+assert not torch.equal(x.grad, y)
