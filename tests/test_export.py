@@ -44,7 +44,7 @@ def test_a_verdict_is_a_row() -> None:
         "url": "https://example.org/1",
         "seconds": 0.0,
     }
-    assert (rows[2]["outcome"], rows[2]["seconds"]) == ("refuses or raises", None)
+    assert (rows[2]["outcome"], rows[2]["seconds"]) == ("raises", None)
 
 
 def test_a_number_is_a_row() -> None:
