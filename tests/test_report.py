@@ -73,7 +73,9 @@ def written(tmp_path: Path, *found, disciplines=None, given=None) -> tuple[Path,
         for name in adapters
     ]
     folder = tmp_path / "reports"
-    index = write_report(files, known, compare(files, known), folder, folder)
+    programs = {("a", "drops"): "assert x.grad is None\n"}
+    compared = compare(files, known)
+    index = write_report(files, known, compared, folder, folder, reproducers=programs)
     assert index == folder / "index.html"
     return folder, Page(whole(folder))
 
@@ -101,7 +103,8 @@ def program(tmp_path: Path, relative: str, text: str) -> str:
 
 def realistic(tmp_path: Path):
     """Three adapters with a pass, failures, a crash, a time-out and something unsupported."""
-    dropped = samples.known(FAIL, "the wrapper drops it", "https://example.org/issues/7")
+    url = "https://example.org/issues/7"
+    dropped = samples.known(FAIL, "the wrapper drops it", url, "drops")
     text = "import numpy as np\n\n\ndef plain(x):\n    return np.sin(x)  # a sine\n"
     paths = {
         v: program(tmp_path, f"programs/{v}/sample/block.py", f'"""{v}"""\n{text}')

@@ -155,7 +155,11 @@ def test_what_is_to_be_copied_is_copied(browser: Any, tmp_path: Path) -> None:
     for button, text in (
         ("[id='sample/block@a/two'] .copy >> nth=0", "conformance run --adapter a"),
         (".program .copy >> nth=0", "def plain(x):"),
+        (".findings .copy >> nth=0", "assert x.grad is None"),
     ):
+        page.evaluate(
+            "document.querySelectorAll('.findings details').forEach(d => (d.open = true))"
+        )
         page.click(button)
         page.wait_for_function("document.body.textContent.includes('Copied')")
         assert text in page.evaluate("navigator.clipboard.readText()")

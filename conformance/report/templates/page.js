@@ -120,7 +120,8 @@
   });
   document.addEventListener("click", async ({ target }) => {
     if (!target.matches(".copy")) return;
-    const text = target.dataset.text ?? target.closest(".program").querySelector("pre").textContent;
+    const program = target.closest(".program") ?? target.parentElement;
+    const text = target.dataset.text ?? program.querySelector("pre").textContent;
     try {
       await navigator.clipboard.writeText(text);
       target.textContent = "Copied";
