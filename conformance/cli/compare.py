@@ -11,8 +11,9 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from conformance.cli.options import CasesFolder, ReportsFolder
 from conformance.compare import (
@@ -122,7 +123,7 @@ def _variants(left: str, right: str, paths: Paths, style: Format) -> Exit:
     )
     found = replace(found, measured=measured)
     programs = written.read_programs(found, used, paths.reports)
-    _write(found, style, programs, runs=False)
+    _write(found, style, programs)
     return Exit.OK
 
 
@@ -133,26 +134,27 @@ def _runs(what: Sequence[str], style: Format) -> Exit:
     runs = {word: [without_arrays(run) for run in read_run(word)] for word in what}
     _say_interrupted([run for results in runs.values() for run in results])
     found = run_by_run(runs)
-    _write(found, style, {}, runs=True)
+    _write(found, style, {})
     return Exit.UNEXPECTED if found.changed("worse") else Exit.OK
 
 
-def _write(
-    found: SideBySide, style: Format, programs: Mapping[str, tuple[str, str]], *, runs: bool
-) -> None:
+def _write(found: SideBySide, style: Format, programs: Mapping[str, tuple[str, str]]) -> None:
     if style is Format.JSON:
         typer.echo(msgspec.json.encode(found))
     elif style is Format.MARKDOWN:
-        _print(written.markdown(found, programs, runs=runs))
+        _print(written.markdown(found, programs))
     else:
-        _print(written.lines(found, runs=runs))
+        _print(written.lines(found))
 
 
-def _print(parts: Iterable[RenderableType]) -> None:
+def _print(parts: Iterable[str | Text | Table]) -> None:
     width = None if sys.stdout.isatty() else _WIDTH
-    console = Console(highlight=False, markup=False, width=width)
+    console = Console(highlight=False, markup=False, emoji=False, width=width)
     for part in parts:
-        console.print(part, soft_wrap=not isinstance(part, Table))
+        if isinstance(part, str):
+            typer.echo(part)
+        else:
+            console.print(part, soft_wrap=isinstance(part, Text))
 
 
 def _say_interrupted(results: Sequence[Results]) -> None:

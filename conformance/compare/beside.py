@@ -6,6 +6,7 @@ import difflib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from conformance.errors import ComparisonError, ResultsError
 from conformance.judge.outcomes import Outcome, of_result, of_verdict, recomputed, unoffered
@@ -80,9 +81,10 @@ class SideBySide:
 
     `rows` come by severity. `measured` are numbers that differ where outcomes do not. `same` counts
     what has the same outcome and numbers in all columns; `absent` counts, by column, what only
-    others ran.
+    others ran. Of runs (`of_runs`), a later one may be worse.
     """
 
+    of_runs: bool
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
     same: int
@@ -116,7 +118,7 @@ def side_by_side(
     names = tuple(results[0].variant for results in (left, right))
     titles = {case.id: case.title for case in cases}
     columns = [{result.case: result for result in results} for results in (left, right)]
-    return _beside(names, columns, titles)
+    return _beside(names, columns, titles=titles)
 
 
 def of_variant(variant: str, results: Sequence[Results]) -> tuple[Result, ...]:
@@ -153,20 +155,21 @@ def run_by_run(runs: Mapping[str, Sequence[Results]]) -> SideBySide:
     Cases and variants are those of the adapters that all runs have. Raises `ComparisonError` where
     there is no such adapter, a run has one twice, or runs have different cases.
     """
-    found = {name: by_adapter(results) for name, results in runs.items()}
-    first, *others = found.values()
+    adapters_of = {name: by_adapter(results) for name, results in runs.items()}
+    first, *others = adapters_of.values()
     adapters = [a for a in first if all(a in other for other in others)]
     if not adapters:
-        names = "; ".join(f"{', '.join(have)} in {name}" for name, have in found.items())
-        hint = "give runs of the same adapters"
+        names = "; ".join(f"{', '.join(have)} in {name}" for name, have in adapters_of.items())
+        hint = "give runs of the same adapters, or one folder with all results"
         raise ComparisonError(f"no adapter in common: {names}", hint=hint)
-    chosen = {name: [have[a] for a in adapters] for name, have in found.items()}
+    chosen = {name: [have[a] for a in adapters] for name, have in adapters_of.items()}
     same_cases([run for results in chosen.values() for run in results])
     columns = [
         {f"{r.case} on {r.variant}": r for run in results for r in run.results}
         for results in chosen.values()
     ]
-    return _beside(tuple(runs), columns, {}, _numbers(columns), tuple(_versions(chosen)))
+    found = _beside(tuple(runs), columns, measured=_numbers(columns))
+    return replace(found, of_runs=True, versions=tuple(_versions(chosen)))
 
 
 def by_adapter(results: Sequence[Results]) -> dict[str, Results]:
@@ -198,9 +201,9 @@ def same_cases(results: Sequence[Results]) -> None:
 def _beside(
     names: tuple[str, ...],
     columns: Sequence[Mapping[str, Result]],
-    titles: Mapping[str, str],
+    *,
+    titles: Mapping[str, str] = MappingProxyType({}),
     measured: Iterable[tuple[str, Measured]] = (),
-    versions: tuple[Measured, ...] = (),
 ) -> SideBySide:
     groups: dict[tuple[Side, ...], list[str]] = {}
     alike: set[str] = set()
@@ -222,7 +225,7 @@ def _beside(
     differing = [(key, number) for key, number in measured if key in alike]
     same = len(alike - {key for key, _ in differing})
     numbers = tuple(number for _, number in differing)
-    return SideBySide(names, tuple(rows), same, absent, numbers, versions)
+    return SideBySide(False, names, tuple(rows), same, absent, numbers)
 
 
 def _versions(runs: Mapping[str, Sequence[Results]]) -> Iterator[Measured]:
