@@ -155,47 +155,44 @@ def run_by_run(runs: Mapping[str, Sequence[Results]]) -> SideBySide:
     Cases and variants are those of the adapters that all runs have. Raises `ComparisonError` where
     there is no such adapter, a run has one twice, or runs have different cases.
     """
-    adapters_of = {name: by_adapter(results) for name, results in runs.items()}
-    first, *others = adapters_of.values()
-    adapters = [a for a in first if all(a in other for other in others)]
+    belong_together(runs.values())
+    names = [{run.header.adapter for run in results} for results in runs.values()]
+    adapters = sorted(set.intersection(*names))
     if not adapters:
-        names = "; ".join(f"{', '.join(have)} in {name}" for name, have in adapters_of.items())
+        each = zip(runs, names, strict=True)
+        found = "; ".join(f"{', '.join(sorted(have))} in {name}" for name, have in each)
         hint = "give runs of the same adapters, or one folder with all results"
-        raise ComparisonError(f"no adapter in common: {names}", hint=hint)
-    chosen = {name: [have[a] for a in adapters] for name, have in adapters_of.items()}
-    same_cases([run for results in chosen.values() for run in results])
+        raise ComparisonError(f"no adapter in common: {found}", hint=hint)
+    by_adapter = [{run.header.adapter: run for run in results} for results in runs.values()]
+    chosen = [[of_run[adapter] for adapter in adapters] for of_run in by_adapter]
     columns = [
         {f"{r.case} on {r.variant}": r for run in results for r in run.results}
-        for results in chosen.values()
+        for results in chosen
     ]
-    found = _beside(tuple(runs), columns, measured=_numbers(columns))
-    return replace(found, of_runs=True, versions=tuple(_versions(chosen)))
+    table = _beside(tuple(runs), columns, measured=_numbers(columns))
+    return replace(table, of_runs=True, versions=tuple(_versions(chosen)))
 
 
-def by_adapter(results: Sequence[Results]) -> dict[str, Results]:
-    """Results by the name of their adapter. Raises `ComparisonError` if there is one twice."""
-    found: dict[str, Results] = {}
-    for run in results:
-        name = run.header.adapter
-        if name in found:
-            raise ComparisonError(
-                f"{found[name].path} and {run.path} are both results of adapter {name!r}",
-                hint="keep one of them",
-            )
-        found[name] = run
-    return found
-
-
-def same_cases(results: Sequence[Results]) -> None:
-    """Raise `ComparisonError` if results are not all of the same cases."""
-    for run in results:
-        one, other = results[0].header.cases, run.header.cases
-        if one != other:
-            raise ComparisonError(
-                f"{results[0].path} and {run.path} are results of different cases "
-                f"({one[:12]} and {other[:12]})",
-                hint="run both again on the same cases",
-            )
+def belong_together(runs: Iterable[Sequence[Results]]) -> None:
+    """Raise `ComparisonError` if a run has an adapter twice, or results are of different cases."""
+    first: Results | None = None
+    for results in runs:
+        seen: dict[str, Results] = {}
+        for run in results:
+            first, other = first or run, seen.setdefault(run.header.adapter, run)
+            if other is not run:
+                raise ComparisonError(
+                    f"{other.path} and {run.path} are both results of adapter "
+                    f"{run.header.adapter!r}",
+                    hint="keep one of them",
+                )
+            one, two = first.header.cases, run.header.cases
+            if one != two:
+                raise ComparisonError(
+                    f"{first.path} and {run.path} are results of different cases "
+                    f"({one[:12]} and {two[:12]})",
+                    hint="run both again on the same cases",
+                )
 
 
 def _beside(
@@ -228,9 +225,9 @@ def _beside(
     return SideBySide(False, names, tuple(rows), same, absent, numbers)
 
 
-def _versions(runs: Mapping[str, Sequence[Results]]) -> Iterator[Measured]:
+def _versions(runs: Sequence[Sequence[Results]]) -> Iterator[Measured]:
     """Packages whose versions differ."""
-    for same in zip(*runs.values(), strict=True):
+    for same in zip(*runs, strict=True):
         headers = [run.header for run in same]
         for package in dict.fromkeys(name for header in headers for name in header.versions):
             values = tuple(header.versions.get(package, "none") for header in headers)

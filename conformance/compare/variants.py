@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from conformance.compare.beside import by_adapter, same_cases
+from conformance.compare.beside import belong_together
 from conformance.compare.executions import compare_executions
 from conformance.compare.memory import compare_memory
 from conformance.compare.model import Comparison, CrossVerdict
@@ -55,8 +55,7 @@ def _case(
 def _refuse(results: Sequence[Results], cases: Sequence[Case]) -> None:
     if not results:
         raise ComparisonError("no results to compare", hint="run an adapter first")
-    by_adapter(results)
-    same_cases(results)
+    belong_together([results])
     for run in results:
         missing = [v for v in run.header.variants if v not in run.header.disciplines]
         if missing:
