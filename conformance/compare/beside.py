@@ -179,13 +179,13 @@ def belong_together(runs: Iterable[Sequence[Results]]) -> None:
     for results in runs:
         seen: dict[str, Results] = {}
         for run in results:
-            first, other = first or run, seen.setdefault(run.header.adapter, run)
-            if other is not run:
+            first, name = first or run, run.header.adapter
+            if name in seen:
                 raise ComparisonError(
-                    f"{other.path} and {run.path} are both results of adapter "
-                    f"{run.header.adapter!r}",
+                    f"{seen[name].path} and {run.path} are both results of adapter {name!r}",
                     hint="keep one of them",
                 )
+            seen[name] = run
             one, two = first.header.cases, run.header.cases
             if one != two:
                 raise ComparisonError(
