@@ -39,10 +39,11 @@ class Level(StrEnum):
 
 
 class KnownNote(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Why a deviation was expected: a person's reason, and an upstream URL or ""."""
+    """Why a deviation was expected: a person's reason, an upstream URL or "", and the cause's name."""
 
     reason: str
     url: str
+    cause: str = ""
 
 
 class Verdict(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
