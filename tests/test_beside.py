@@ -22,8 +22,9 @@ from conformance.compare.written import lines, markdown, program_diff, read_prog
 from conformance.errors import ComparisonError, ConformanceError, ResultsError
 from conformance.judge.outcomes import Outcome
 from conformance.model.observation import Execution, Run
+from conformance.model.result import Result, Results
 from conformance.model.verdict import Status, Verdict
-from conformance.results import Result, Results, write
+from tests.report_samples import stored
 from tests.test_behaviours import LACKS, RAISED, RAN, ran, result, unoffered, verdict
 
 LEFT, RIGHT = "mini/left", "mini/right"
@@ -202,18 +203,18 @@ def folders(tmp_path: Path) -> dict[str, str]:
     for name, found in (("old", OK), ("new", WRONG)):
         (tmp_path / name).mkdir()
         run = ran(one(found), one(OK, variant=LEFT))
-        write(tmp_path / name / "mini.jsonl", run.header, run.results, run.footer)
+        stored(tmp_path / name / "mini.db", run)
     return {name: str(tmp_path / name) for name in ("old", "new")}
 
 
 def test_the_exit_status_says_whether_something_is_worse(folders: dict[str, str]) -> None:
     old, new = folders["old"], folders["new"]
     runner = CliRunner()
-    worse = runner.invoke(app, ["compare", old, f"{new}/mini.jsonl"])
+    worse = runner.invoke(app, ["compare", old, f"{new}/mini.db"])
     assert worse.exit_code == 1
     assert "worse: a/a on mini/right" in worse.output
     assert runner.invoke(app, ["compare", new, old]).exit_code == 0
-    many = runner.invoke(app, ["compare", old, f"{old}/mini.jsonl", new])
+    many = runner.invoke(app, ["compare", old, f"{old}/mini.db", new])
     assert many.exit_code == 1
     assert "✓ right" in many.output
     for words in ([old, f"{old}/gone"], [old, old], ["mini/none", "mini/right"]):

@@ -13,7 +13,7 @@ from conformance.errors import ComparisonError
 from conformance.judge.tolerance import against_others
 from conformance.model.case import Case
 from conformance.model.result import Result, Results
-from conformance.results import cases_hash
+from conformance.store import cases_hash
 
 
 def compare(results: Sequence[Results], cases: Sequence[Case]) -> Comparison:
