@@ -29,9 +29,9 @@ from conformance.cli.options import (
 )
 from conformance.compare import compare
 from conformance.language.load import load_folder
+from conformance.model.result import Results
 from conformance.paths import find_paths
 from conformance.report import write_report
-from conformance.results import Results
 
 ROOT = Path(__file__).resolve().parent.parent
 #: The adapters and the cases of the published sample.

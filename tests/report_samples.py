@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,9 @@ from conformance.model.observation import (
     Observation,
     Run,
 )
+from conformance.model.result import Header, Result, Results
 from conformance.model.verdict import KnownNote, Level, Status, Verdict
-from conformance.results import Header, Result, Results, cases_hash, make_footer
+from conformance.store import Store, cases_hash
 
 TEXT = """\
 family: sample
@@ -183,6 +185,15 @@ def results(
         versions={"python": "3.11.7", "numpy": "2.4.6", adapter: "1.2.3", "platform": "Linux"},
         cases=cases_hash(cases() if given is None else given),
         started="2026-01-02T03:04:05Z",
+        seconds={"import": 1.0, "observing": 2.5},
     )
-    footer = make_footer(found, {"import": 1.0, "observing": 2.5})
-    return Results(path or Path(f"{adapter}.jsonl"), header, tuple(found), footer)
+    return Results(path or Path(f"{adapter}.db"), header, tuple(found))
+
+
+def stored(path: Path, run: Results) -> None:
+    """Store a run in a file of results."""
+    with contextlib.closing(Store(path)) as store:
+        store.begin(run.header, [result.pair for result in run.results])
+        for result in run.results:
+            store.put(result)
+        store.finish("")

@@ -22,8 +22,9 @@ from conformance.compare.written import lines, markdown, program_diff, read_prog
 from conformance.errors import ComparisonError, ConformanceError, ResultsError
 from conformance.judge.outcomes import Outcome
 from conformance.model.observation import Execution, Run
+from conformance.model.result import Result, Results
 from conformance.model.verdict import Status, Verdict
-from conformance.results import Result, Results, write
+from tests.report_samples import stored
 from tests.test_behaviours import LACKS, RAISED, RAN, ran, result, unoffered, verdict
 
 LEFT, RIGHT = "mini/left", "mini/right"
@@ -59,8 +60,8 @@ def test_rows_are_what_differs_sorted_by_severity() -> None:
         (["right", "silently wrong: w is None"], ("a/2", "a/3")),
         (["more memory or work: 8 B more", "right"], ("a/1",)),
     ]
-    assert summary(found, runs=False) == "3 cases differ, 1 the same."
-    assert list(lines(found, runs=False))[:3] == [
+    assert summary(found) == "3 cases differ, 1 the same."
+    assert list(lines(found))[:3] == [
         "a/2 and 1 more",
         "  mini/left: right",
         "  mini/right: silently wrong: w is None",
@@ -82,7 +83,7 @@ def test_the_name_of_a_variant_does_not_hide_that_both_refuse() -> None:
 def test_cases_of_one_variant_alone_are_counted() -> None:
     left_out = [result(NOT_RUN, case=c, variant=RIGHT) for c in ("a/0", "a/1")]
     found = side_by_side([one(OK, "a/0", variant=LEFT)], left_out, ())
-    assert summary(found, runs=False) == "no cases differ, 0 the same, 1 not run in mini/right."
+    assert summary(found) == "no cases differ, 0 the same, 1 not run in mini/right."
 
 
 def test_an_unknown_variant_is_named_with_what_is_near() -> None:
@@ -98,7 +99,7 @@ def test_markdown_shows_what_differs_between_programs_and_stays_text(tmp_path: P
     left, right = replace(wrong, program="l.py"), replace(one(OK), program="r.py")
     found = side_by_side([left], [right], ())
     programs = read_programs(found, [ran(left, right)], tmp_path)
-    text = "\n".join(markdown(found, programs, runs=False))
+    text = "\n".join(markdown(found, programs))
     assert "-    return g(x, old=1)\n+    return g(x)" in text
     assert "Left" not in text
     assert "\\<script\\>\\|" in text
@@ -117,8 +118,8 @@ def test_worse_and_better_are_told_apart_and_versions_named() -> None:
     found = run_by_run({"old": [old], "new": [new]})
     assert [row.where for row in found.changed("worse")] == [("a/a on mini/right",)]
     assert [row.where for row in found.changed("better")] == [("a/b on mini/right",)]
-    assert summary(found, runs=True) == "1 worse, 1 better, no numbers changed, 1 the same."
-    assert list(lines(found, runs=True))[:4] == [
+    assert summary(found) == "1 worse, 1 better, no numbers changed, 1 the same."
+    assert list(lines(found))[:4] == [
         "mini: minilib 1.2 → 1.3",
         "worse: a/a on mini/right",
         "  old: right",
@@ -159,7 +160,7 @@ def test_what_only_one_run_has_is_counted() -> None:
     old, new = ran(one(OK), one(OK, "a/b")), ran(one(OK), one(OK, "a/c"), one(OK, "a/d"))
     found = run_by_run({"old": [old], "new": [new]})
     assert found.absent == {"old": 2, "new": 1}
-    assert summary(found, runs=True).endswith("1 the same, 2 not run in old, 1 not run in new.")
+    assert summary(found).endswith("1 the same, 2 not run in old, 1 not run in new.")
 
 
 def test_of_many_runs_each_is_a_column() -> None:
@@ -173,8 +174,8 @@ def test_of_many_runs_each_is_a_column() -> None:
         }
     )
     wanted = "1 worse, 0 better, 1 changed before, no numbers changed, 1 the same, 1 not run in 4."
-    assert summary(found, runs=True) == wanted
-    rows = [line for line in markdown(found, {}, runs=True) if line.startswith("| a/")]
+    assert summary(found) == wanted
+    rows = [line for line in markdown(found, {}) if line.startswith("| a/")]
     assert rows == [
         "| a/b on mini/right | ✗ silently wrong | ✓ right | ✓ right | ✗ silently wrong |",
         "| a/a on mini/right | ✓ right | ✗ silently wrong | ✓ right |  |",
@@ -202,18 +203,18 @@ def folders(tmp_path: Path) -> dict[str, str]:
     for name, found in (("old", OK), ("new", WRONG)):
         (tmp_path / name).mkdir()
         run = ran(one(found), one(OK, variant=LEFT))
-        write(tmp_path / name / "mini.jsonl", run.header, run.results, run.footer)
+        stored(tmp_path / name / "mini.db", run)
     return {name: str(tmp_path / name) for name in ("old", "new")}
 
 
 def test_the_exit_status_says_whether_something_is_worse(folders: dict[str, str]) -> None:
     old, new = folders["old"], folders["new"]
     runner = CliRunner()
-    worse = runner.invoke(app, ["compare", old, f"{new}/mini.jsonl"])
+    worse = runner.invoke(app, ["compare", old, f"{new}/mini.db"])
     assert worse.exit_code == 1
     assert "worse: a/a on mini/right" in worse.output
     assert runner.invoke(app, ["compare", new, old]).exit_code == 0
-    many = runner.invoke(app, ["compare", old, f"{old}/mini.jsonl", new])
+    many = runner.invoke(app, ["compare", old, f"{old}/mini.db", new])
     assert many.exit_code == 1
     assert "✓ right" in many.output
     for words in ([old, f"{old}/gone"], [old, old], ["mini/none", "mini/right"]):

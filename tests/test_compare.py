@@ -538,10 +538,10 @@ def test_nothing_is_refused():
 
 def test_the_same_adapter_twice_is_refused():
     files = [
-        results("a", [result("a/one")], path=Path("first.jsonl")),
-        results("a", [result("a/one")], path=Path("second.jsonl")),
+        results("a", [result("a/one")], path=Path("first.db")),
+        results("a", [result("a/one")], path=Path("second.db")),
     ]
-    with pytest.raises(ComparisonError, match=r"first\.jsonl and second\.jsonl .* adapter 'a'"):
+    with pytest.raises(ComparisonError, match=r"first\.db and second\.db .* adapter 'a'"):
         compare(files, ())
 
 
@@ -550,7 +550,7 @@ def test_other_cases_are_refused():
         results("a", [result("a/one")]),
         results("b", [result("b/one")], given=samples.cases()[:1]),
     ]
-    with pytest.raises(ComparisonError, match=r"a\.jsonl and b\.jsonl are results of different"):
+    with pytest.raises(ComparisonError, match=r"a\.db and b\.db are results of different"):
         compare(files, ())
     with pytest.raises(ComparisonError, match="changed since"):
         compare(files[:1], samples.cases()[:1])

@@ -13,8 +13,7 @@ from conformance.cli.app import app
 from conformance.cli.export import COLUMNS, Format, Rows, rows_text
 from conformance.model.observation import Execution, Run
 from conformance.model.verdict import Status
-from conformance.results import write
-from tests.report_samples import known
+from tests.report_samples import known, stored
 from tests.test_behaviours import RAN, ran, result, verdict
 
 WRONG = verdict("gradient", Status.FAIL, '=HYPERLINK("x")\nw is "None", <b>')
@@ -64,7 +63,7 @@ def test_no_cell_is_a_formula() -> None:
 
 
 def test_the_command_writes_to_standard_output_or_a_file(tmp_path: Path) -> None:
-    write(tmp_path / "mini.jsonl", RESULTS.header, RESULTS.results, RESULTS.footer)
+    stored(tmp_path / "mini.db", RESULTS)
     place = ["--reports", str(tmp_path), "--format", "csv"]
     printed = CliRunner().invoke(app, ["export", *place])
     assert printed.stdout.startswith("adapter,variant,case,check,")

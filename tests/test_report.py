@@ -413,15 +413,12 @@ def test_results_of_a_case_that_is_not_there_are_shown(tmp_path):
 
 
 def test_parts_of_runs_are_named_at_the_top():
-    files = [results("a", [result("a/one")])]
-    header = replace(
-        files[0].header, selection="--smoke", interrupted="SIGTERM after 1 of 2 results"
-    )
-    report = build(
-        [replace(files[0], header=header)], samples.cases(), compare(files, samples.cases())
-    )
+    (file,) = [results("a", [result("a/one")])]
+    header = replace(file.header, selection="--smoke", interrupted="SIGTERM")
+    file = replace(file, header=header, missing=(("sample/noise", "a/one"),))
+    report = build([file], samples.cases(), compare([file], samples.cases()))
     assert report.partial == (
-        "Not finished: a (SIGTERM after 1 of 2 results). "
+        "Not finished: a (1 of 2 pairs missing; ended by SIGTERM). "
         "A smoke run covers part of the cases: a (--smoke)."
     )
 

@@ -11,9 +11,11 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from conformance import store
 from conformance.cli.options import CasesFolder, ReportsFolder
 from conformance.compare import (
     Measured,
@@ -28,13 +30,11 @@ from conformance.compare import compare as compare_results
 from conformance.errors import ComparisonError, ResultsError
 from conformance.exits import Exit
 from conformance.language.load import load_folder
+from conformance.model.result import Results
 from conformance.paths import Paths, find_paths
-from conformance.results import Results, read
-from conformance.run.shards import PATTERN
 
 #: Columns of a table that is not written to a terminal.
 _WIDTH = 200
-_MERGE = "put the shards of a run together: conformance merge"
 
 
 class Format(StrEnum):
@@ -94,7 +94,7 @@ def compare(
         raise typer.Exit(_runs(what, style))
     results = read_run(what[0]) if what else read_all([], paths.reports)
     comparison = compare_results(results, load_folder(paths.cases))
-    _say_interrupted(results)
+    _say_lacking(results)
     if style is Format.JSON:
         typer.echo(msgspec.json.encode(comparison))
     else:
@@ -113,7 +113,7 @@ def _variants(left: str, right: str, paths: Paths, style: Format) -> Exit:
         of_variant(left, results), of_variant(right, results), load_folder(paths.cases)
     )
     used = [run for run in results if {left, right} & set(run.header.variants)]
-    _say_interrupted(used)
+    _say_lacking(used)
     answered = answers(used)
     measured = tuple(
         Measured(question.title, (one.word, other.word))
@@ -122,7 +122,7 @@ def _variants(left: str, right: str, paths: Paths, style: Format) -> Exit:
     )
     found = replace(found, measured=measured)
     programs = written.read_programs(found, used, paths.reports)
-    _write(found, style, programs, runs=False)
+    _write(found, style, programs)
     return Exit.OK
 
 
@@ -131,35 +131,36 @@ def _runs(what: Sequence[str], style: Format) -> Exit:
     if len(set(what)) < len(what):
         raise ComparisonError(f"the same run is given twice: {', '.join(what)}")
     runs = {word: [without_arrays(run) for run in read_run(word)] for word in what}
-    _say_interrupted([run for results in runs.values() for run in results])
+    _say_lacking([run for results in runs.values() for run in results])
     found = run_by_run(runs)
-    _write(found, style, {}, runs=True)
+    _write(found, style, {})
     return Exit.UNEXPECTED if found.changed("worse") else Exit.OK
 
 
-def _write(
-    found: SideBySide, style: Format, programs: Mapping[str, tuple[str, str]], *, runs: bool
-) -> None:
+def _write(found: SideBySide, style: Format, programs: Mapping[str, tuple[str, str]]) -> None:
     if style is Format.JSON:
         typer.echo(msgspec.json.encode(found))
     elif style is Format.MARKDOWN:
-        _print(written.markdown(found, programs, runs=runs))
+        _print(written.markdown(found, programs))
     else:
-        _print(written.lines(found, runs=runs))
+        _print(written.lines(found))
 
 
-def _print(parts: Iterable[RenderableType]) -> None:
+def _print(parts: Iterable[str | Text | Table]) -> None:
     width = None if sys.stdout.isatty() else _WIDTH
-    console = Console(highlight=False, markup=False, width=width)
+    console = Console(highlight=False, markup=False, emoji=False, width=width)
     for part in parts:
-        console.print(part, soft_wrap=not isinstance(part, Table))
+        if isinstance(part, str):
+            typer.echo(part)
+        else:
+            console.print(part, soft_wrap=isinstance(part, Text))
 
 
-def _say_interrupted(results: Sequence[Results]) -> None:
-    """Name on standard error the runs that did not finish."""
+def _say_lacking(results: Sequence[Results]) -> None:
+    """Name on standard error the runs that are not whole."""
     for run in results:
-        if run.header.interrupted:
-            typer.echo(f"{run.path} is not whole: {run.header.interrupted}", err=True)
+        if run.lacks:
+            typer.echo(f"{run.path} is not whole: {run.lacks}", err=True)
 
 
 def _is_variant(word: str) -> bool:
@@ -176,25 +177,8 @@ def read_run(word: str) -> list[Results]:
 
 
 def read_all(files: Sequence[Path], folder: Path) -> list[Results]:
-    """The results files, or all those of a folder. Raises `ResultsError` where there are none.
-
-    Shards that have not been merged are left out of a folder, with a word on standard error, and
-    refused where they are named.
-    """
-    waiting = sorted(folder.glob(f"*{PATTERN}.jsonl")) if not files else []
-    chosen = list(files) or sorted(set(folder.glob("*.jsonl")) - set(waiting))
-    if waiting:
-        names = ", ".join(file.name for file in waiting)
-        if not chosen:
-            raise ResultsError(f"only shards here: {names}", where=folder, hint=_MERGE)
-        typer.echo(f"left out, not merged: {names}\n  hint: {_MERGE}", err=True)
-    if not chosen:
+    """The results in files, or all those of a folder. Raises `ResultsError` where there are none."""
+    found = [store.read(file) for file in files] if files else store.read_folder(folder)
+    if not found:
         raise ResultsError("no results here", where=folder, hint="conformance run --adapter NAME")
-    runs = []
-    for file in chosen:
-        results = read(file)
-        if results.header.shard:
-            message = f"shard {results.header.shard} of {results.header.adapter}, no whole run"
-            raise ResultsError(message, where=file, hint=_MERGE)
-        runs.append(results)
-    return runs
+    return found

@@ -74,7 +74,7 @@ def export(
     Examples:
       conformance export > verdicts.jsonl
       conformance export numbers --format csv --output numbers.csv
-      conformance export verdicts reports/torch.jsonl --format csv
+      conformance export verdicts reports/torch.db --format csv
     """
     text = rows_text(what, read_all(files, find_paths(reports=reports).reports), style)
     if output is None:
@@ -119,9 +119,7 @@ def _verdicts(result: Result) -> Iterator[tuple[Cell, ...]]:
     seconds = None if result.observation is None else round(result.observation.seconds, 3)
     for verdict in result.verdicts:
         known, outcome = verdict.known, of_verdict(verdict, result)
-        why = ("", "", "")
-        if known is not None:
-            why = getattr(known, "cause", ""), known.reason, known.url
+        why = (known.cause, known.reason, known.url) if known else ("", "", "")
         yield (
             *(verdict.check, verdict.level.value, verdict.status.value, outcome.value),
             *(verdict.message, *why, seconds),

@@ -37,7 +37,7 @@ def report(
     \b
     Examples:
       conformance report
-      conformance report reports/torch.jsonl reports/jax.jsonl --output /tmp/report
+      conformance report reports/torch.db reports/jax.db --output /tmp/report
     """
     # Here, since the other commands need neither templates nor highlighting.
     from conformance.report import write_report

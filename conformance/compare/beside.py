@@ -6,6 +6,7 @@ import difflib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from conformance.errors import ComparisonError, ResultsError
 from conformance.judge.outcomes import Outcome, of_result, of_verdict, recomputed, unoffered
@@ -80,9 +81,10 @@ class SideBySide:
 
     `rows` come by severity. `measured` are numbers that differ where outcomes do not. `same` counts
     what has the same outcome and numbers in all columns; `absent` counts, by column, what only
-    others ran.
+    others ran. Of runs (`of_runs`), a later one may be worse.
     """
 
+    of_runs: bool
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
     same: int
@@ -116,7 +118,7 @@ def side_by_side(
     names = tuple(results[0].variant for results in (left, right))
     titles = {case.id: case.title for case in cases}
     columns = [{result.case: result for result in results} for results in (left, right)]
-    return _beside(names, columns, titles)
+    return _beside(names, columns, titles=titles)
 
 
 def of_variant(variant: str, results: Sequence[Results]) -> tuple[Result, ...]:
@@ -153,54 +155,52 @@ def run_by_run(runs: Mapping[str, Sequence[Results]]) -> SideBySide:
     Cases and variants are those of the adapters that all runs have. Raises `ComparisonError` where
     there is no such adapter, a run has one twice, or runs have different cases.
     """
-    found = {name: by_adapter(results) for name, results in runs.items()}
-    first, *others = found.values()
-    adapters = [a for a in first if all(a in other for other in others)]
+    belong_together(runs.values())
+    names = [{run.header.adapter for run in results} for results in runs.values()]
+    adapters = sorted(set.intersection(*names))
     if not adapters:
-        names = "; ".join(f"{', '.join(have)} in {name}" for name, have in found.items())
-        hint = "give runs of the same adapters"
-        raise ComparisonError(f"no adapter in common: {names}", hint=hint)
-    chosen = {name: [have[a] for a in adapters] for name, have in found.items()}
-    same_cases([run for results in chosen.values() for run in results])
+        each = zip(runs, names, strict=True)
+        found = "; ".join(f"{', '.join(sorted(have))} in {name}" for name, have in each)
+        hint = "give runs of the same adapters, or one folder with all results"
+        raise ComparisonError(f"no adapter in common: {found}", hint=hint)
+    by_adapter = [{run.header.adapter: run for run in results} for results in runs.values()]
+    chosen = [[of_run[adapter] for adapter in adapters] for of_run in by_adapter]
     columns = [
         {f"{r.case} on {r.variant}": r for run in results for r in run.results}
-        for results in chosen.values()
+        for results in chosen
     ]
-    return _beside(tuple(runs), columns, {}, _numbers(columns), tuple(_versions(chosen)))
+    table = _beside(tuple(runs), columns, measured=_numbers(columns))
+    return replace(table, of_runs=True, versions=tuple(_versions(chosen)))
 
 
-def by_adapter(results: Sequence[Results]) -> dict[str, Results]:
-    """Results by the name of their adapter. Raises `ComparisonError` if there is one twice."""
-    found: dict[str, Results] = {}
-    for run in results:
-        name = run.header.adapter
-        if name in found:
-            raise ComparisonError(
-                f"{found[name].path} and {run.path} are both results of adapter {name!r}",
-                hint="keep one of them",
-            )
-        found[name] = run
-    return found
-
-
-def same_cases(results: Sequence[Results]) -> None:
-    """Raise `ComparisonError` if results are not all of the same cases."""
-    for run in results:
-        one, other = results[0].header.cases, run.header.cases
-        if one != other:
-            raise ComparisonError(
-                f"{results[0].path} and {run.path} are results of different cases "
-                f"({one[:12]} and {other[:12]})",
-                hint="run both again on the same cases",
-            )
+def belong_together(runs: Iterable[Sequence[Results]]) -> None:
+    """Raise `ComparisonError` if a run has an adapter twice, or results are of different cases."""
+    first: Results | None = None
+    for results in runs:
+        seen: dict[str, Results] = {}
+        for run in results:
+            first, name = first or run, run.header.adapter
+            if name in seen:
+                raise ComparisonError(
+                    f"{seen[name].path} and {run.path} are both results of adapter {name!r}",
+                    hint="keep one of them",
+                )
+            seen[name] = run
+            one, two = first.header.cases, run.header.cases
+            if one != two:
+                raise ComparisonError(
+                    f"{first.path} and {run.path} are results of different cases "
+                    f"({one[:12]} and {two[:12]})",
+                    hint="run both again on the same cases",
+                )
 
 
 def _beside(
     names: tuple[str, ...],
     columns: Sequence[Mapping[str, Result]],
-    titles: Mapping[str, str],
+    *,
+    titles: Mapping[str, str] = MappingProxyType({}),
     measured: Iterable[tuple[str, Measured]] = (),
-    versions: tuple[Measured, ...] = (),
 ) -> SideBySide:
     groups: dict[tuple[Side, ...], list[str]] = {}
     alike: set[str] = set()
@@ -222,12 +222,12 @@ def _beside(
     differing = [(key, number) for key, number in measured if key in alike]
     same = len(alike - {key for key, _ in differing})
     numbers = tuple(number for _, number in differing)
-    return SideBySide(names, tuple(rows), same, absent, numbers, versions)
+    return SideBySide(False, names, tuple(rows), same, absent, numbers)
 
 
-def _versions(runs: Mapping[str, Sequence[Results]]) -> Iterator[Measured]:
+def _versions(runs: Sequence[Sequence[Results]]) -> Iterator[Measured]:
     """Packages whose versions differ."""
-    for same in zip(*runs.values(), strict=True):
+    for same in zip(*runs, strict=True):
         headers = [run.header for run in same]
         for package in dict.fromkeys(name for header in headers for name in header.versions):
             values = tuple(header.versions.get(package, "none") for header in headers)

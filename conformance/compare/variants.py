@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from conformance.compare.beside import by_adapter, same_cases
+from conformance.compare.beside import belong_together
 from conformance.compare.executions import compare_executions
 from conformance.compare.memory import compare_memory
 from conformance.compare.model import Comparison, CrossVerdict
@@ -13,7 +13,7 @@ from conformance.errors import ComparisonError
 from conformance.judge.tolerance import against_others
 from conformance.model.case import Case
 from conformance.model.result import Result, Results
-from conformance.results import cases_hash
+from conformance.store import cases_hash
 
 
 def compare(results: Sequence[Results], cases: Sequence[Case]) -> Comparison:
@@ -55,8 +55,7 @@ def _case(
 def _refuse(results: Sequence[Results], cases: Sequence[Case]) -> None:
     if not results:
         raise ComparisonError("no results to compare", hint="run an adapter first")
-    by_adapter(results)
-    same_cases(results)
+    belong_together([results])
     for run in results:
         missing = [v for v in run.header.variants if v not in run.header.disciplines]
         if missing:

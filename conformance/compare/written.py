@@ -37,31 +37,31 @@ def agreement(
     yield comparison.summary
 
 
-def lines(found: SideBySide, *, runs: bool) -> Iterator[str | Table]:
-    """What differs, for a terminal: a paragraph for each row, or a table of more than two columns.
-
-    `runs` says that columns are runs, of which a later one may be worse.
-    """
+def lines(found: SideBySide) -> Iterator[str | Table]:
+    """What differs, for a terminal: a paragraph for each row, or a table of more than two columns."""
     for version in found.versions:
         yield f"{version.what} {' → '.join(version.values)}"
     if len(found.columns) > 2:
-        yield _table(found)
+        table = Table("", *found.columns, box=None, header_style="bold")
+        for where, cells in _cells(found):
+            table.add_row(where, *cells)
+        yield table
     else:
-        for row in _ordered(found, runs=runs):
-            change = f"{row.change}: " if runs else ""
+        for row in _ordered(found):
+            change = f"{row.change}: " if found.of_runs else ""
             yield f"{change}{row.title}{_more(row)}"
             for name, side in zip(found.columns, row.sides, strict=True):
                 yield f"  {name}: {line(side.text, _SHORT)}"
             yield ""
     for number in found.measured:
-        yield f"{number.what}: {_values(found, number, runs=runs)}"
-    yield summary(found, runs=runs)
+        yield f"{number.what}: {_values(found, number)}"
+    yield summary(found)
 
 
-def summary(found: SideBySide, *, runs: bool) -> str:
+def summary(found: SideBySide) -> str:
     """How much differs, in a sentence."""
     differ = sum(len(row.where) for row in found.rows)
-    if runs:
+    if found.of_runs:
         worse, better = (
             sum(len(row.where) for row in found.changed(change)) for change in ("worse", "better")
         )
@@ -75,18 +75,16 @@ def summary(found: SideBySide, *, runs: bool) -> str:
     return f"{', '.join(parts)}."
 
 
-def markdown(
-    found: SideBySide, programs: Mapping[str, tuple[str, str]], *, runs: bool
-) -> Iterator[str]:
+def markdown(found: SideBySide, programs: Mapping[str, tuple[str, str]]) -> Iterator[str]:
     """What differs, as Markdown. `programs` has both texts of two variants by case."""
     yield f"# {' and '.join(f'`{name}`' for name in found.columns)}"
     yield ""
-    yield escape(summary(found, runs=runs))
+    yield escape(summary(found))
     yield ""
-    rows = _ordered(found, runs=runs)
+    rows = _ordered(found)
     tables = [(number.what, number.values) for number in (*found.versions, *found.measured)]
     if len(found.columns) > 2:
-        tables += [(f"{row.title}{_more(row)}", _cells(row)) for row in rows]
+        tables += _cells(found)
         rows = ()
     if tables:
         yield f"| | {' | '.join(f'`{name}`' for name in found.columns)} |"
@@ -95,7 +93,7 @@ def markdown(
             yield f"| {escape(what)} | {' | '.join(map(escape, values))} |"
         yield ""
     for row in rows:
-        yield f"## {f'{row.change}: ' if runs else ''}{escape(row.title)}"
+        yield f"## {f'{row.change}: ' if found.of_runs else ''}{escape(row.title)}"
         yield ""
         for name, side in zip(found.columns, row.sides, strict=True):
             yield f"- `{name}`: {escape(line(side.text, _LONG))}"
@@ -140,22 +138,18 @@ def _inside(folder: Path, path: str) -> Path | None:
     return file if inside else None
 
 
-def _ordered(found: SideBySide, *, runs: bool) -> tuple[Row, ...]:
+def _ordered(found: SideBySide) -> tuple[Row, ...]:
     """Rows by severity; of runs, those that are worse first."""
-    if not runs:
+    if not found.of_runs:
         return found.rows
     return tuple(row for change in ("worse", "better", "") for row in found.changed(change))
 
 
-def _table(found: SideBySide) -> Table:
-    table = Table("", *found.columns, box=None, header_style="bold")
-    for row in _ordered(found, runs=True):
-        table.add_row(f"{row.title}{_more(row)}", *_cells(row))
-    return table
-
-
-def _cells(row: Row) -> tuple[str, ...]:
-    return tuple(map(_cell, row.sides))
+def _cells(found: SideBySide) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """A row of a table for each place, with a cell for each column."""
+    for row in _ordered(found):
+        for where in row.where:
+            yield where, tuple(map(_cell, row.sides))
 
 
 def _cell(side: Side) -> str:
@@ -163,6 +157,7 @@ def _cell(side: Side) -> str:
 
 
 def _more(row: Row) -> str:
+    """Where else, and how often, a row is seen than its title says."""
     where = row.where if row.title != row.where[0] else row.where[1:]
     if not where:
         return ""
@@ -170,8 +165,8 @@ def _more(row: Row) -> str:
     return f" ({shown})" if row.title != row.where[0] else f" and {len(where)} more"
 
 
-def _values(found: SideBySide, number: Measured, *, runs: bool) -> str:
-    if runs:
+def _values(found: SideBySide, number: Measured) -> str:
+    if found.of_runs:
         return " → ".join(number.values)
     pairs = zip(found.columns, number.values, strict=True)
     return ", ".join(f"{name} {value}" for name, value in pairs)

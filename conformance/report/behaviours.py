@@ -10,9 +10,9 @@ from rich.table import Table
 
 from conformance.errors import ResultsError
 from conformance.judge.outcomes import MEANING, SIGN, Outcome
+from conformance.model.result import Results
 from conformance.report.overview import Framework, Mode, described, frameworks
 from conformance.report.questions import QUESTIONS, Answer, Question
-from conformance.results import Results
 from conformance.words import escape
 
 T = TypeVar("T")

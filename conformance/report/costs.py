@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conformance.errors import AdapterError
+from conformance.model.result import Result
 from conformance.report.questions import reruns_per_operation
-from conformance.results import Result
 
 #: The case whose program costs are measured on, and a description of it.
 PROGRAM = "memory/chain-segments"

@@ -14,9 +14,9 @@ from conformance.judge.checks.state import NOTES
 from conformance.judge.outcomes import unoffered
 from conformance.model.case import Case
 from conformance.model.facts import Calls, Difference, Fact, State, Unoffered
+from conformance.model.result import Result, Results
 from conformance.model.verdict import Status, Verdict
 from conformance.report.claims import Answer, Claim, Document, cases_of
-from conformance.results import Result, Results
 from conformance.words import counted, escape
 
 #: The absolute path of a run's `programs/` folder, in a message.

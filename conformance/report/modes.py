@@ -7,11 +7,11 @@ from types import MappingProxyType
 
 from conformance.drivers.adapter import DISCIPLINES
 from conformance.judge.outcomes import SIGN
+from conformance.model.result import Results
 from conformance.report.costs import PROGRAM, PROGRAM_WORDS
 from conformance.report.findings import Finding
 from conformance.report.overview import Framework, Mode, frameworks
 from conformance.report.text import link, sentence
-from conformance.results import Results
 from conformance.words import escape
 
 _HEAD = (

@@ -224,12 +224,11 @@ class Report:
 
     @property
     def partial(self) -> str:
-        """Which adapters ran only some of the cases, or were interrupted; empty where all ran all."""
-        headers = [run.header for run in self.results]
-        cut_off = [f"{h.adapter} ({h.interrupted})" for h in headers if h.interrupted]
-        sentences = [f"Not finished: {', '.join(cut_off)}."] if cut_off else []
+        """Which adapters ran only some of the cases, or lack results; empty where all have all."""
+        unfinished = [f"{run.header.adapter} ({run.lacks})" for run in self.results if run.lacks]
+        sentences = [f"Not finished: {', '.join(unfinished)}."] if unfinished else []
         selections: dict[str, list[str]] = {}
-        for header in (h for h in headers if h.selection):
+        for header in (run.header for run in self.results if run.header.selection):
             selections.setdefault(header.selection, []).append(header.adapter)
         if selections:
             smoke = all(selection.startswith(SMOKE) for selection in selections)
