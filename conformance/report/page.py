@@ -99,9 +99,9 @@ class Shown:
     programs: Mapping[str, tuple[ShownProgram, ...]]
     #: The two programs that are shown first: of who comes out worst, and of who comes out better.
     pair: tuple[str, str]
-    #: By variant: where its program lies, and what to run to see it again and to report it.
+    #: By variant: where its program lies, and what to run to see it again.
     links: Mapping[str, str]
-    commands: Mapping[str, tuple[str, str]]
+    commands: Mapping[str, str]
 
 
 def render(
