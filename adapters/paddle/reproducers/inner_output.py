@@ -1,4 +1,4 @@
-"""The process crashes if a function both returns a value and uses it, and another recompute reads it."""
+"""With the recompute pass, the process crashes if a function returns a value that it uses itself."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The process crashes if a recompute follows one that has a single operation."""
+"""With the recompute pass, the process crashes if a recompute follows one of a single operation."""
 
 import subprocess
 import sys

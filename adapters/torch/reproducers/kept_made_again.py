@@ -1,4 +1,4 @@
-"""A policy of `checkpoint` does not reach into a compiled function, whose backward recomputes."""
+"""The backward of a compiled function recomputes a result that a policy has saved."""
 
 from functools import partial
 
