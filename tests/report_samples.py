@@ -20,8 +20,9 @@ from conformance.model.observation import (
     Observation,
     Run,
 )
+from conformance.model.result import Header, Result, Results
 from conformance.model.verdict import KnownNote, Level, Status, Verdict
-from conformance.results import Header, Result, Results, cases_hash, make_footer
+from conformance.store import cases_hash
 
 TEXT = """\
 family: sample
@@ -183,6 +184,6 @@ def results(
         versions={"python": "3.11.7", "numpy": "2.4.6", adapter: "1.2.3", "platform": "Linux"},
         cases=cases_hash(cases() if given is None else given),
         started="2026-01-02T03:04:05Z",
+        seconds={"import": 1.0, "observing": 2.5},
     )
-    footer = make_footer(found, {"import": 1.0, "observing": 2.5})
-    return Results(path or Path(f"{adapter}.jsonl"), header, tuple(found), footer)
+    return Results(path or Path(f"{adapter}.db"), header, tuple(found))
