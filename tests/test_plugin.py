@@ -8,17 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from conformance import results
+from conformance import store
+from conformance.model.result import Results
 from tests import commands, mini
 
 pytest_plugins = ["pytester"]
+PLUGIN = "conformance.run.pytest_plugin"
 MINI = str(mini.ADAPTERS / "mini")
 
 
 @pytest.fixture
 def session(pytester: pytest.Pytester):
     def run(*arguments: str, adapter: str = MINI, fresh: bool = False) -> pytest.RunResult:
-        given = ("--adapter", adapter, "--cases", str(mini.CASES), *arguments)
+        given = ("-p", PLUGIN, "--adapter", adapter, "--cases", str(mini.CASES), *arguments)
         done = commands.pytest_session(pytester.path, *given, fresh=fresh)
         print(done.stdout, done.stderr, sep="\n")  # for whom a test fails
         lines = done.stdout.splitlines(), done.stderr.splitlines()
@@ -31,34 +33,50 @@ def variants(*names: str) -> list[str]:
     return [word for name in names for word in ("--variant", name)]
 
 
-def read(pytester: pytest.Pytester, name: str = "mini") -> results.Results:
-    return results.read(pytester.path / "reports" / f"{name}.jsonl")
+def read(pytester: pytest.Pytester, name: str = "mini") -> Results:
+    return store.read(pytester.path / "reports" / f"{name}.db")
 
 
-def test_inert_without_an_adapter(pytester):
-    pytester.makefile(".yaml", case="family: x")
-    pytester.makepyfile("def test_own(): pass")
-    done = pytester.runpytest_subprocess(timeout=60)
+def test_beside_another_project_nothing_is_registered(pytester):
+    pytester.makeconftest("def pytest_addoption(parser): parser.addoption('--smoke', action='store_true')")
+    pytester.makepyfile("def test_own(request): assert request.config.getoption('--smoke')")
+    done = pytester.runpytest_subprocess("--smoke", timeout=60)
     done.assert_outcomes(passed=1)
     assert not (pytester.path / "reports").exists()
 
 
-def test_does_not_import_what_it_does_not_need(pytester):
-    pytester.makepyfile(
-        "import sys\ndef test_own(): assert not {'pydantic', 'msgspec', 'numpy'} & set(sys.modules)"
-    )
-    pytester.runpytest_subprocess("-p", "no:hypothesispytest", timeout=60).assert_outcomes(passed=1)
+def test_without_an_adapter_it_says_so(pytester):
+    done = commands.pytest_session(pytester.path, "-p", PLUGIN)
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "no adapter is named" in done.stderr
 
 
-def test_item_per_case_variant_and_check(session):
+def test_an_item_is_a_case_on_a_variant(session):
     done = session("--collect-only", "-q", *variants("right", "picky"))
-    assert "mini.yaml::mini/square[mini/right] gradient" in done.stdout.str()
     ids = [line.partition("::")[2] for line in done.outlines if "::" in line]
-    assert ids[:2] == ["mini/square[mini/right] error", "mini/square[mini/right] value"]
-    first_picky = ids.index("mini/square[mini/picky] error")
-    assert all("[mini/right]" in name for name in ids[:first_picky])
-    assert ids[-1].startswith("mini/twice[mini/picky] ")
+    assert ids[:2] == ["mini/square[mini/right]", "mini/square[mini/picky]"]
+    assert ids[-1] == "mini/twice[mini/picky]"
     assert len(ids) == len(set(ids))
+    # What a variant cannot express has no item.
+    assert "mini/by-name[mini/right]" in ids
+    assert len(ids) == 9
+
+
+@pytest.mark.parametrize("more", [[], ["-n", "1"]])
+def test_what_a_variant_cannot_express_is_stored_and_counted(session, pytester, more):
+    done = session(*variants("picky"), *more)
+    assert "skipped" not in {k for k, n in done.parseoutcomes().items() if n > 1}
+    without = [
+        r.case
+        for r in read(pytester).results
+        if [(v.check, v.status) for v in r.verdicts] == [("error", "unsupported")]
+        and r.observation is None
+    ]
+    assert len(without) == 1
+    done.stdout.fnmatch_lines(["*not offered*"])
+    # It is selected as its item would be.
+    session(*variants("picky"), "-k", "square", *more)
+    assert [r.case for r in read(pytester).results] == ["mini/square"]
 
 
 def test_conforming_variant_is_green(session, pytester):
@@ -75,7 +93,8 @@ def test_conforming_variant_is_green(session, pytester):
         "mini/by-name",
         "mini/twice",
     ]
-    assert found.footer.seconds["observing"] > 0
+    assert found.header.seconds["observing"] > 0
+    assert found.missing == ()
     program = pytester.path / "reports" / found.results[0].program
     assert program.is_file()
 
@@ -84,50 +103,20 @@ def test_order_and_verdicts_are_the_same_with_xdist(session, pytester):
     chosen = variants("right", "wrong", "crashing")
     counts = []
     seen = []
-    arrays = []
     for more in ([], ["-n", "2"]):
         done = session(*chosen, *more)
         counts.append(done.parseoutcomes())
-        seen.append([(r.case, r.variant, r.verdicts) for r in read(pytester).results])
-        arrays.append((pytester.path / "reports" / "mini.safetensors").read_bytes())
+        seen.append([(r.pair, r.verdicts, repr(r.expected)) for r in read(pytester).results])
     assert seen[0] == seen[1]
-    assert arrays[0] == arrays[1]
     assert [c["failed"] for c in counts] == [5, 5]
     assert [c["passed"] for c in counts] == [counts[0]["passed"]] * 2
-    assert not list((pytester.path / "reports").glob(".partial-*"))
-
-
-def test_xdist_keeps_checks_of_one_observation_together(session, pytester):
-    done = session("-n", "2", "-v", *variants("right"))
-    logs = [p.name for p in (pytester.path / "reports" / "logs").glob("mini*.log")]
-    assert "mini.gw0.log" in logs
-    worker: dict[str, set[str]] = {}
-    for line in done.outlines:
-        if line.startswith("[gw") and "::" in line:
-            name = line.partition("::")[2].partition("[mini/right]")[0]
-            worker.setdefault(name, set()).add(line[:5])
-    assert len(worker) == 5
-    assert all(len(found) == 1 for found in worker.values())
-
-
-def test_crash_is_one_failure_and_the_rest_points_at_it(session):
-    done = session("-rs", *variants("crashing"), "-k", "square")
-    checks = done.parseoutcomes()
-    assert checks["failed"] == 1
-    assert "passed" not in checks
-    done.stdout.fnmatch_lines(["*not judged (crashed): see mini/square[[]mini/crashing[]] error*"])
-
-
-def test_crash_shows_where_its_own_item_is_not_selected(session):
-    done = session(*variants("crashing"), "-k", "square and gradient")
-    assert done.parseoutcomes()["failed"] == 1
-    done.stdout.fnmatch_lines(["crashed: the process died of SIGSEGV"])
+    assert not list((pytester.path / "reports").glob("*-wal"))
 
 
 def test_failure_reads_as_a_verdict(session, pytester):
     done = session(*variants("crashing"), "-k", "square")
     text = done.stdout.str()
-    assert "crashed: the process died of SIGSEGV" in text
+    assert "error: crashed: the process died of SIGSEGV" in text
     assert "observed: mini: about to die" in text
     assert (
         "program: " + str(pytester.path / "reports/programs/mini/crashing/mini/square.py") in text
@@ -206,7 +195,7 @@ def test_entry_without_a_reason_is_refused(session, pytester):
 
 @pytest.mark.parametrize("more", [[], ["-n", "2"]])
 def test_broken_adapter_is_one_message(session, pytester, more):
-    before = pytester.mkdir("reports") / "absent.jsonl"
+    before = pytester.mkdir("reports") / "absent.db"
     before.touch()
     done = session(*more, adapter=str(mini.ADAPTERS / "absent"))
     assert done.ret == 3
@@ -234,7 +223,8 @@ def test_stop_at_the_first_failure_keeps_what_ran(session, pytester):
         ("mini/square", "mini/right"),
         ("mini/square", "mini/crashing"),
     ]
-    assert found.header.selection == "1 of 5 cases"
+    assert len(found.missing) == 8
+    assert found.header.interrupted == ""
 
 
 @pytest.mark.parametrize("more", [[], ["-n", "2"]])
@@ -247,7 +237,7 @@ def test_last_failed(session, more):
 
 
 def test_item_by_its_id(session):
-    name = f"{mini.CASES / 'mini.yaml'}::mini/chain[length=2][mini/right] value"
+    name = f"{mini.CASES / 'mini.yaml'}::mini/chain[length=2][mini/right]"
     assert session(name).parseoutcomes() == {"passed": 1}
 
 
@@ -256,18 +246,39 @@ def test_junit(session, pytester, more):
     session("--junitxml", "out.xml", *variants("right", "crashing"), "-k", "square", *more)
     root = ElementTree.parse(pytester.path / "out.xml").getroot()
     found = {case.get("name"): case for case in root.iter("testcase")}
-    failure = found["mini/square[mini/crashing] error"].find("failure")
+    failure = found["mini/square[mini/crashing]"].find("failure")
     assert failure is not None
-    assert (failure.get("message") or "").startswith("crashed: the process died of SIGSEGV")
-    passed = found["mini/square[mini/right] gradient"]
-    assert {p.get("name"): p.get("value") for p in passed.iter("property")}["status"] == "pass"
+    assert (failure.get("message") or "").startswith("error: crashed: the process died of SIGSEGV")
+    passed = found["mini/square[mini/right]"]
+    assert {p.get("name"): p.get("value") for p in passed.iter("property")}["outcome"] == "right"
 
 
-def test_selection_of_checks_is_what_results_hold(session, pytester):
-    session(*variants("right"), "-k", "gradient")
-    found = read(pytester)
-    assert found.header.selection == "-k gradient"
-    assert {v.check for r in found.results for v in r.verdicts} == {"gradient"}
+@pytest.mark.parametrize("more", [[], ["-n", "1"]])
+def test_a_divided_run_is_read_as_one(session, pytester, more):
+    reports = pytester.path / "reports"
+    session(*variants("right", "picky"), *more)
+    whole = [(r.pair, r.verdicts) for r in read(pytester).results]
+    (reports / "mini.db").unlink()
+    for number in (1, 2, 3):
+        assert session(*variants("right", "picky"), "--shard", f"{number}/3", *more).ret == 0
+        (found,) = store.read_folder(reports)
+        lacks = f"only shard {', '.join(f'{n}/3' for n in range(1, number + 1))} is here"
+        assert (lacks in found.lacks) == (number < 3)
+    assert [(r.pair, r.verdicts) for r in found.results] == whole
+    assert sorted(path.name for path in reports.glob("*.db")) == [
+        "mini.1-of-3.db",
+        "mini.2-of-3.db",
+        "mini.3-of-3.db",
+    ]
+    session(*variants("right", "picky"))
+    assert [path.name for path in reports.glob("*.db")] == ["mini.db"]
+
+
+@pytest.mark.parametrize("shard", ["0/2", "3/2", "two", "1/"])
+def test_what_is_no_shard_is_refused(session, shard):
+    done = session("--shard", shard)
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines([f"*'{shard}' is no shard*"])
 
 
 @pytest.mark.parametrize("more", [(), ("-n", "1")])

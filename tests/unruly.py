@@ -57,6 +57,8 @@ def misbehave(way, other=misbehave):
         time.sleep(0.1)
     elif way == "endless":
         time.sleep(600)
+    elif way == "late-once" and os.environ["EVERY_SECOND"] == "no":
+        time.sleep(600)
     elif way == "flaky" and os.environ["EVERY_SECOND"] == "yes":
         raise RuntimeError("every second time")
     else:
@@ -73,7 +75,7 @@ if "EVERY_SECOND" not in os.environ:  # the first time in this process
 """
 WAYS = (
     *("stops", "holds-lock", "holds-lock-now", "patches", "prints", "exits", "has-children"),
-    *("leaves-children", "slow", "endless", "flaky"),
+    *("leaves-children", "slow", "endless", "flaky", "late-once"),
     *("leaves", "interrupts", "own-base", "no-text", "own-text", "escapes"),
 )
 

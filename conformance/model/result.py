@@ -74,21 +74,27 @@ class Result:
 
 @dataclass(frozen=True)
 class Results:
-    """The results of one run on one adapter. `missing` are the pairs that the run was to judge and that
-    have no result, because it was interrupted or because a part of it lies elsewhere."""
+    """The results of one run on one adapter. `planned` are the pairs that the run was to judge, those of
+    other parts of a divided run among them; it is empty where that is not known."""
 
     path: Path
     header: Header
     results: tuple[Result, ...]
-    missing: tuple[Pair, ...] = ()
+    planned: tuple[Pair, ...] = ()
+
+    @property
+    def missing(self) -> tuple[Pair, ...]:
+        """The pairs without a result: the run was interrupted, or a part of it lies elsewhere."""
+        judged = {result.pair for result in self.results}
+        return tuple(pair for pair in self.planned if pair not in judged)
 
     @property
     def lacks(self) -> str:
         """What is missing, in a sentence; empty for a whole run."""
-        if not self.missing and not self.header.interrupted:
+        missing = len(self.missing)
+        if not missing and not self.header.interrupted:
             return ""
-        whole = len(self.results) + len(self.missing)
-        words = f"{len(self.missing):,} of {counted(whole, 'pair')} missing"
+        words = f"{missing:,} of {counted(len(self.planned), 'pair')} missing"
         reasons = [f"ended by {self.header.interrupted}" if self.header.interrupted else ""]
         reasons += [f"only shard {self.header.shard} is here" if self.header.shard else ""]
         return "; ".join([words, *filter(None, reasons)])

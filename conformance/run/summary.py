@@ -191,8 +191,8 @@ def _style(column: str) -> str:
 
 
 def _unexpected(run: AdapterRun, room: int) -> Iterator[Text]:
-    """The unexpected verdicts of a run, in at most so many entries. What is `broken` comes last, and rare
-    kinds come first: they would be lost behind fifty of one cause."""
+    """The unexpected verdicts of a run, in at most so many entries. What is `broken` comes last; rare
+    kinds come first, since they would be lost behind fifty of one cause."""
     kinds = Counter(verdict.kind for verdict in run.unexpected)
     listed = sorted(run.unexpected, key=lambda u: (u.broken, kinds[u.kind], u.kind))
     left_out: list[str] = []

@@ -127,7 +127,7 @@ def check_kind(path: Path, connection: sqlite3.Connection) -> None:
 
 
 def unite(parts: Sequence[Results]) -> Results:
-    """The results of a divided run as one; its `missing` are the pairs that no part has.
+    """The results of a divided run as one; each part names all pairs that were planned.
 
     Raises `ComparisonError` for parts of different runs, and for two with the same result.
     """
@@ -136,6 +136,8 @@ def unite(parts: Sequence[Results]) -> Results:
     for part in parts:
         # Machines of one kind differ in their platform from week to week.
         differing = difference(first.header, part.header, ignored="platform")
+        if not differing and part.planned != first.planned:
+            differing = f"plans: {len(first.planned)} and {len(part.planned)} pairs"
         if differing:
             raise ComparisonError(
                 f"these are parts of different runs, with other {differing}",
@@ -149,24 +151,20 @@ def unite(parts: Sequence[Results]) -> Results:
                     where=part.path,
                     hint="delete the parts of the earlier run",
                 )
-    planned = dict.fromkeys(
-        pair for part in parts for pair in (*(r.pair for r in part.results), *part.missing)
-    )
-    variants = {name: position for position, name in enumerate(first.header.variants)}
-    cases = {case: position for position, case in enumerate(dict.fromkeys(c for c, _ in planned))}
-    missing = tuple(pair for pair in planned if pair not in found)
+    lacking = [pair for pair in first.planned if pair not in found]
+    headers = [part.header for part in parts]
     header = replace(
         first.header,
-        shard=", ".join(part.header.shard for part in parts) if missing else "",
-        started=min(part.header.started for part in parts),
-        interrupted=next(filter(None, (part.header.interrupted for part in parts)), ""),
+        shard=", ".join(header.shard for header in headers) if lacking else "",
+        started=min(header.started for header in headers),
+        interrupted=next((header.interrupted for header in headers if header.interrupted), ""),
         seconds={
-            stage: sum(part.header.seconds.get(stage, 0.0) for part in parts)
+            stage: sum(header.seconds.get(stage, 0.0) for header in headers)
             for stage in first.header.seconds
         },
     )
-    ordered = sorted(found.values(), key=lambda r: (cases[r.case], variants.get(r.variant, 0)))
-    return Results(first.path, header, tuple(ordered), missing)
+    ordered = tuple(found[pair] for pair in first.planned if pair in found)
+    return Results(first.path, header, ordered, first.planned)
 
 
 def difference(a: Header, b: Header, ignored: str = "") -> str:
@@ -203,11 +201,11 @@ class Reader:
     def results(self) -> Results:
         """The whole run."""
         header = self.header()
-        results, missing = self._results("run_id = ?", self._run)
+        results, planned = self._results("run_id = ?", self._run)
         strange = next((r for r in results if r.variant not in header.variants), None)
         if strange is not None:
             raise ResultsError(f"{strange.variant!r} is no variant of this run", where=self._path)
-        return Results(self._path, header, results, missing)
+        return Results(self._path, header, results, planned)
 
     def result(self, pair: Pair) -> Result | None:
         """The result of one pair; `None` where it is not judged yet."""
@@ -229,7 +227,7 @@ class Reader:
         return self._cursor.execute(f"SELECT {query}", values).fetchall()
 
     def _results(self, where: str, *values: object) -> tuple[tuple[Result, ...], tuple[Pair, ...]]:
-        """The results of chosen pairs, and those of the pairs that are not judged yet."""
+        """The results of chosen pairs, as far as they are judged, and these pairs."""
         of_pairs = f"pair_id IN (SELECT id FROM pair WHERE {where})"
         arrays = {
             id_: array_from(*row)
@@ -253,14 +251,14 @@ class Reader:
             (id_, run): text
             for id_, run, text in self._select(f"* FROM content WHERE {of_pairs}", *values)
         }
-        results, missing = [], []
+        results, planned = [], []
         for id_, case, variant, outcome, program, seconds, resolution, unobserved in self._select(
             "id, case_id, variant, outcome, program, seconds, resolution, unobserved FROM pair "
             f"WHERE {where} ORDER BY position",
             *values,
         ):
+            planned.append((case, variant))
             if outcome is None:
-                missing.append((case, variant))
                 continue
             observation = None
             if (id_, "plain") in contents:
@@ -274,7 +272,7 @@ class Reader:
             expected = None if text is None else from_json(text, Expected, arrays)
             found = tuple(verdicts[id_])
             results.append(Result(case, variant, found, observation, expected, program))
-        return tuple(results), tuple(missing)
+        return tuple(results), tuple(planned)
 
     def _verdict(self, *row: Any) -> Verdict:
         if row not in self._verdicts:
