@@ -415,7 +415,9 @@ def test_results_of_a_case_that_is_not_there_are_shown(tmp_path):
 def test_parts_of_runs_are_named_at_the_top():
     (file,) = [results("a", [result("a/one")])]
     header = replace(file.header, selection="--smoke", interrupted="SIGTERM")
-    file = replace(file, header=header, missing=(("sample/noise", "a/one"),))
+    file = replace(
+        file, header=header, planned=(("sample/block", "a/one"), ("sample/noise", "a/one"))
+    )
     report = build([file], samples.cases(), compare([file], samples.cases()))
     assert report.partial == (
         "Not finished: a (1 of 2 pairs missing; ended by SIGTERM). "
