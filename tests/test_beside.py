@@ -11,13 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from conformance.cli.app import app
-from conformance.compare import (
-    SideBySide,
-    of_variant,
-    run_by_run,
-    side_by_side,
-    without_arrays,
-)
+from conformance.compare import SideBySide, of_variant, run_by_run, side_by_side
 from conformance.compare.written import lines, markdown, program_diff, read_programs, summary
 from conformance.errors import ComparisonError, ConformanceError, ResultsError
 from conformance.judge.outcomes import Outcome
@@ -152,8 +146,6 @@ def test_counts_and_bytes_that_changed_are_named() -> None:
         ("a/a on mini/right: h of b runs again, times", ("1", "2")),
     ]
     assert found.same == 0
-    light = {name: [*map(without_arrays, runs)] for name, runs in (("old", seen(1, 1000, 500)),)}
-    assert run_by_run({**light, "new": seen(2, 1010, 900)}) == found
 
 
 def test_what_only_one_run_has_is_counted() -> None:

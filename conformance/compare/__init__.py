@@ -18,7 +18,6 @@ from conformance.compare.beside import (
     run_by_run,
     side_by_side,
     side_of,
-    without_arrays,
 )
 from conformance.compare.executions import region_count
 from conformance.compare.memory import drop_of, drop_range
@@ -51,5 +50,4 @@ __all__ = [
     "run_by_run",
     "side_by_side",
     "side_of",
-    "without_arrays",
 ]
