@@ -214,6 +214,17 @@ def test_the_exit_status_says_whether_something_is_worse(folders: dict[str, str]
         assert isinstance(refused.exception, ConformanceError)
 
 
+def test_variants_of_runs_on_other_cases_are_not_compared(tmp_path: Path) -> None:
+    for name, cases in (("mini", "x"), ("other", "y")):
+        run = ran(one(OK, variant=f"{name}/right"))
+        header = replace(run.header, adapter=name, cases=cases)
+        stored(tmp_path / f"{name}.db", replace(run, header=header))
+    words = ["compare", "mini/right", "other/right", "--reports", str(tmp_path)]
+    refused = CliRunner().invoke(app, words)
+    assert isinstance(refused.exception, ComparisonError)
+    assert "results of different cases" in str(refused.exception)
+
+
 def test_each_comparison_can_be_written_as_json(folders: dict[str, str]) -> None:
     new = folders["new"]
     for words in ([LEFT, RIGHT, "--reports", new], [folders["old"], new]):

@@ -20,6 +20,7 @@ from conformance.cli.options import CasesFolder, ReportsFolder
 from conformance.compare import (
     Measured,
     SideBySide,
+    belong_together,
     of_variant,
     run_by_run,
     side_by_side,
@@ -109,11 +110,11 @@ def _variants(left: str, right: str, paths: Paths, style: Format) -> Exit:
 
     adapters = [word.partition("/")[0] for word in (left, right)]
     results = store.read_folder(paths.reports, adapters) or read_all([], paths.reports)
-    found = side_by_side(
-        of_variant(left, results), of_variant(right, results), load_folder(paths.cases)
-    )
+    of_left, of_right = of_variant(left, results), of_variant(right, results)
     used = [run for run in results if {left, right} & set(run.header.variants)]
+    belong_together([used])
     _say_lacking(used)
+    found = side_by_side(of_left, of_right, load_folder(paths.cases))
     answered = answers(used)
     measured = tuple(
         Measured(question.title, (one.word, other.word))
