@@ -1,4 +1,4 @@
-"""Helpers for text: counts in words, shortened lines, and safe printing of untrusted text."""
+"""Helpers for text: counts in words, shortened lines, and safe showing of untrusted text."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ import re
 _CONTROLS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
+
+#: What means something wherever it stands, an underscore that is at a word's edge, and what does so at
+#: the beginning of a line.
+_SPECIAL = re.compile(r"([\\`*{}\[\]<>|~&@$]|(?<![^\W_])_|_(?![^\W_])|^[#+-])|^(\d+)(?=[.)])")
 
 
 def counted(number: int, word: str) -> str:
@@ -33,3 +37,15 @@ def control_character(text: str) -> str:
     """The first control character of a text, as a Python escape; empty if there is none."""
     match = _CONTROLS.search(text.replace("\r\n", "\n"))
     return ascii(match[0])[1:-1] if match else ""
+
+
+def escape(text: str) -> str:
+    """Text that Markdown shows as it is, on one line, also inside a table."""
+    return _SPECIAL.sub(_escaped, " ".join(text.split()))
+
+
+def _escaped(match: re.Match[str]) -> str:
+    """The match with a backslash before it; after a number, before the punctuation mark that
+    follows it.
+    """
+    return f"\\{match[1]}" if match[1] else f"{match[2]}\\"

@@ -18,7 +18,7 @@ from types import MappingProxyType
 
 from pydantic import BaseModel
 
-from conformance.compare.model import CrossStatus
+from conformance.compare.model import Agreement
 from conformance.drivers import contract
 from conformance.drivers.adapter import (
     DISCIPLINES,
@@ -366,10 +366,10 @@ def facts() -> str:
     return table(("`fact`", "fields", "what it says"), rows)
 
 
-def cross_statuses() -> str:
-    text = " ".join((CrossStatus.__doc__ or "").split("\n\n", 1)[1].split())
-    parts = re.findall(r"`(\w+)`: (.*?)\.(?= `\w+`: |$)", text)
-    assert [name for name, _ in parts] == [status.value for status in CrossStatus]
+def agreements() -> str:
+    text = " ".join((Agreement.__doc__ or "").split("\n\n", 1)[1].split())
+    parts = re.findall(r"`([\w ]+)`: (.*?)\.(?= `[\w ]+`: |$)", text)
+    assert [name for name, _ in parts] == [status.value for status in Agreement]
     return table(("verdict", "meaning"), ((f"`{name}`", words) for name, words in parts))
 
 
@@ -426,7 +426,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
         laws,
         disciplines,
         marks,
-        cross_statuses,
+        agreements,
         facts,
         exit_codes,
         worked,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from conformance.model.observation import (
 )
 from conformance.model.result import Header, Result, Results
 from conformance.model.verdict import KnownNote, Level, Status, Verdict
-from conformance.store import cases_hash
+from conformance.store import Store, cases_hash
 
 TEXT = """\
 family: sample
@@ -187,3 +188,12 @@ def results(
         seconds={"import": 1.0, "observing": 2.5},
     )
     return Results(path or Path(f"{adapter}.db"), header, tuple(found))
+
+
+def stored(path: Path, run: Results) -> None:
+    """Store a run in a file of results."""
+    with contextlib.closing(Store(path)) as store:
+        store.begin(run.header, [result.pair for result in run.results])
+        for result in run.results:
+            store.put(result)
+        store.finish("")

@@ -26,7 +26,7 @@ from conformance.report.behaviours import first_variants, put_into, render, tabl
 from conformance.report.findings import findings, tallies
 from conformance.report.overview import bar, described, frameworks
 from conformance.report.questions import QUESTIONS, WORDS, Answer, Question, answer
-from conformance.results import Header, Result, Results, make_footer
+from conformance.model.result import Header, Result, Results
 from tests.report_samples import known
 from tests.suite_cases import CASES
 
@@ -65,7 +65,7 @@ def result(
 def ran(*found: Result, variants: tuple[str, ...] = ()) -> Results:
     names = variants or tuple(dict.fromkeys(r.variant for r in found))
     header = Header("1", "mini", names, {}, {"numpy": "2", "minilib": "1.2"}, "x")
-    return Results(Path("mini.jsonl"), header, found, make_footer(found, {}))
+    return Results(Path("mini.db"), header, found)
 
 
 UNMOVED = verdict("executions", Status.FAIL, "inert", Inert("b", "h", (1,)))

@@ -13,27 +13,26 @@ from hypothesis import strategies as st
 
 from conformance.compare import (
     EXPECTATION,
+    Agreement,
     Comparison,
-    CrossStatus,
     CrossVerdict,
     compare,
     region_count,
 )
 from conformance.compare.grouping import partition
 from conformance.compare.numeric import Missing, agreeing, close
+from conformance.compare.written import agreement
 from conformance.errors import ComparisonError
 from conformance.model.case import Tolerance
 from conformance.model.observation import Allowed, ErrorSeen, Execution, Leaf, RandomSample, Run
 from conformance.model.verdict import Level, Status, Verdict
-from conformance.results import read, write
-from conformance.results.parts import positions
 from tests import report_samples as samples
 from tests.report_samples import FAIL, GRADIENT, PASS, expected, result, results, run, unobserved
 
 OFF = GRADIENT + np.array([[0, 0, 0], [0, 0, 0.3]])
 
 
-def compared(*found, cases=True, disciplines=None) -> Comparison:
+def compared(*found, disciplines=None) -> Comparison:
     """The comparison of results, one adapter per first part of the variants."""
     adapters = dict.fromkeys(r.variant.split("/")[0] for r in found)
     files = []
@@ -41,7 +40,7 @@ def compared(*found, cases=True, disciplines=None) -> Comparison:
         mine = [r for r in found if r.variant.split("/")[0] == name]
         words = {v: d for v, d in (disciplines or {}).items() if v.split("/")[0] == name}
         files.append(results(name, mine, disciplines=words or None))
-    return compare(files, samples.cases() if cases else None)
+    return compare(files, samples.cases())
 
 
 def only(comparison: Comparison, subject: str) -> CrossVerdict:
@@ -55,7 +54,7 @@ def only(comparison: Comparison, subject: str) -> CrossVerdict:
 def test_everybody_agrees():
     found = compared(result("a/one"), result("a/two"), result("b/one"))
     assert found.ok
-    assert {v.status for v in found.verdicts} == {CrossStatus.AGREE, CrossStatus.SKIPPED}
+    assert {v.status for v in found.verdicts} == {Agreement.AGREE, Agreement.SKIPPED}
     gradient = only(found, "gradient of x")
     assert gradient.check == "gradient"
     assert gradient.message == "3 variants agree on gradient of x"
@@ -68,7 +67,7 @@ def test_everybody_agrees():
 def test_one_disagrees_and_is_named_with_the_place():
     found = compared(result("a/one"), result("a/two", run({"x": OFF})), result("b/one"))
     verdict = only(found, "gradient of x")
-    assert verdict.status is CrossStatus.DISAGREE
+    assert verdict.status is Agreement.DISAGREE
     assert verdict.message == (
         "a/two disagrees with a/one and b/one on gradient of x: max difference 0.3 at [1, 2]"
     )
@@ -90,7 +89,7 @@ def test_the_minority_may_be_right():
 def test_all_may_be_wrong_together():
     found = compared(result("a/one", run({"x": OFF})), result("b/one", run({"x": OFF})))
     verdict = only(found, "gradient of x")
-    assert verdict.status is CrossStatus.DISAGREE
+    assert verdict.status is Agreement.DISAGREE
     assert verdict.message.startswith("a/one and b/one disagree with the expectation on")
 
 
@@ -113,7 +112,8 @@ def test_without_an_expectation_those_that_passed_stand():
         result("b/one", expects=bare),
     )
     verdict = only(found, "gradient of x")
-    assert verdict.status is CrossStatus.JUDGED
+    assert verdict.status is Agreement.DISAGREE
+    assert not verdict.new
     assert verdict.disagreements[0].variants == ("a/one", "a/two")
 
 
@@ -138,7 +138,7 @@ def test_the_same_nan_and_infinity_agree():
     found = compared(
         *(result(v, run({"x": odd}), expects=expected({"x": odd})) for v in ("a/one", "b/one"))
     )
-    assert only(found, "gradient of x").status is CrossStatus.AGREE
+    assert only(found, "gradient of x").status is Agreement.AGREE
 
 
 def test_zeros_where_plain_has_none_are_another_answer():
@@ -152,7 +152,8 @@ def test_zeros_where_plain_has_none_are_another_answer():
             result("b/one", zeros, plain=none, expects=expects, verdicts=[FAIL]),
         )
         verdict = only(found, "gradient of x")
-        assert verdict.status is CrossStatus.JUDGED
+        assert verdict.status is Agreement.DISAGREE
+        assert not verdict.new
         assert [d.variants for d in verdict.disagreements] == [("b/one",)]
         assert "zeros, where plain has None" in verdict.message
 
@@ -164,12 +165,12 @@ def test_where_nothing_flows_none_and_zeros_agree(gradients):
         result("a/one", run({"x": None}), expects=nothing),
         result("b/one", run(gradients), expects=nothing),
     )
-    assert only(found, "gradient of x").status is CrossStatus.AGREE
+    assert only(found, "gradient of x").status is Agreement.AGREE
     found = compared(
         result("a/one", run({"x": None}), expects=nothing),
         result("b/one", run({"x": GRADIENT}), expects=nothing),
     )
-    assert only(found, "gradient of x").status is CrossStatus.DISAGREE
+    assert only(found, "gradient of x").status is Agreement.DISAGREE
 
 
 def test_tolerance_is_that_of_the_case():
@@ -182,7 +183,6 @@ def test_tolerance_is_that_of_the_case():
     files = [results(r.variant[0], [r], given=loose) for r in found]
     assert compare(files, loose).ok
     assert not compared(*found).ok
-    assert not compared(*found, cases=False).ok
 
 
 def test_a_group_is_close_to_all_of_itself():
@@ -239,85 +239,6 @@ def _near(a, b, tolerance) -> bool:
     return True
 
 
-# -- large arrays, of which files hold a part --------------------------------------------------------
-
-
-LARGE = np.linspace(-4.0, 3.0, 96 * 64).reshape(96, 64)
-
-
-def from_files(folder: Path, changes, verdicts=(PASS,)) -> Comparison:
-    """The comparison of variants whose gradients are changed as given, by way of files."""
-    found = []
-    for name, change in changes.items():
-        gradient = LARGE.copy()
-        change(gradient)
-        recomputed, plain = run({"x": gradient}), run({"x": LARGE})
-        expects = expected({"x": LARGE})
-        judged = verdicts if (gradient != LARGE).any() else (PASS,)
-        ran = result(f"{name}/one", recomputed, plain=plain, expects=expects, verdicts=judged)
-        mine = results(name, [ran])
-        path = folder / f"{name}.jsonl"
-        write(path, mine.header, mine.results, mine.footer)
-        found.append(read(path))
-    return compare(found, samples.cases())
-
-
-def one_element(place, by):
-    def change(array):
-        array.ravel()[place] += by
-
-    return change
-
-
-KEPT = positions(LARGE.size)
-#: An element that no file holds.
-ELSEWHERE = next(i for i in range(4, LARGE.size) if i not in KEPT)
-
-
-def test_large_arrays_agree(tmp_path):
-    found = from_files(tmp_path, {"a": one_element(0, 0.0), "b": one_element(ELSEWHERE, 1e-7)})
-    assert found.ok
-    assert only(found, "gradient of x").groups[0].value.startswith("(96, 64) [-4, -3.99886")
-
-
-def test_a_difference_in_the_part_of_a_large_array_is_seen_and_placed(tmp_path):
-    place = int(KEPT[500])
-    found = from_files(tmp_path, {"a": one_element(0, 0.0), "b": one_element(place, 0.5)})
-    at = ", ".join(str(i) for i in np.unravel_index(place, LARGE.shape))
-    assert f"max difference 0.5 at [{at}]" in only(found, "gradient of x").message
-    assert not found.ok
-
-
-def test_a_difference_in_an_element_that_is_not_kept_is_seen_all_the_same(tmp_path):
-    found = from_files(
-        tmp_path,
-        {"a": one_element(0, 0.0), "b": one_element(ELSEWHERE, 0.5), "c": one_element(1, 0.0)},
-    )
-    verdict = only(found, "gradient of x")
-    assert [g.members for g in verdict.groups] == [("expectation", "a/one", "c/one"), ("b/one",)]
-    at = ", ".join(str(i) for i in np.unravel_index(ELSEWHERE, LARGE.shape))
-    assert f"max difference 0.5 at [{at}]" in verdict.message
-    assert not found.ok
-
-
-def test_an_element_that_is_not_finite_is_seen_wherever_it_is(tmp_path):
-    changes = {"a": one_element(ELSEWHERE, np.nan), "b": one_element(0, 0.0)}
-    at = ", ".join(str(i) for i in np.unravel_index(ELSEWHERE, LARGE.shape))
-    there = f"{LARGE.ravel()[ELSEWHERE]:.6g}"
-    for verdict in (PASS, FAIL):
-        found = from_files(tmp_path, changes, [verdict])
-        assert f": nan against {there} at [{at}]" in only(found, "gradient of x").message
-
-
-def test_two_wrong_arrays_are_compared_in_all_elements(tmp_path):
-    changes = {"a": one_element(ELSEWHERE, 0.5), "b": one_element(ELSEWHERE, -0.5)}
-    found = from_files(tmp_path, changes, [FAIL])
-    verdict = only(found, "gradient of x")
-    groups = [("expectation",), ("a/one",), ("b/one",)]
-    assert [g.members for g in verdict.groups] == groups
-    assert verdict.message.count("max difference 0.5 at") == 2
-
-
 def test_losses_parameters_second_gradients_and_outputs_are_compared():
     wrong = replace(
         run(output=GRADIENT + 1),
@@ -342,12 +263,12 @@ def test_outputs_are_compared_leaf_by_leaf():
     found = compared(
         result("a/one", of(same), expects=expects), result("b/one", of(2.0), expects=expects)
     )
-    assert only(found, "outputs[0]['a']").status is CrossStatus.DISAGREE
-    assert only(found, "outputs[1]").status is CrossStatus.AGREE
+    assert only(found, "outputs[0]['a']").status is Agreement.DISAGREE
+    assert only(found, "outputs[1]").status is Agreement.AGREE
     found = compared(
         result("a/one", of(same), expects=expects), result("b/one", of(1.0), expects=expects)
     )
-    assert only(found, "outputs[0]['a']").status is CrossStatus.AGREE
+    assert only(found, "outputs[0]['a']").status is Agreement.AGREE
 
 
 # -- what was judged already -------------------------------------------------------------------------
@@ -356,8 +277,9 @@ def test_outputs_are_compared_leaf_by_leaf():
 def test_a_variant_that_failed_already_is_nothing_new():
     found = compared(result("a/one"), result("b/one", run({"x": OFF}), verdicts=[FAIL]))
     verdict = only(found, "gradient of x")
-    assert verdict.status is CrossStatus.JUDGED
-    assert verdict.disagreements[0].judged == {"b/one": "fail: gradient of x is wrong"}
+    assert verdict.status is Agreement.DISAGREE
+    assert not verdict.new
+    assert verdict.disagreements[0].judged == {"b/one": "silently wrong: gradient of x is wrong"}
     assert found.ok
 
 
@@ -365,14 +287,14 @@ def test_a_known_deviation_comes_with_its_reason():
     known = samples.known(FAIL, "the wrapper drops it")
     found = compared(result("a/one"), result("b/one", run({"x": OFF}), verdicts=[known]))
     (disagreement,) = only(found, "gradient of x").disagreements
-    assert disagreement.judged == {"b/one": "known: the wrapper drops it"}
+    assert disagreement.judged == {"b/one": "silently wrong: the wrapper drops it"}
     assert found.ok
 
 
 def test_a_failure_of_another_check_explains_nothing():
     slow = Verdict("executions", Status.FAIL, Level.MUST, "ran twice")
     found = compared(result("a/one"), result("b/one", run({"x": OFF}), verdicts=[PASS, slow]))
-    assert only(found, "gradient of x").status is CrossStatus.DISAGREE
+    assert only(found, "gradient of x").status is Agreement.DISAGREE
 
 
 def test_one_new_among_the_judged_is_new():
@@ -382,7 +304,7 @@ def test_one_new_among_the_judged_is_new():
         result("b/two", run({"x": OFF})),
     )
     verdict = only(found, "gradient of x")
-    assert verdict.status is CrossStatus.DISAGREE
+    assert verdict.status is Agreement.DISAGREE
     assert verdict.disagreements[0].new == ("b/two",)
 
 
@@ -396,11 +318,11 @@ def test_who_has_nothing_to_compare_is_left_out_with_the_reason():
         unobserved("c/one", Status.UNSUPPORTED, "c/one lacks kwargs"),
     )
     verdict = only(found, "gradient of x")
-    assert verdict.status is CrossStatus.AGREE
+    assert verdict.status is Agreement.AGREE
     assert verdict.absent == {
         "a/two": "raised RuntimeError",
-        "b/two": "crashed: the process died of SIGSEGV",
-        "c/one": "unsupported: c/one lacks kwargs",
+        "b/two": "refuses or raises: the process died of SIGSEGV",
+        "c/one": "not run: c/one lacks kwargs",
     }
 
 
@@ -435,7 +357,7 @@ def test_random_cases_are_compared_within_each_framework():
 
 def test_random_cases_disagree_within_a_framework():
     found = compared(noisy("a/one", 1), noisy("a/two", 1, 2.0), noisy("b/one", 2))
-    assert only(found, "gradient of x").status is CrossStatus.DISAGREE
+    assert only(found, "gradient of x").status is Agreement.DISAGREE
 
 
 def test_variants_that_drew_other_numbers_are_not_compared():
@@ -450,12 +372,6 @@ def test_where_random_state_is_not_preserved_nothing_is_compared():
     assert found.ok
 
 
-def test_without_the_cases_random_values_are_left_alone():
-    found = compared(noisy("a/one", 1), noisy("a/two", 1, 2.0), cases=False)
-    assert only(found, "values").status is CrossStatus.SKIPPED
-    assert found.ok
-
-
 # -- executions --------------------------------------------------------------------------------------
 
 
@@ -466,7 +382,7 @@ def test_forward_runs_are_equal_across_disciplines():
         disciplines={"a/one": "whole", "b/one": "minimal"},
     )
     verdict = only(found, "forward runs of region block")
-    assert verdict.status is CrossStatus.DISAGREE
+    assert verdict.status is Agreement.DISAGREE
     assert verdict.message == (
         "b/one disagrees with a/one on forward runs of region block: 2 times against once"
     )
@@ -498,10 +414,10 @@ def test_a_wrong_count_does_not_pull_down_those_for_whom_it_is_right():
         result("e/keeps", run(counts=(1, 0)), expects=less),
     )
     verdict = only(found, "reruns of region block (discipline whole, 1 expected)")
-    assert verdict.status is CrossStatus.DISAGREE
+    assert verdict.status is Agreement.DISAGREE
     assert [d.variants for d in verdict.disagreements] == [("c/wrong",)]
     other = only(found, "reruns of region block (discipline whole, 0 expected)")
-    assert other.status is CrossStatus.AGREE
+    assert other.status is Agreement.AGREE
     assert other.groups[0].members == ("d/keeps", "e/keeps")
 
 
@@ -518,7 +434,7 @@ def test_differences_that_are_allowed_are_no_disagreement():
         result("a/one", expects=either), result("b/one", run(counts=(1, 0)), expects=either)
     )
     verdict = only(found, "reruns of region block (discipline whole)")
-    assert verdict.status is CrossStatus.ALLOWED
+    assert verdict.status is Agreement.ALLOWED
     assert "a compiler may keep it" in verdict.message
     found = compared(
         result("a/one", expects=either),
@@ -542,7 +458,7 @@ def test_what_was_not_counted_is_absent():
         result("b/one", replace(run(), executions=None)),
     )
     verdict = only(found, "forward runs of region block")
-    assert verdict.status is CrossStatus.AGREE
+    assert verdict.status is Agreement.AGREE
     assert verdict.absent == {"b/one": "not observed"}
 
 
@@ -581,7 +497,7 @@ def heavy(variant: str, units: float, unit: int = samples.UNIT, **rest):
 
 def test_drops_within_a_quarter_of_a_unit_agree():
     found = compared(heavy("a/one", 2.0), heavy("a/two", 1.75), heavy("b/one", 2.25))
-    assert only(found, MEMORY).status is CrossStatus.AGREE
+    assert only(found, MEMORY).status is Agreement.AGREE
 
 
 def test_another_drop_disagrees():
@@ -597,19 +513,39 @@ def test_another_drop_disagrees():
 def test_a_drop_that_was_judged_already():
     failed = Verdict("retained memory", Status.FAIL, Level.MUST, "saves nothing")
     found = compared(heavy("a/one", 2.0), heavy("b/one", 0.0, verdicts=[failed]))
-    assert only(found, MEMORY).status is CrossStatus.JUDGED
+    assert only(found, MEMORY).disagreements
+    assert found.ok
 
 
 def test_units_are_those_of_each_variant():
     double = heavy("b/one", 2.0, unit=2 * samples.UNIT)
-    assert only(compared(heavy("a/one", 2.0), double), MEMORY).status is CrossStatus.AGREE
+    assert only(compared(heavy("a/one", 2.0), double), MEMORY).status is Agreement.AGREE
 
 
 def test_a_small_activation_is_not_compared():
     found = compared(heavy("a/one", 2.0, unit=1024), heavy("b/one", 0.0, unit=1024))
-    assert only(found, "retained memory").status is CrossStatus.SKIPPED
+    assert only(found, "retained memory").status is Agreement.SKIPPED
     assert "2048 bytes" in only(found, "retained memory").message
     assert found.ok
+
+
+# -- as text -----------------------------------------------------------------------------------------
+
+
+def test_only_new_disagreements_are_listed_without_all():
+    found = compared(
+        result("a/one"),
+        result("b/one", run({"x": OFF}), verdicts=[FAIL]),
+        result("b/two", run(counts=(1, 0))),
+    )
+    subject = "reruns of region block (discipline whole)"
+    new = f"executions: disagree: b/two disagrees with a/one and b/one on {subject}: 0 times"
+    listed = list(agreement(found, everything=False, in_markdown=True))
+    assert [line.startswith(f"- `sample/block` {new}") for line in listed] == [True, False]
+    assert listed[-1].endswith(" agree, 2 disagree (1 new), 1 not compared")
+    every = "\n".join(map(str, agreement(found, everything=True, in_markdown=False)))
+    shown = "b/one disagrees with a/one and b/two on gradient of x"
+    assert f"  disagree, as their own checks show: {shown}" in every
 
 
 # -- what does not belong together -------------------------------------------------------------------
@@ -617,16 +553,16 @@ def test_a_small_activation_is_not_compared():
 
 def test_nothing_is_refused():
     with pytest.raises(ComparisonError, match="no results"):
-        compare([], None)
+        compare([], ())
 
 
 def test_the_same_adapter_twice_is_refused():
     files = [
-        results("a", [result("a/one")], path=Path("first.jsonl")),
-        results("a", [result("a/one")], path=Path("second.jsonl")),
+        results("a", [result("a/one")], path=Path("first.db")),
+        results("a", [result("a/one")], path=Path("second.db")),
     ]
-    with pytest.raises(ComparisonError, match=r"first\.jsonl and second\.jsonl .* adapter 'a'"):
-        compare(files, None)
+    with pytest.raises(ComparisonError, match=r"first\.db and second\.db .* adapter 'a'"):
+        compare(files, ())
 
 
 def test_other_cases_are_refused():
@@ -634,8 +570,8 @@ def test_other_cases_are_refused():
         results("a", [result("a/one")]),
         results("b", [result("b/one")], given=samples.cases()[:1]),
     ]
-    with pytest.raises(ComparisonError, match=r"a\.jsonl and b\.jsonl are results of different"):
-        compare(files, None)
+    with pytest.raises(ComparisonError, match=r"a\.db and b\.db are results of different"):
+        compare(files, ())
     with pytest.raises(ComparisonError, match="changed since"):
         compare(files[:1], samples.cases()[:1])
 
@@ -643,7 +579,7 @@ def test_other_cases_are_refused():
 def test_a_variant_without_a_discipline_is_refused():
     file = results("a", [result("a/one")], disciplines={"a/two": "whole"})
     with pytest.raises(ComparisonError, match="no discipline for a/one"):
-        compare([file], None)
+        compare([file], ())
 
 
 def test_cases_are_matched_by_id_not_by_place():
@@ -651,4 +587,4 @@ def test_cases_are_matched_by_id_not_by_place():
     two = [noisy("b/one", 2), result("b/one")]
     found = compare([results("a", one), results("b", two)], samples.cases())
     assert found.ok
-    assert found.counts[CrossStatus.AGREE] > 0
+    assert found.counts[Agreement.AGREE] > 0

@@ -28,8 +28,8 @@ from conformance.report.claims import (
     validate,
 )
 from conformance.report.documents import render, short, verdict_words
-from conformance.report.markdown import escape
 from conformance.results import Header, Result, Results, make_footer
+from conformance.words import escape
 from tests.report_samples import known
 from tests.suite_cases import CASES
 

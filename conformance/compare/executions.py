@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from conformance.compare.grouping import absence, cross_verdict, majority, partition
-from conformance.compare.model import EXPECTATION, CrossStatus, CrossVerdict, Group
+from conformance.compare.grouping import Compared, absence, partition
+from conformance.compare.model import EXPECTATION, Agreement, CrossVerdict, Group
 from conformance.model.observation import Allowed, Phase, Run
-from conformance.results import Result
+from conformance.model.result import Result
 
 CHECK = "executions"
 
@@ -21,25 +21,23 @@ def compare_executions(
 ) -> Iterator[CrossVerdict]:
     """Verdicts on every region: its forward runs over all variants, its reruns where they are
     expected to be equal."""
-    absent = {v: why for v, r in results.items() if (why := _absence(r))}
-    present = {v: r for v, r in results.items() if v not in absent}
-    for region in dict.fromkeys(n for r in present.values() for n in _regions(r)):
-        subject = f"forward runs of region {region}"
-        yield from _compare(case, subject, region, "forward", present, absent)
-        for discipline in dict.fromkeys(disciplines[v] for v in present):
-            chosen = {v: r for v, r in present.items() if disciplines[v] == discipline}
-            missing = {v: why for v, why in absent.items() if disciplines[v] == discipline}
-            alike: dict[tuple[int, ...], dict[str, Result]] = {}
-            for variant, result in chosen.items():
+    compared = Compared.of(case, CHECK, results, _absence)
+    for region in dict.fromkeys(n for r in compared.present.values() for n in _regions(r)):
+        yield from _compare(compared, f"forward runs of region {region}", region, "forward")
+        for discipline in dict.fromkeys(disciplines[v] for v in compared.present):
+            chosen = {v: r for v, r in results.items() if disciplines[v] == discipline}
+            of_discipline = Compared.of(case, CHECK, chosen, _absence)
+            alike: dict[tuple[int, ...], list[str]] = {}
+            for variant, result in of_discipline.present.items():
                 expected = _allowed(result, region, "rerun")
                 counts = () if expected is None else tuple(sorted(expected.counts))
-                alike.setdefault(counts, {})[variant] = result
-            for counts, equal in alike.items():
+                alike.setdefault(counts, []).append(variant)
+            for counts, variants in alike.items():
                 words = f"discipline {discipline}"
                 if len(alike) > 1:
                     words += f", {' or '.join(map(str, counts)) or 'no count'} expected"
                 subject = f"reruns of region {region} ({words})"
-                yield from _compare(case, subject, region, "rerun", equal, missing)
+                yield from _compare(of_discipline.among(variants), subject, region, "rerun")
 
 
 def region_count(run: Run, region: str, phase: Phase) -> int | None:
@@ -57,52 +55,34 @@ def region_count(run: Run, region: str, phase: Phase) -> int | None:
     return max((e.count for e in of_region if e.phase == phase), default=0)
 
 
-def _compare(
-    case: str,
-    subject: str,
-    region: str,
-    phase: Phase,
-    results: Mapping[str, Result],
-    absent: Mapping[str, str],
-) -> Iterator[CrossVerdict]:
-    counts = {v: n for v, r in results.items() if (n := _count(r, region, phase)) is not None}
+def _compare(compared: Compared, subject: str, region: str, phase: Phase) -> Iterator[CrossVerdict]:
+    counts: dict[str, int] = {}
+    for variant, result in compared.present.items():
+        run = result.observation and result.observation.recomputed
+        count = region_count(run, region, phase) if run else None
+        if count is not None:
+            counts[variant] = count
     if len(counts) < 2:
         return
-    allowed = {v: a for v, r in results.items() if (a := _allowed(r, region, phase))}
+    allowed = {v: a for v, r in compared.present.items() if (a := _allowed(r, region, phase))}
     right = {v: v not in allowed or n in allowed[v] for v, n in counts.items()}
     names = partition(counts, lambda a, b: a == b)
+    groups = tuple(Group(members, _times(counts[members[0]])) for members in names)
     if len(names) > 1 and all(right.values()):
-        groups = tuple(Group(members, _times(counts[members[0]])) for members in names)
         reasons = dict.fromkeys(a.reason for a in allowed.values() if a.reason)
-        yield CrossVerdict(
-            case,
-            CHECK,
-            subject,
-            CrossStatus.ALLOWED,
-            "; ".join((f"they differ in {subject}, as is allowed", *reasons)),
-            groups,
-            absent=absent,
-        )
+        message = "; ".join((f"they differ in {subject}, as is allowed", *reasons))
+        yield compared.told(subject, Agreement.ALLOWED, message, groups)
         return
     # The expectation stands with the variants that meet it, and alone where none does.
-    groups = tuple(Group(members, _times(counts[members[0]])) for members in names)
     met = [members for members in names if all(right[v] for v in members)]
     wrong = [group for group in groups if group.members not in met]
     if met:
-        main = groups[names.index(majority(met, results, CHECK))]
+        main = groups[names.index(compared.majority(met))]
     else:
         main = Group((EXPECTATION,), f"{next(iter(allowed.values()))} times")
         groups = (main, *groups)
-    yield cross_verdict(
-        case,
-        CHECK,
-        subject,
-        groups,
-        main,
-        wrong,
-        results,
-        absent,
-        lambda group: f"{group.value} against {main.value}",
+    yield compared.verdict(
+        subject, groups, main, wrong, lambda group: f"{group.value} against {main.value}"
     )
 
 
@@ -120,16 +100,8 @@ def _regions(result: Result) -> Iterator[str]:
         yield from (e.region for e in result.observation.recomputed.executions or () if e.region)
 
 
-def _count(result: Result, region: str, phase: Phase) -> int | None:
-    if result.observation is None:
-        return None
-    return region_count(result.observation.recomputed, region, phase)
-
-
 def _allowed(result: Result, region: str, phase: Phase) -> Allowed | None:
-    if result.expected is None:
-        return None
-    return result.expected.executions.get((region, "", phase))
+    return None if result.expected is None else result.expected.executions.get((region, "", phase))
 
 
 def _times(number: int) -> str:

@@ -2,27 +2,113 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Self, TypeVar
 
+from conformance.compare.beside import side_of
 from conformance.compare.model import (
     EXPECTATION,
-    CrossStatus,
+    Agreement,
     CrossVerdict,
     Disagreement,
     Group,
 )
-from conformance.model.verdict import Status
-from conformance.results import Result
+from conformance.judge.outcomes import of_verdict
+from conformance.model.result import Result
 
 T = TypeVar("T")
-#: Verdicts of a variant's own that explain a disagreement, per check.
-EXPLAINS: Mapping[str, frozenset[str]] = {
-    "value": frozenset({"value", "gradient", "structure", "randomness"}),
-    "gradient": frozenset({"value", "gradient", "structure", "randomness"}),
-    "executions": frozenset({"executions"}),
-    "retained memory": frozenset({"retained memory"}),
-}
+_NUMBERS = frozenset({"value", "gradient", "structure", "randomness"})
+#: Checks of a variant's own whose failure explains a disagreement, by the check compared.
+_EXPLAINS = {"value": _NUMBERS, "gradient": _NUMBERS}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Variants that are compared on what one check is about: those that have something to compare,
+    with their results, and why others have not."""
+
+    case: str
+    check: str
+    present: Mapping[str, Result]
+    absent: Mapping[str, str]
+
+    @classmethod
+    def of(
+        cls, case: str, check: str, results: Mapping[str, Result], why: Callable[[Result], str]
+    ) -> Self:
+        """All variants of a case; `why` says why a result has nothing to compare, or is empty."""
+        absent = {v: words for v, r in results.items() if (words := why(r))}
+        return cls(case, check, {v: r for v, r in results.items() if v not in absent}, absent)
+
+    def among(self, variants: Collection[str]) -> Self:
+        """The same with some of the variants that are present."""
+        return replace(self, present={v: r for v, r in self.present.items() if v in variants})
+
+    def judged(self, variant: str) -> str:
+        """The outcome of a variant's own checks that explains a disagreement, with its reason; empty
+        where they show none."""
+        result = self.present[variant]
+        for verdict in result.verdicts:
+            if verdict.status.deviates and verdict.check in _EXPLAINS.get(self.check, {self.check}):
+                words = verdict.message if verdict.known is None else verdict.known.reason
+                return f"{of_verdict(verdict, result)}: {words}"
+        return ""
+
+    def majority(self, groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+        """The group that the others are compared with.
+
+        It is the one that contains the expectation; else the one with most members whose own checks
+        passed; else the largest, and of equal ones the first.
+        """
+
+        def weight(group: tuple[str, ...]) -> tuple[bool, int, int]:
+            clean = sum(1 for member in group if member in self.present and not self.judged(member))
+            return EXPECTATION in group, clean, len(group)
+
+        return max(groups, key=weight)
+
+    def verdict(
+        self,
+        subject: str,
+        groups: tuple[Group, ...],
+        main: Group,
+        wrong: Iterable[Group],
+        difference: Callable[[Group], str],
+    ) -> CrossVerdict:
+        """The verdict where the `wrong` ones among the groups are held against the main one.
+
+        `difference` says in words how a wrong group differs.
+        """
+        disagreements: list[Disagreement] = []
+        for group in wrong:
+            failures = {v: self.judged(v) for v in group.variants}
+            against = main.variants or (EXPECTATION,)
+            verb = "disagrees" if len(group.variants) == 1 else "disagree"
+            disagreements.append(
+                Disagreement(
+                    group.variants,
+                    against,
+                    f"{_listed(group.variants)} {verb} with {_listed(against)} on {subject}: "
+                    f"{difference(group)}",
+                    {variant: words for variant, words in failures.items() if words},
+                    tuple(variant for variant, words in failures.items() if not words),
+                )
+            )
+        status = Agreement.DISAGREE if disagreements else Agreement.AGREE
+        message = "; ".join(disagreement.message for disagreement in disagreements)
+        if not disagreements:
+            message = f"{sum(len(g.variants) for g in groups)} variants agree on {subject}"
+        told = self.told(subject, status, message, groups)
+        return replace(told, disagreements=tuple(disagreements))
+
+    def told(
+        self, subject: str, status: Agreement, message: str, groups: tuple[Group, ...] = ()
+    ) -> CrossVerdict:
+        """A verdict without disagreements."""
+        return CrossVerdict(
+            self.case, self.check, subject, status, message, groups, absent=self.absent
+        )
 
 
 def partition(
@@ -37,95 +123,22 @@ def partition(
                 break
         else:
             groups.append([name])
-    return tuple(tuple(group) for group in groups)
-
-
-def judged(result: Result, check: str) -> str:
-    """The failure of the variant's own checks that explains a disagreement, or ""."""
-    for verdict in result.verdicts:
-        if verdict.status.deviates and verdict.check in EXPLAINS[check]:
-            if verdict.known is not None:
-                return f"known: {verdict.known.reason}"
-            return f"{verdict.status}: {verdict.message}"
-    return ""
-
-
-def majority(
-    groups: Iterable[tuple[str, ...]], results: Mapping[str, Result], check: str
-) -> tuple[str, ...]:
-    """The group that the others are compared with.
-
-    It is the one that contains the expectation; else the one with most members whose own checks
-    passed; else the largest, and of equal ones the first.
-    """
-
-    def weight(group: tuple[str, ...]) -> tuple[bool, int, int]:
-        clean = sum(
-            1 for member in group if member in results and not judged(results[member], check)
-        )
-        return EXPECTATION in group, clean, len(group)
-
-    return max(groups, key=weight)
-
-
-def cross_verdict(
-    case: str,
-    check: str,
-    subject: str,
-    groups: tuple[Group, ...],
-    main: Group,
-    wrong: Iterable[Group],
-    results: Mapping[str, Result],
-    absent: Mapping[str, str],
-    difference: Callable[[Group], str],
-) -> CrossVerdict:
-    """The verdict where the `wrong` ones among the groups are held against the main one.
-
-    `difference` says in words how a wrong group differs.
-    """
-    disagreements: list[Disagreement] = []
-    for group in wrong:
-        failures = {v: judged(results[v], check) for v in group.variants}
-        against = main.variants or (EXPECTATION,)
-        disagreements.append(
-            Disagreement(
-                group.variants,
-                against,
-                f"{listed(group.variants)} {verb(group.variants)} with {listed(against)} on "
-                f"{subject}: {difference(group)}",
-                {variant: words for variant, words in failures.items() if words},
-                tuple(variant for variant, words in failures.items() if not words),
-            )
-        )
-    if not disagreements:
-        status = CrossStatus.AGREE
-        message = f"{sum(len(g.variants) for g in groups)} variants agree on {subject}"
-    else:
-        new = any(disagreement.new for disagreement in disagreements)
-        status = CrossStatus.DISAGREE if new else CrossStatus.JUDGED
-        message = "; ".join(disagreement.message for disagreement in disagreements)
-    return CrossVerdict(case, check, subject, status, message, groups, tuple(disagreements), absent)
-
-
-def listed(names: tuple[str, ...]) -> str:
-    """A list of names in words: `a, b and c`; the expectation gets an article."""
-    words = [f"the {name}" if name == EXPECTATION else name for name in names]
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-
-
-def verb(names: tuple[str, ...]) -> str:
-    """The verb that goes with a list of names."""
-    return "disagrees" if len(names) == 1 else "disagree"
+    return tuple(map(tuple, groups))
 
 
 def absence(result: Result, check: str) -> str:
-    """Why a result has no value to compare for a check, or "" if it has one."""
+    """Why a result has no value to compare for a check; empty if it has one."""
     observation = result.observation
     if observation is None:
-        telling = [v for v in result.verdicts if v.status is not Status.PASS]
-        return f"{telling[0].status}: {telling[0].message}" if telling else "nothing was observed"
+        return side_of(result).text
     if observation.recomputed.error is not None:
         return f"raised {observation.recomputed.error.type}"
     if observation.plain.error is not None:
         return f"the plain run raised {observation.plain.error.type}"
     return observation.unobserved.get(check, "")
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    """A list of names in words: `a, b and c`; the expectation gets an article."""
+    words = [f"the {name}" if name == EXPECTATION else name for name in names]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

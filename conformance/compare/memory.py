@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from conformance.compare.grouping import absence, cross_verdict, partition
-from conformance.compare.model import EXPECTATION, CrossStatus, CrossVerdict, Group
+from conformance.compare.grouping import Compared, absence, partition
+from conformance.compare.model import EXPECTATION, Agreement, CrossVerdict, Group
 from conformance.judge import memory as judged
 from conformance.judge.limits import SLACK, SMALL
 from conformance.model.observation import ExpectedMemory
+from conformance.model.result import Result
 from conformance.model.verdict import Status
-from conformance.results import Result
 
 CHECK = "retained memory"
 
@@ -25,26 +25,27 @@ class Drop:
     most: float
     right: bool
 
+    @property
+    def range(self) -> str:
+        """What should have been freed, in words."""
+        to = "" if self.least == self.most else f" to {self.most:.2f}"
+        return f"{self.least:.2f}{to} activations"
+
 
 def compare_memory(case: str, results: Mapping[str, Result]) -> Iterator[CrossVerdict]:
     """The verdict on the drop in retained bytes, where the observers can tell it."""
-    absent = {v: why for v, r in results.items() if (why := _absence(r))}
-    memories = [
-        result.expected.memory for result in results.values() if result.expected is not None
-    ]
-    falls = {memory.drop for memory in memories if memory is not None}
-    if not falls:
+    compared = Compared.of(case, CHECK, results, _absence)
+    expected = [r.expected.memory for r in results.values() if r.expected and r.expected.memory]
+    if not expected:
         return
-    drops = {v: d for v, r in results.items() if v not in absent and (d := drop_of(r))}
-    if len(drops) < 2:
-        if max(falls) < SMALL:
-            words = (
-                f"{max(falls)} bytes should fall; an observer that asks an allocator tells none below "
-                f"{SMALL}"
-            )
-            yield CrossVerdict(case, CHECK, "retained memory", CrossStatus.SKIPPED, words)
-        return
-    yield _verdict(case, drops, results, absent)
+    drops = {v: d for v, r in compared.present.items() if (d := drop_of(r))}
+    if len(drops) > 1:
+        yield _verdict(compared, drops)
+    elif (most := max(memory.drop for memory in expected)) < SMALL:
+        words = (
+            f"{most} bytes should fall; an observer that asks an allocator tells none below {SMALL}"
+        )
+        yield CrossVerdict(case, CHECK, CHECK, Agreement.SKIPPED, words)
 
 
 def drop_of(result: Result) -> Drop | None:
@@ -69,27 +70,20 @@ def drop_range(memory: ExpectedMemory) -> tuple[int, int]:
     return memory.drop, max(memory.drop, memory.plain[1] - memory.recomputed[0])
 
 
-def _verdict(
-    case: str,
-    drops: Mapping[str, Drop],
-    results: Mapping[str, Result],
-    absent: Mapping[str, str],
-) -> CrossVerdict:
+def _verdict(compared: Compared, drops: Mapping[str, Drop]) -> CrossVerdict:
     right = tuple(v for v, drop in drops.items() if drop.right)
     wrong = {v: drop for v, drop in drops.items() if not drop.right}
-    others = partition(wrong, lambda a, b: abs(a.units - b.units) <= SLACK)
-    first = next(iter(drops.values()))
-    main = Group((EXPECTATION, *right), _range(drops[right[0]] if right else first))
-    groups = (main, *(Group(members, _units(drops[members[0]])) for members in others))
+    main = Group((EXPECTATION, *right), drops[right[0] if right else next(iter(drops))].range)
+    others = [
+        Group(members, f"{drops[members[0]].units:.2f} activations")
+        for members in partition(wrong, lambda a, b: abs(a.units - b.units) <= SLACK)
+    ]
 
     def difference(group: Group) -> str:
-        drop = drops[group.variants[0]]
-        return f"{_units(drop)}, but {_range(drop)} should have been freed"
+        return f"{group.value}, but {drops[group.variants[0]].range} should have been freed"
 
     subject = "the drop in retained memory"
-    return cross_verdict(
-        case, CHECK, subject, groups, main, groups[1:], results, absent, difference
-    )
+    return compared.verdict(subject, (main, *others), main, others, difference)
 
 
 def _absence(result: Result) -> str:
@@ -100,13 +94,3 @@ def _absence(result: Result) -> str:
         if verdict.check == CHECK and verdict.status is Status.REPORT:
             return verdict.message
     return "" if drop_of(result) is not None else "not observed"
-
-
-def _units(drop: Drop) -> str:
-    return f"{drop.units:.2f} activations"
-
-
-def _range(drop: Drop) -> str:
-    if drop.least == drop.most:
-        return f"{drop.least:.2f} activations"
-    return f"{drop.least:.2f} to {drop.most:.2f} activations"

@@ -7,23 +7,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from conformance.words import counted
+
 #: How the reference's expectation is named beside the variants.
 EXPECTATION = "expectation"
 
 
-class CrossStatus(StrEnum):
-    """How one comparison ended.
+class Agreement(StrEnum):
+    """Whether variants agree.
 
-    `agree`: all the same. `allowed`: they differ, each within what the expectation allows.
-    `judged`: who disagrees has failed a check of its own already. `disagree`: somebody disagrees
-    whose own checks did not say so. `skipped`: not to be compared; the message says why.
+    `agree`: all the same. `differ as allowed`: they differ, each within what the reference allows.
+    `disagree`: somebody differs from the others. It is new where the variant's own checks did not
+    show it. `not compared`: the message says why.
     """
 
     AGREE = "agree"
-    ALLOWED = "allowed"
-    JUDGED = "judged"
+    ALLOWED = "differ as allowed"
     DISAGREE = "disagree"
-    SKIPPED = "skipped"
+    SKIPPED = "not compared"
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,7 @@ class Group:
 class Disagreement:
     """Variants that agree with each other and not with the others.
 
-    `judged` says, for each of them whose own checks failed already, how; `new` are the others, for
-    which this was not known yet.
+    `judged` has the outcome of each whose own checks show it already; `new` are the others.
     """
 
     variants: tuple[str, ...]
@@ -64,11 +64,16 @@ class CrossVerdict:
     case: str
     check: str
     subject: str
-    status: CrossStatus
+    status: Agreement
     message: str
     groups: tuple[Group, ...] = ()
     disagreements: tuple[Disagreement, ...] = ()
     absent: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def new(self) -> bool:
+        """Whether somebody disagrees whose own checks did not show it."""
+        return any(disagreement.new for disagreement in self.disagreements)
 
 
 @dataclass(frozen=True)
@@ -79,22 +84,30 @@ class Comparison:
     verdicts: tuple[CrossVerdict, ...]
 
     @property
-    def counts(self) -> Mapping[CrossStatus, int]:
+    def counts(self) -> Mapping[Agreement, int]:
         """How many verdicts there are of each status, none left out."""
-        counted = Counter(verdict.status for verdict in self.verdicts)
-        return {status: counted[status] for status in CrossStatus}
+        found = Counter(verdict.status for verdict in self.verdicts)
+        return {status: found[status] for status in Agreement}
 
     @property
     def disagreements(self) -> tuple[tuple[CrossVerdict, Disagreement], ...]:
-        """Who disagrees with whom: every disagreement with the verdict it stands in."""
+        """Every disagreement with the verdict it stands in."""
         return tuple((v, d) for v in self.verdicts for d in v.disagreements)
 
     @property
     def unexpected(self) -> tuple[CrossVerdict, ...]:
-        """The verdicts in which somebody disagrees whose own checks did not say so."""
-        return tuple(v for v in self.verdicts if v.status is CrossStatus.DISAGREE)
+        """The verdicts with a new disagreement."""
+        return tuple(v for v in self.verdicts if v.new)
 
     @property
     def ok(self) -> bool:
-        """Whether nothing unexpected was found: the exit decision."""
+        """Whether no disagreement is new: the exit decision."""
         return not self.unexpected
+
+    @property
+    def summary(self) -> str:
+        """How many comparisons ended how, in a line."""
+        new = {Agreement.DISAGREE: f" ({len(self.unexpected)} new)"}
+        counts = [f"{n} {status}{new.get(status, '')}" for status, n in self.counts.items() if n]
+        variants = counted(len(self.variants), "variant")
+        return f"{variants} compared: {', '.join(counts) or 'nothing in common'}"

@@ -2,41 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal as OneOf
 
 import numpy as np
-from numpy.typing import NDArray
 
-from conformance.compare.grouping import absence, cross_verdict, majority, partition
-from conformance.compare.model import EXPECTATION, CrossStatus, CrossVerdict, Group
+from conformance.compare.grouping import Compared, absence, partition
+from conformance.compare.model import EXPECTATION, Agreement, CrossVerdict, Group
 from conformance.judge import arrays
 from conformance.judge.arrays import absolute_differences, quantities, wide
-from conformance.judge.tolerance import bounds
-from conformance.model.case import Tolerance
-from conformance.model.observation import Expected, Run
-from conformance.results import Result
-from conformance.results.parts import (
-    Furthest,
-    Part,
-    aligned,
-    difference,
-    element,
-    magnitude,
-    positions,
-    shape_of,
-)
-
-#: What is known of the random numbers of a case.
-Randomness = OneOf["none", "preserved", "not preserved", "unknown"]
-RANDOM_NOTES: Mapping[str, str] = {
-    "preserved": "random: compared within each framework only",
-    "not preserved": "random, and random state is not preserved: nothing to compare",
-    "unknown": "random: compared only where the cases are at hand",
-}
-Numbers = NDArray[np.generic]
+from conformance.language.capabilities import required_by
+from conformance.language.operations import RANDOM
+from conformance.model.case import Case, Tolerance
+from conformance.model.observation import Array, Expected, Run
+from conformance.model.result import Result
 
 
 @dataclass(frozen=True)
@@ -49,12 +28,12 @@ class Unasked:
     """A gradient of zeros where the plain run of the same variant has `None`."""
 
 
-Value = Numbers | Missing | Unasked | None
+Value = Array | Missing | Unasked | None
 Subject = tuple[str, str]
 
 
 def compare_numbers(
-    case: str, results: Mapping[str, Result], tolerance: Tolerance, randomness: Randomness
+    case: Case, results: Mapping[str, Result], tolerance: Tolerance
 ) -> Iterator[CrossVerdict]:
     """Verdicts on every array of a case.
 
@@ -63,68 +42,54 @@ def compare_numbers(
     one framework are compared, and only those whose plain runs drew the same. Where random state is
     not preserved, gradients are those of other draws, and nothing is compared.
     """
-    absent = {v: why for v, r in results.items() if (why := absence(r, "value"))}
-    present = {v: r for v, r in results.items() if v not in absent}
-    if randomness != "none":
-        note = RANDOM_NOTES[randomness]
-        yield CrossVerdict(case, "value", "values", CrossStatus.SKIPPED, note, absent=absent)
-    if randomness == "preserved":
-        for same in _drew_the_same(present, tolerance):
-            chosen = {v: present[v] for v in same}
-            yield from _compare(case, chosen, tolerance, None, {})
-    if randomness != "none":
+    compared = Compared.of(case.id, "value", results, lambda result: absence(result, "value"))
+    if not case.uses(RANDOM):
+        found = (result.expected for result in compared.present.values())
+        expected = next((e for e in found if e is not None), None)
+        yield from _compare(compared, tolerance, expected)
         return
-    expected = next((r.expected for r in present.values() if r.expected is not None), None)
-    yield from _compare(case, present, tolerance, expected, absent)
+    preserved = "preserve-rng-off" not in required_by(case)
+    note = "random: compared within each framework only"
+    if not preserved:
+        note = "random, and random state is not preserved: nothing to compare"
+    yield compared.told("values", Agreement.SKIPPED, note)
+    if preserved:
+        for same in _drew_the_same(compared.present, tolerance):
+            yield from _compare(replace(compared.among(same), absent={}), tolerance, None)
 
 
 def _compare(
-    case: str,
-    results: Mapping[str, Result],
-    tolerance: Tolerance,
-    expected: Expected | None,
-    absent: Mapping[str, str],
+    compared: Compared, tolerance: Tolerance, expected: Expected | None
 ) -> Iterator[CrossVerdict]:
-    if len(results) < 2:
+    if len(compared.present) < 2:
         return
     anchor = {} if expected is None else values_of(expected)
-    observed = {v: r.observation for v, r in results.items() if r.observation}
+    observed = {v: r.observation for v, r in compared.present.items() if r.observation}
     recomputed = {v: values_of(o.recomputed) for v, o in observed.items()}
     plain = {v: values_of(o.plain) for v, o in observed.items()}
-    subjects = dict.fromkeys(s for values in (anchor, *recomputed.values()) for s in values)
-    for check, subject in subjects:
-        key = (check, subject)
-        entries: dict[str, Value] = {}
-        if key in anchor:
-            entries[EXPECTATION] = anchor[key]
+    for key in dict.fromkeys(s for values in (anchor, *recomputed.values()) for s in values):
+        entries: dict[str, Value] = {EXPECTATION: anchor[key]} if key in anchor else {}
         for v, values in recomputed.items():
             value = values.get(key, Missing())
-            if check == "gradient":
+            if key[0] == "gradient":
                 value = comparable_gradient(value, plain[v].get(key), anchor.get(key))
             entries[v] = value
-        yield _verdict(case, check, subject, entries, results, tolerance, absent)
+        yield _verdict(replace(compared, check=key[0]), key[1], entries, tolerance)
 
 
 def _verdict(
-    case: str,
-    check: str,
-    subject: str,
-    entries: Mapping[str, Value],
-    results: Mapping[str, Result],
-    tolerance: Tolerance,
-    absent: Mapping[str, str],
+    compared: Compared, subject: str, entries: Mapping[str, Value], tolerance: Tolerance
 ) -> CrossVerdict:
     names = agreeing(entries, tolerance)
     groups = tuple(Group(members, summary(entries[members[0]])) for members in names)
-    chosen = majority(names, results, check)
-    main = groups[names.index(chosen)]
+    main = groups[names.index(compared.majority(names))]
 
     def difference(group: Group) -> str:
         pairs = [(entries[a], entries[b]) for a in group.variants for b in main.members]
         return worst(*next(pair for pair in pairs if not close(*pair, tolerance)))
 
     wrong = [group for group in groups if group is not main and group.variants]
-    return cross_verdict(case, check, subject, groups, main, wrong, results, absent, difference)
+    return compared.verdict(subject, groups, main, wrong, difference)
 
 
 def _drew_the_same(
@@ -142,15 +107,7 @@ def _drew_the_same(
 
     for adapter in dict.fromkeys(variant.partition("/")[0] for variant in plain):
         own = {v: values for v, values in plain.items() if v.partition("/")[0] == adapter}
-        identical: dict[object, list[str]] = {}
-        for variant, values in own.items():
-            fingerprint = tuple((k, _fingerprint(value)) for k, value in values.items())
-            identical.setdefault(fingerprint, []).append(variant)
-        by_first = {variants[0]: variants for variants in identical.values()}
-        for group in partition({v: own[v] for v in by_first}, agree):
-            members = {v for first in group for v in by_first[first]}
-            if len(members) > 1:
-                yield tuple(v for v in own if v in members)
+        yield from (group for group in partition(own, agree) if len(group) > 1)
 
 
 # -- arrays ----------------------------------------------------------------------------------------
@@ -172,141 +129,53 @@ def close(a: Value, b: Value, tolerance: Tolerance) -> bool:
         return True
     if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
         return type(a) is type(b)
-    return shape_of(a) == shape_of(b) and bool(_agreements(a, [b], tolerance)[0])
+    if a.shape != b.shape:
+        return False
+    first, second = wide(a).reshape(1, -1), wide(b).reshape(1, -1)
+    scale = np.maximum(np.abs(first), np.abs(second))
+    return bool(np.all(arrays.near(first, second, tolerance, scale)))
 
 
 def agreeing(values: Mapping[str, Value], tolerance: Tolerance) -> tuple[tuple[str, ...], ...]:
-    """Groups of equal values: the same as `partition` with `close`, but faster.
-
-    Most variants agree bit for bit, and are grouped first. Each remaining value is compared with
-    all before it in one array operation.
-    """
-    #: Each group: its members, and the positions of their arrays in `distinct`.
-    groups: list[tuple[list[str], set[int]]] = []
-    members_by_fingerprint: dict[object, list[str]] = {}
-    distinct: list[Numbers] = []
+    """Groups of equal values: the same as `partition` with `close`, but faster, for most variants
+    agree bit for bit."""
+    identical: dict[object, list[str]] = {}
     for name, value in values.items():
-        fingerprint = _fingerprint(value)
-        if fingerprint in members_by_fingerprint:
-            members_by_fingerprint[fingerprint].append(name)
-            continue
-        agrees: set[int] = set()
-        if isinstance(value, np.ndarray):
-            alike = [i for i, other in enumerate(distinct) if shape_of(other) == shape_of(value)]
-            nearness = _agreements(value, [distinct[i] for i in alike], tolerance)
-            agrees = {i for i, near in zip(alike, nearness, strict=True) if near}
-            distinct.append(value)
-            group = next((g for g in groups if g[1] and g[1] <= agrees), None)
-            positions_in_distinct = {len(distinct) - 1}
-        else:
-            group, positions_in_distinct = None, set()
-        if group is None:
-            group = ([], set())
-            groups.append(group)
-        group[0].append(name)
-        group[1].update(positions_in_distinct)
-        members_by_fingerprint[fingerprint] = group[0]
-    return tuple(tuple(members) for members, _ in groups)
+        identical.setdefault(_fingerprint(value), []).append(name)
+    distinct = {names[0]: values[names[0]] for names in identical.values()}
+    by_first = {names[0]: names for names in identical.values()}
+    order = list(values).index
+    groups = partition(distinct, lambda a, b: close(a, b, tolerance))
+    return tuple(
+        tuple(sorted((name for first in group for name in by_first[first]), key=order))
+        for group in groups
+    )
 
 
 def _fingerprint(value: Value) -> object:
     """A hashable key that is equal only for identical values."""
-    if not isinstance(value, np.ndarray):
-        return type(value)
-    measured = None
-    if isinstance(value, Part):
-        measured = (value.peak, value.from_expected, value.from_plain)
-    return shape_of(value), measured, wide(value).tobytes()
-
-
-def _agreements(
-    value: Numbers, others: Sequence[Numbers], tolerance: Tolerance
-) -> NDArray[np.bool_]:
-    """With which of several arrays of its shape a value agrees."""
-    agreements = np.empty(len(others), np.bool_)
-    lacking = [isinstance(other, Part) and not other.complete for other in others]
-    # Apart: those with all elements are held against each other by all of them.
-    for lacks in (False, True):
-        chosen = [i for i, lacked in enumerate(lacking) if lacked == lacks]
-        if chosen:
-            agreements[chosen] = _near(
-                *aligned(value, *(others[i] for i in chosen)), tolerance=tolerance
-            )
-    return agreements
-
-
-def _near(value: Numbers, *others: Numbers, tolerance: Tolerance) -> NDArray[np.bool_]:
-    """Which of several arrays are near a value, all with the same elements."""
-    first = wide(value).reshape(1, -1)
-    second = np.stack([wide(other).reshape(-1) for other in others])
-    scale = np.maximum(np.abs(first), np.abs(second))
-    peaks: float | NDArray[np.float64] = 0.0
-    possible: bool | NDArray[np.bool_] = True
-    if isinstance(value, Part):
-        peaks = np.array([max(magnitude(value), magnitude(other)) for other in others])
-        least = np.array([_surely_apart(value, other)[0] for other in others])
-        possible = least <= bounds(peaks[:, np.newaxis], tolerance)[:, 0]
-    agreeing = arrays.near(first, second, tolerance, scale, peaks)
-    whole: NDArray[np.bool_] = np.all(agreeing, axis=1) & possible
-    return whole
-
-
-def _surely_apart(a: Numbers, b: Numbers) -> tuple[float, Furthest]:
-    """A lower bound on the difference of two arrays from their stored differences, and the position
-    where one lies furthest from the expectation or plain run, relative to the first.
-
-    If one lies 3 from the expectation and the other 1, they differ by at least 2.
-    """
-    if isinstance(a, Part) and isinstance(b, Part):
-        for first, second in ((a.from_expected, b.from_expected), (a.from_plain, b.from_plain)):
-            if first is None or second is None:
-                continue
-            if first.distance == second.distance:
-                return 0.0, first
-            if first.distance > second.distance:
-                return first.distance - second.distance, first
-            turned = replace(second, pair=(second.pair[1], second.pair[0]))
-            return second.distance - first.distance, turned
-    return 0.0, Furthest(0.0, 0)
+    return (value.shape, wide(value).tobytes()) if isinstance(value, np.ndarray) else type(value)
 
 
 def worst(a: Value, b: Value) -> str:
     """How `a` differs from `b`, in words: the largest difference and where it is."""
     if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
         return f"{_kind(a)} against {_kind(b)}"
-    shape = shape_of(a)
-    if shape != shape_of(b):
-        return f"shape {shape} against {shape_of(b)}"
-    first, second = aligned(a, b)
-    differences = absolute_differences(first, second).reshape(-1)
-    index = int(np.argmax(differences))
-    # Where elements are lacking, the largest difference may be in one of them.
-    least, further = _surely_apart(first, second)
-    if least <= differences[index]:
-        lacking = isinstance(first, Part) and not first.complete
-        place = int(positions(math.prod(shape))[index]) if lacking else index
-        further = Furthest(
-            float(differences[index]), place, (element(first, index), element(second, index))
-        )
-    at = _at(further.place, shape)
-    if math.isinf(further.distance):
-        return f"{further.pair[0]} against {further.pair[1]}{at}"
-    return f"max difference {further.distance:.3g}{at}"
-
-
-def _at(place: int, shape: tuple[int, ...]) -> str:
-    """The place of an element in words; nothing for that of an array without dimensions."""
-    index = np.unravel_index(place, shape)
-    return f" at [{', '.join(str(i) for i in index)}]" if index else ""
+    if a.shape != b.shape:
+        return f"shape {a.shape} against {b.shape}"
+    differences = absolute_differences(a, b)
+    index = np.unravel_index(int(np.argmax(differences)), a.shape)
+    at = f" at [{', '.join(map(str, index))}]" if index else ""
+    if np.isinf(differences[index]):
+        return f"{wide(a)[index]:.6g} against {wide(b)[index]:.6g}{at}"
+    return f"max difference {differences[index]:.3g}{at}"
 
 
 def largest_difference(a: Value, b: Value) -> float | None:
     """The largest absolute difference of two arrays; `None` where there are no two of one shape."""
-    if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
+    if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray) or a.shape != b.shape:
         return None
-    if shape_of(a) != shape_of(b):
-        return None
-    return 0.0 if a is b else difference(a, b)
+    return 0.0 if a is b else float(absolute_differences(a, b).max(initial=0.0))
 
 
 def summary(value: Value) -> str:
@@ -315,13 +184,11 @@ def summary(value: Value) -> str:
         return "missing"
     if isinstance(value, Unasked):
         return "zeros, where plain has None"
-    return arrays.summary(value, None if value is None else shape_of(value))
+    return arrays.summary(value)
 
 
 def _kind(value: Value) -> str:
-    if not isinstance(value, np.ndarray):
-        return summary(value)
-    return f"an array of shape {shape_of(value)}"
+    return f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else summary(value)
 
 
 def comparable_gradient(gradient: Value, plain: Value, expected: Value) -> Value:
@@ -343,6 +210,4 @@ def comparable_gradient(gradient: Value, plain: Value, expected: Value) -> Value
 
 
 def _is_nothing(value: Value) -> bool:
-    if not isinstance(value, np.ndarray):
-        return True
-    return arrays.is_none_or_zero(value) and magnitude(value) == 0
+    return not isinstance(value, np.ndarray) or arrays.is_none_or_zero(value)

@@ -57,15 +57,14 @@ def near(
     second: NDArray[np.inexact[Any]],
     tolerance: Tolerance,
     like: Array,
-    peaks: float | NDArray[np.float64] = 0.0,
 ) -> NDArray[np.bool_]:
     """Where the elements of two stacks of arrays agree; each array is a row.
 
     The tolerance is relative to the magnitudes in `like`: the expected array where one of the two is
-    that, else the larger magnitudes of both. `peaks` are as in `bounds`.
+    that, else the larger magnitudes of both.
     """
     with np.errstate(invalid="ignore", over="ignore"):
-        tolerated = np.abs(first - second) <= bounds(np.abs(like), tolerance, peaks)
+        tolerated = np.abs(first - second) <= bounds(np.abs(like), tolerance)
     finite = np.isfinite(first) & np.isfinite(second)
     agreeing: NDArray[np.bool_] = np.where(finite, tolerated, same(first, second))
     return agreeing
@@ -136,14 +135,13 @@ def is_unexpected(gradient: Array | None, plain: Array | None) -> bool:
     return gradient is not None and plain is None
 
 
-def summary(array: Array | None, shape: tuple[int, ...] | None = None) -> str:
-    """An array in a few words: its shape (or the one given) and first elements."""
+def summary(array: Array | None) -> str:
+    """An array in a few words: its shape and first elements."""
     if array is None:
         return "None"
-    full_shape = tuple(array.shape) if shape is None else shape
     first = ", ".join(f"{element:.6g}" for element in wide(array).reshape(-1)[:HEAD])
     dots = ", …" if array.size > HEAD else ""
-    return f"{full_shape} [{first}{dots}]"
+    return f"{array.shape} [{first}{dots}]"
 
 
 def flat(

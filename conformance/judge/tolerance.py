@@ -11,19 +11,15 @@ from conformance.judge.limits import GROWTH
 from conformance.model.case import Case, Tolerance
 
 
-def bounds(
-    rows: NDArray[np.float64], tolerance: Tolerance, peaks: float | NDArray[np.float64] = 0.0
-) -> NDArray[np.float64]:
+def bounds(rows: NDArray[np.float64], tolerance: Tolerance) -> NDArray[np.float64]:
     """The greatest tolerated distance from some arrays, element by element; each row is one array.
 
     `atol` is meant for arrays of magnitude 1 and is scaled by the largest element, because a small
-    element of an array with large ones may be the result of cancellation. `peaks` are the
-    magnitudes of the largest elements, where the rows may lack those.
+    element of an array with large ones may be the result of cancellation.
     """
     sizes = np.abs(rows)
     largest = np.max(sizes, axis=1, initial=1.0, where=np.isfinite(sizes))
-    scaled = tolerance.atol * np.maximum(largest, peaks)
-    return np.asarray(scaled[:, np.newaxis] + tolerance.rtol * sizes)
+    return np.asarray((tolerance.atol * largest)[:, np.newaxis] + tolerance.rtol * sizes)
 
 
 def against_others(case: Case, accuracy: Mapping[str, float]) -> Tolerance:

@@ -10,10 +10,10 @@ from rich.table import Table
 
 from conformance.errors import ResultsError
 from conformance.judge.outcomes import MEANING, SIGN, Outcome
-from conformance.report.markdown import escape
 from conformance.report.overview import Framework, Mode, described, frameworks
 from conformance.report.questions import QUESTIONS, Answer, Question
 from conformance.results import Results
+from conformance.words import escape
 
 T = TypeVar("T")
 #: Variants in one table of the page; more columns do not fit.

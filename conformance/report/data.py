@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from conformance.compare import Comparison, CrossStatus, CrossVerdict
+from conformance.compare import Agreement, Comparison, CrossVerdict
 from conformance.model.case import Case
 from conformance.model.verdict import KnownNote, Status, Verdict
 from conformance.report.growth import Chart, charts
@@ -139,7 +139,7 @@ class ComparisonView(_View, frozen=True):
     """
 
     ok: bool
-    counts: dict[CrossStatus, int]
+    counts: dict[Agreement, int]
     verdicts: tuple[CrossVerdict, ...]
 
 
@@ -167,7 +167,7 @@ class Report(_View, frozen=True):
         """How much is unexpected, in a line."""
         if self.ok:
             return "Nothing unexpected"
-        new = self.comparison.counts[CrossStatus.DISAGREE]
+        new = sum(verdict.new for verdict in self.comparison.verdicts)
         return (
             f"{counted(len(self.unexpected), 'unexpected verdict')}, "
             f"{counted(new, 'new disagreement')}"

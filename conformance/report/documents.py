@@ -16,9 +16,8 @@ from conformance.model.case import Case
 from conformance.model.facts import Calls, Difference, Fact, State, Unoffered
 from conformance.model.verdict import Status, Verdict
 from conformance.report.claims import Answer, Claim, Document, cases_of
-from conformance.report.markdown import escape
 from conformance.results import Result, Results
-from conformance.words import counted
+from conformance.words import counted, escape
 
 #: The absolute path of a run's `programs/` folder, in a message.
 _FOLDERS = re.compile(r"(?:/[^/\s\"']+)+/(?=programs/)")

@@ -11,11 +11,11 @@ import json
 import re
 from collections.abc import Sequence
 
+from conformance.compare.beside import side_of
 from conformance.judge.outcomes import Outcome
 from conformance.report.findings import Tally
 from conformance.report.overview import Framework
 from conformance.report.page import environment
-from conformance.report.versus import side_of
 from conformance.results import Results
 
 _HEADER = ("adapter", "variant", "case", "outcome", "message")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from conformance.compare.beside import Side, side_of
 from conformance.judge.outcomes import Outcome, of_verdict
 from conformance.report.tables import Cell, MemoryRow, Table
-from conformance.report.versus import Side, side_of
 from conformance.results import Result
 
 

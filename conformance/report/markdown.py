@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from urllib.parse import quote
 
@@ -16,32 +15,17 @@ from conformance.report.data import (
 )
 from conformance.report.overview import Framework, all_findings, worst
 from conformance.report.page import SHORT, web_address
-from conformance.words import counted, line
+from conformance.words import counted, escape, line
 
 #: Letters of a finding at the top, and of a reason.
 _LONGEST, _REASON = 300, 600
 #: What may stand in a URL without ending a link or a table's cell.
 _IN_URL = ":/?#@!$&'()*+,;=%~-._"
-#: What means something wherever it stands, an underscore that is at a word's edge, and what does so at
-#: the beginning of a line.
-_SPECIAL = re.compile(r"([\\`*{}\[\]<>|~&@$]|(?<![^\W_])_|_(?![^\W_])|^[#+-])|^(\d+)(?=[.)])")
 
 
 def render(report: Report, frameworks: Sequence[Framework]) -> str:
     """The summary as GitHub-flavoured Markdown; every text from outside is escaped."""
     return "\n".join(_lines(report, frameworks)) + "\n"
-
-
-def escape(text: str) -> str:
-    """Text that Markdown shows as it is, on one line, also inside a table."""
-    return _SPECIAL.sub(_escaped, " ".join(text.split()))
-
-
-def _escaped(match: re.Match[str]) -> str:
-    """The match with a backslash before it; after a number, before the punctuation mark that
-    follows it.
-    """
-    return f"\\{match[1]}" if match[1] else f"{match[2]}\\"
 
 
 def _lines(report: Report, frameworks: Sequence[Framework]) -> Iterator[str]:

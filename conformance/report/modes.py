@@ -9,10 +9,11 @@ from conformance.drivers.adapter import DISCIPLINES
 from conformance.judge.outcomes import SIGN
 from conformance.report.costs import PROGRAM, PROGRAM_WORDS
 from conformance.report.findings import Finding
-from conformance.report.markdown import escape, link
+from conformance.report.markdown import link
 from conformance.report.overview import Framework, Mode, frameworks
 from conformance.report.page import sentence
 from conformance.results import Results
+from conformance.words import escape
 
 _HEAD = (
     *("mode", "what it is", "what runs again", "retained", "peak", "how often", "seconds"),

@@ -21,6 +21,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from conformance.compare import CrossVerdict
+from conformance.compare.beside import side_of
 from conformance.drivers.adapter import DISCIPLINES
 from conformance.judge.outcomes import MEANING, SIGN, Outcome, of_result
 from conformance.language.build import TOLERANCES
@@ -40,7 +41,6 @@ from conformance.report.graph import Graph, draw
 from conformance.report.groups import OutcomeGroup, RowGroup
 from conformance.report.growth import Frame
 from conformance.report.questions import QUESTIONS
-from conformance.report.versus import side_of
 from conformance.results import Result, Results
 from conformance.words import counted, line
 
