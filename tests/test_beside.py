@@ -11,13 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from conformance.cli.app import app
-from conformance.compare import (
-    SideBySide,
-    of_variant,
-    run_by_run,
-    side_by_side,
-    without_arrays,
-)
+from conformance.compare import SideBySide, of_variant, run_by_run, side_by_side
 from conformance.compare.written import lines, markdown, program_diff, read_programs, summary
 from conformance.errors import ComparisonError, ConformanceError, ResultsError
 from conformance.judge.outcomes import Outcome
@@ -152,8 +146,6 @@ def test_counts_and_bytes_that_changed_are_named() -> None:
         ("a/a on mini/right: h of b runs again, times", ("1", "2")),
     ]
     assert found.same == 0
-    light = {name: [*map(without_arrays, runs)] for name, runs in (("old", seen(1, 1000, 500)),)}
-    assert run_by_run({**light, "new": seen(2, 1010, 900)}) == found
 
 
 def test_what_only_one_run_has_is_counted() -> None:
@@ -220,6 +212,17 @@ def test_the_exit_status_says_whether_something_is_worse(folders: dict[str, str]
     for words in ([old, f"{old}/gone"], [old, old], ["mini/none", "mini/right"]):
         refused = runner.invoke(app, ["compare", *words])
         assert isinstance(refused.exception, ConformanceError)
+
+
+def test_variants_of_runs_on_other_cases_are_not_compared(tmp_path: Path) -> None:
+    for name, cases in (("mini", "x"), ("other", "y")):
+        run = ran(one(OK, variant=f"{name}/right"))
+        header = replace(run.header, adapter=name, cases=cases)
+        stored(tmp_path / f"{name}.db", replace(run, header=header))
+    words = ["compare", "mini/right", "other/right", "--reports", str(tmp_path)]
+    refused = CliRunner().invoke(app, words)
+    assert isinstance(refused.exception, ComparisonError)
+    assert "results of different cases" in str(refused.exception)
 
 
 def test_each_comparison_can_be_written_as_json(folders: dict[str, str]) -> None:

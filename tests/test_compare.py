@@ -21,6 +21,7 @@ from conformance.compare import (
 )
 from conformance.compare.grouping import partition
 from conformance.compare.numeric import Missing, agreeing, close
+from conformance.compare.written import agreement
 from conformance.errors import ComparisonError
 from conformance.model.case import Tolerance
 from conformance.model.observation import Allowed, ErrorSeen, Execution, Leaf, RandomSample, Run
@@ -526,6 +527,25 @@ def test_a_small_activation_is_not_compared():
     assert only(found, "retained memory").status is Agreement.SKIPPED
     assert "2048 bytes" in only(found, "retained memory").message
     assert found.ok
+
+
+# -- as text -----------------------------------------------------------------------------------------
+
+
+def test_only_new_disagreements_are_listed_without_all():
+    found = compared(
+        result("a/one"),
+        result("b/one", run({"x": OFF}), verdicts=[FAIL]),
+        result("b/two", run(counts=(1, 0))),
+    )
+    subject = "reruns of region block (discipline whole)"
+    new = f"executions: disagree: b/two disagrees with a/one and b/one on {subject}: 0 times"
+    listed = list(agreement(found, everything=False, in_markdown=True))
+    assert [line.startswith(f"- `sample/block` {new}") for line in listed] == [True, False]
+    assert listed[-1].endswith(" agree, 2 disagree (1 new), 1 not compared")
+    every = "\n".join(map(str, agreement(found, everything=True, in_markdown=False)))
+    shown = "b/one disagrees with a/one and b/two on gradient of x"
+    assert f"  disagree, as their own checks show: {shown}" in every
 
 
 # -- what does not belong together -------------------------------------------------------------------

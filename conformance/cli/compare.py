@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -20,10 +20,10 @@ from conformance.cli.options import CasesFolder, ReportsFolder
 from conformance.compare import (
     Measured,
     SideBySide,
+    belong_together,
     of_variant,
     run_by_run,
     side_by_side,
-    without_arrays,
     written,
 )
 from conformance.compare import compare as compare_results
@@ -108,12 +108,13 @@ def _variants(left: str, right: str, paths: Paths, style: Format) -> Exit:
     # Here, since a comparison of runs needs none of the report.
     from conformance.report.questions import QUESTIONS, answers
 
-    results = read_all([], paths.reports)
-    found = side_by_side(
-        of_variant(left, results), of_variant(right, results), load_folder(paths.cases)
-    )
+    adapters = [word.partition("/")[0] for word in (left, right)]
+    results = store.read_folder(paths.reports, adapters) or read_all([], paths.reports)
+    of_left, of_right = of_variant(left, results), of_variant(right, results)
     used = [run for run in results if {left, right} & set(run.header.variants)]
+    belong_together([used])
     _say_lacking(used)
+    found = side_by_side(of_left, of_right, load_folder(paths.cases))
     answered = answers(used)
     measured = tuple(
         Measured(question.title, (one.word, other.word))
@@ -130,11 +131,16 @@ def _runs(what: Sequence[str], style: Format) -> Exit:
     """Two or more runs, the oldest first."""
     if len(set(what)) < len(what):
         raise ComparisonError(f"the same run is given twice: {', '.join(what)}")
-    runs = {word: [without_arrays(run) for run in read_run(word)] for word in what}
-    _say_lacking([run for results in runs.values() for run in results])
-    found = run_by_run(runs)
+    found = run_by_run({word: _reading(word) for word in what})
     _write(found, style, {})
     return Exit.UNEXPECTED if found.changed("worse") else Exit.OK
+
+
+def _reading(word: str) -> Iterator[Results]:
+    """The results of a run, read when they are asked for: a whole run is large."""
+    results = read_run(word)
+    _say_lacking(results)
+    yield from results
 
 
 def _write(found: SideBySide, style: Format, programs: Mapping[str, tuple[str, str]]) -> None:

@@ -14,11 +14,11 @@ from conformance.compare.beside import (
     Row,
     Side,
     SideBySide,
+    belong_together,
     of_variant,
     run_by_run,
     side_by_side,
     side_of,
-    without_arrays,
 )
 from conformance.compare.executions import region_count
 from conformance.compare.memory import drop_of, drop_range
@@ -43,6 +43,7 @@ __all__ = [
     "Row",
     "Side",
     "SideBySide",
+    "belong_together",
     "compare",
     "drop_of",
     "drop_range",
@@ -51,5 +52,4 @@ __all__ = [
     "run_by_run",
     "side_by_side",
     "side_of",
-    "without_arrays",
 ]

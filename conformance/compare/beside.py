@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -11,7 +10,6 @@ from types import MappingProxyType
 from conformance.errors import ComparisonError, ResultsError
 from conformance.judge.outcomes import Outcome, of_result, of_verdict, recomputed, unoffered
 from conformance.model.case import Case
-from conformance.model.observation import Observation, Run
 from conformance.model.result import Result, Results
 
 #: Bytes count as unchanged where they differ by at most this fraction of the first number.
@@ -97,10 +95,12 @@ class SideBySide:
         return tuple(row for row in self.rows if row.change == change)
 
 
-def side_of(result: Result | None) -> Side:
-    """The outcome and the message of a result; a missing result (`None`) is `NOT_RUN`."""
-    if result is None:
-        return Side(Outcome.NOT_RUN)
+#: The side of a column without a result.
+_NONE = Side(Outcome.NOT_RUN)
+
+
+def side_of(result: Result) -> Side:
+    """The outcome of a result, and the message of the verdict that gives it."""
     outcome = of_result(result)
     apart = outcome in (Outcome.NOT_OFFERED, Outcome.NOT_RUN)
     telling = [v for v in result.verdicts if apart or of_verdict(v, result) is outcome]
@@ -117,7 +117,7 @@ def side_by_side(
     """What differs between two variants, from the results of each, case by case."""
     names = tuple(results[0].variant for results in (left, right))
     titles = {case.id: case.title for case in cases}
-    columns = [{result.case: result for result in results} for results in (left, right)]
+    columns = [{result.case: side_of(result) for result in results} for results in (left, right)]
     return _beside(names, columns, titles=titles)
 
 
@@ -132,45 +132,46 @@ def of_variant(variant: str, results: Sequence[Results]) -> tuple[Result, ...]:
     raise ResultsError(f"no results of {variant!r} here", hint=hint)
 
 
-def without_arrays(run: Results) -> Results:
-    """The same results with what `run_by_run` reads alone, so that many of them fit in memory."""
-    light: list[Result] = []
-    for result in run.results:
-        seen, observation = recomputed(result), None
-        if seen is not None:
-            kept = Run(
-                executions=seen.executions,
-                retained=seen.retained,
-                peak=seen.peak,
-                error=seen.error,
-            )
-            observation = Observation(Run(), kept)
-        light.append(replace(result, observation=observation, expected=None))
-    return replace(run, results=tuple(light))
-
-
-def run_by_run(runs: Mapping[str, Sequence[Results]]) -> SideBySide:
+def run_by_run(runs: Mapping[str, Iterable[Results]]) -> SideBySide:
     """What changed between runs, each a name and its results, in the order given.
 
-    Cases and variants are those of the adapters that all runs have. Raises `ComparisonError` where
-    there is no such adapter, a run has one twice, or runs have different cases.
+    Cases and variants are those of the adapters that all runs have. Results are read one by one, and
+    little is kept of each. Raises `ComparisonError` where there is no such adapter, a run has one
+    twice, or runs have different cases.
     """
-    belong_together(runs.values())
-    names = [{run.header.adapter for run in results} for results in runs.values()]
-    adapters = sorted(set.intersection(*names))
+    kept = [[_Kept.of(run) for run in results] for results in runs.values()]
+    belong_together([[one.run for one in of_run] for of_run in kept])
+    by_adapter = [{one.run.header.adapter: one for one in of_run} for of_run in kept]
+    adapters = [name for name in by_adapter[0] if all(name in found for found in by_adapter)]
     if not adapters:
-        each = zip(runs, names, strict=True)
-        found = "; ".join(f"{', '.join(sorted(have))} in {name}" for name, have in each)
+        each = zip(runs, by_adapter, strict=True)
+        names = "; ".join(f"{', '.join(found)} in {name}" for name, found in each)
         hint = "give runs of the same adapters, or one folder with all results"
-        raise ComparisonError(f"no adapter in common: {found}", hint=hint)
-    by_adapter = [{run.header.adapter: run for run in results} for results in runs.values()]
-    chosen = [[of_run[adapter] for adapter in adapters] for of_run in by_adapter]
-    columns = [
-        {f"{r.case} on {r.variant}": r for run in results for r in run.results}
-        for results in chosen
-    ]
-    table = _beside(tuple(runs), columns, measured=_numbers(columns))
+        raise ComparisonError(f"no adapter in common: {names}", hint=hint)
+    chosen = [[found[name] for name in adapters] for found in by_adapter]
+    sides = [{p: side for one in of_run for p, side in one.sides.items()} for of_run in chosen]
+    numbers = [{p: n for one in of_run for p, n in one.numbers.items()} for of_run in chosen]
+    table = _beside(tuple(runs), sides, measured=_differing(numbers))
     return replace(table, of_runs=True, versions=tuple(_versions(chosen)))
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What is kept of the results of an adapter: outcomes and numbers by place, and `run` without
+    results."""
+
+    run: Results
+    sides: dict[str, Side]
+    numbers: dict[str, dict[str, int]]
+
+    @classmethod
+    def of(cls, run: Results) -> _Kept:
+        by_place = {f"{result.case} on {result.variant}": result for result in run.results}
+        return cls(
+            replace(run, results=()),
+            {place: side_of(result) for place, result in by_place.items()},
+            {place: _numbers(result) for place, result in by_place.items()},
+        )
 
 
 def belong_together(runs: Iterable[Sequence[Results]]) -> None:
@@ -197,7 +198,7 @@ def belong_together(runs: Iterable[Sequence[Results]]) -> None:
 
 def _beside(
     names: tuple[str, ...],
-    columns: Sequence[Mapping[str, Result]],
+    columns: Sequence[Mapping[str, Side]],
     *,
     titles: Mapping[str, str] = MappingProxyType({}),
     measured: Iterable[tuple[str, Measured]] = (),
@@ -206,7 +207,7 @@ def _beside(
     alike: set[str] = set()
     absent = dict.fromkeys(names, 0)
     for key in dict.fromkeys(key for column in columns for key in column):
-        sides = tuple(side_of(column.get(key)) for column in columns)
+        sides = tuple(column.get(key, _NONE) for column in columns)
         ran = [side.outcome for side in sides if side.outcome not in _NOT_JUDGED]
         for name, side in zip(names, sides, strict=True):
             absent[name] += bool(ran) and side.outcome in _NOT_JUDGED
@@ -225,44 +226,39 @@ def _beside(
     return SideBySide(False, names, tuple(rows), same, absent, numbers)
 
 
-def _versions(runs: Sequence[Sequence[Results]]) -> Iterator[Measured]:
+def _versions(runs: Sequence[Sequence[_Kept]]) -> Iterator[Measured]:
     """Packages whose versions differ."""
     for same in zip(*runs, strict=True):
-        headers = [run.header for run in same]
+        headers = [one.run.header for one in same]
         for package in dict.fromkeys(name for header in headers for name in header.versions):
             values = tuple(header.versions.get(package, "none") for header in headers)
             if len(set(values)) > 1:
                 yield Measured(f"{headers[0].adapter}: {package}", values)
 
 
-def _numbers(columns: Sequence[Mapping[str, Result]]) -> Iterator[tuple[str, Measured]]:
-    """Reruns and bytes that are not the same in all columns, each with its row's place."""
-    for key in columns[0]:
-        runs = [recomputed(column[key]) for column in columns if key in column]
-        seen = [run for run in runs if run is not None]
-        if len(seen) < len(columns):
-            continue
-        listed: list[tuple[str, list[int | None], float]] = [
-            ("bytes retained", [run.retained for run in seen], TOLERANCE),
-            ("bytes at the peak", [run.peak for run in seen], TOLERANCE),
-        ]
-        if all(run.executions is not None for run in seen):
-            counts = [_reruns(run) for run in seen]
-            for name in dict.fromkeys(name for count in counts for name in count):
-                again = [count[name] for count in counts]
-                listed.append((f"{name} runs again, times", [*again], 0.0))
-        for what, values, tolerance in listed:
-            numbers = [value for value in values if value is not None]
-            if len(numbers) == len(columns) and any(
-                abs(n - numbers[0]) > tolerance * max(numbers[0], 1) for n in numbers
-            ):
-                yield key, Measured(f"{key}: {what}", tuple(map(str, numbers)))
-
-
-def _reruns(run: Run) -> Counter[str]:
-    """How often each region, or each statement of one, runs again in backward."""
-    reruns: Counter[str] = Counter()
+def _numbers(result: Result) -> dict[str, int]:
+    """Bytes, and how often each region, or each statement of one, runs again in backward."""
+    run = recomputed(result)
+    if run is None:
+        return {}
+    of_bytes = {"bytes retained": run.retained, "bytes at the peak": run.peak}
+    numbers = {what: value for what, value in of_bytes.items() if value is not None}
     for e in run.executions or ():
-        if e.phase == "rerun" and e.region:
-            reruns[f"{e.statement} of {e.region}" if e.statement else e.region] += e.count
-    return reruns
+        if e.region:
+            name = f"{e.statement} of {e.region}" if e.statement else e.region
+            what = f"{name} runs again, times"
+            numbers[what] = numbers.get(what, 0) + (e.count if e.phase == "rerun" else 0)
+    return numbers
+
+
+def _differing(
+    columns: Sequence[Mapping[str, Mapping[str, int]]],
+) -> Iterator[tuple[str, Measured]]:
+    """Numbers that are not the same in all columns, each with its row's place."""
+    for place, of_first in columns[0].items():
+        numbers = [column.get(place, {}) for column in columns]
+        for what, first in of_first.items():
+            values = [of_column[what] for of_column in numbers if what in of_column]
+            most = TOLERANCE * max(first, 1) if what.startswith("bytes") else 0
+            if len(values) == len(columns) and any(abs(v - first) > most for v in values):
+                yield place, Measured(f"{place}: {what}", tuple(map(str, values)))
