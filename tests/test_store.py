@@ -477,7 +477,7 @@ def test_any_damage_is_refused_or_harmless(data):
         "UPDATE verdict SET status = 'fine'",
         'UPDATE verdict SET facts = \'[{"fact": "rumour"}]\'',
         "UPDATE verdict SET facts = '['",
-        "UPDATE pair SET variant = 'sample/three' WHERE outcome = 'refuses or raises'",
+        "UPDATE pair SET variant = 'sample/three' WHERE outcome = 'raises'",
         "UPDATE content SET json = '{}'",
         'UPDATE content SET json = \'{"outputs": ["tensor", 99, "float32"], "losses": []}\'',
         "UPDATE content SET json = replace(json, '\"bfloat16\"', '7')",
