@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal as OneOf
 
 import pytest
 
-from conformance import results
+from conformance import store
 from conformance.cli.documents import documents as command
 from conformance.drivers.adapter import all_adapters
 from conformance.judge.checks import CHECKS
 from conformance.language.load import load_text
 from conformance.model.facts import Calls, Difference, Fact, State, Unoffered
+from conformance.model.result import Header, Result, Results
 from conformance.model.verdict import Status, Verdict
 from conformance.report.claims import (
     FILE,
@@ -28,9 +27,8 @@ from conformance.report.claims import (
     validate,
 )
 from conformance.report.documents import render, short, verdict_words
-from conformance.results import Header, Result, Results, make_footer
 from conformance.words import escape
-from tests.report_samples import known
+from tests.report_samples import known, stored
 from tests.suite_cases import CASES
 
 ROOT = Path(__file__).parent.parent
@@ -248,7 +246,7 @@ def result(*verdicts: Verdict, variant: str = "mini/right", n: int = 1) -> Resul
 
 def ran(*listed: Result, adapter: str = "mini") -> Results:
     header = Header("1", adapter, (f"{adapter}/right",), {}, {"numpy": "2"}, "of other cases")
-    return Results(Path("mini.jsonl"), header, listed, make_footer(listed, {}))
+    return Results(Path("mini.db"), header, listed)
 
 
 PASSED = verdict("gradient", Status.PASS, "as the plain run")
@@ -370,30 +368,11 @@ def test_of_two_results_the_later_one_counts(tmp_path: Path) -> None:
 
 def test_the_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     header = Header("1", "torch", ("torch/reentrant",), {}, {"torch": "2"}, "of other cases")
-    results.write(tmp_path / "torch.jsonl", header, [], make_footer([], {}))
+    stored(tmp_path / "torch.db", Results(tmp_path / "torch.db", header, ()))
     output = tmp_path / "documents.md"
     command([], tmp_path, output)
     assert capsys.readouterr().out == f"documents: {output}\n"
-    assert output.read_text("utf-8") == render(
-        LISTED, CASES, [results.read(tmp_path / "torch.jsonl")]
-    )
-
-
-def test_the_command_refuses_a_list_with_one_message(tmp_path: Path) -> None:
-    file = written(tmp_path, TEXT.replace("partly: ", "party: "))
-    done = subprocess.run(
-        [
-            *(sys.executable, "-c", "from conformance.cli import main; main()"),
-            *("documents", "--claims", str(file)),
-        ],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        timeout=60,
-    )
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr == f"error: {file}:11:9: unknown key 'party'\n"
+    assert output.read_text("utf-8") == render(LISTED, CASES, [store.read(tmp_path / "torch.db")])
 
 
 def test_a_document_may_have_no_address(tmp_path: Path) -> None:
