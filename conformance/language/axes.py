@@ -9,9 +9,10 @@ from typing import Any
 
 from conformance.errors import CaseError, nearest
 from conformance.language.source import AXIS, KeyPath
-from conformance.language.spec import MAX_COPIES, NUMBER
+from conformance.language.spec import MAX_COPIES
 from conformance.language.spec_errors import described
 from conformance.language.yaml_marks import Marked
+from conformance.model.case import NUMBER
 
 
 def expanded(

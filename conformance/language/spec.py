@@ -18,8 +18,6 @@ RegionName = Annotated[str, Field(pattern=r"^[a-z]([a-z0-9_-]|\$i)*$")]
 #: A region's name, or its name and what it takes, `block(x, mask=m)`.
 RegionHead = Annotated[str, Field(pattern=r"^[a-z]([a-z0-9_-]|\$i)*(\(.*\))?$")]
 AxisRef = Annotated[str, Field(pattern=r"^\$[A-Za-z_]", description="The value of an axis.")]
-#: What stands for the number in a `repeat`.
-NUMBER = "$i"
 #: More copies, elements or cases than any case needs; a slip of the keyboard must not fill the memory.
 MAX_COPIES = 5_000
 MAX_ELEMENTS = 2**28

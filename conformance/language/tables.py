@@ -16,9 +16,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from conformance.errors import CaseError, nearest
-from conformance.language.spec import MAX_COPIES, NUMBER
+from conformance.language.spec import MAX_COPIES
 from conformance.language.spec_errors import described
 from conformance.language.yaml_marks import Marked
+from conformance.model.case import NUMBER
 
 SECTIONS = ("inputs", "parameters", "state")
 Path = tuple[object, ...]

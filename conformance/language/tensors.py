@@ -9,14 +9,13 @@ from conformance.errors import CaseError
 from conformance.language.source import KeyPath, Source, is_finite
 from conformance.language.spec import (
     MAX_ELEMENTS,
-    NUMBER,
     ArrayModel,
     CaseModel,
     GeneratorModel,
     ValueModel,
 )
 from conformance.language.spec_errors import described
-from conformance.model.case import Array, Fill, Generator, Value
+from conformance.model.case import NUMBER, Array, Fill, Generator, Value
 
 
 class TensorBuilder:
@@ -29,11 +28,11 @@ class TensorBuilder:
         """What the program is given beside its parameters and state."""
         for name, declared in model.inputs.items():
             if isinstance(declared, ValueModel):
-                self._source.identifier(name, ("inputs", name), key=True)
+                self._source.identifier(name, "inputs", name, key=True)
                 listed = isinstance(declared.value, list)
                 yield Value(name, tuple(declared.value) if listed else declared.value)  # type: ignore[arg-type]
             elif isinstance(declared, GeneratorModel):
-                self._source.identifier(name, ("inputs", name), key=True)
+                self._source.identifier(name, "inputs", name, key=True)
                 yield Generator(name, declared.generator, declared.seed)
             else:
                 yield from self.arrays({name: declared}, "inputs", True)
@@ -47,7 +46,7 @@ class TensorBuilder:
             path = (section, name)
             for number in range(1, int(model.repeat or 1) + 1):
                 chosen = name.replace(NUMBER, str(number)) if model.repeat else name
-                self._source.identifier(chosen, path, key=True)
+                self._source.identifier(chosen, *path, key=True)
                 yield self._array(chosen, model, path, differentiable)
 
     def _array(self, name: str, model: ArrayModel, path: KeyPath, differentiable: bool) -> Array:

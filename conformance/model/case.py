@@ -8,10 +8,13 @@ unchanged is tested, too.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Literal as OneOf
+from typing import TypeVar
 
+#: In the body of a `Repeat`: the number of the iteration, in names (`w$i`) or by itself.
+NUMBER = "$i"
 Scalar = None | bool | int | float | str
 Procedures = OneOf[
     "backward",
@@ -44,9 +47,10 @@ class Position:
 
 @dataclass(frozen=True)
 class Ref:
-    """A name that stands for a value of the program."""
+    """A name that stands for a value of the program, and where the case reads it."""
 
     name: str
+    where: Position | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -239,12 +243,19 @@ class Again:
 class Repeat:
     """Statements and calls of regions that the case writes once, for several iterations.
 
-    `iterations` are the nodes of each, alike but for the number in their names (`w$i`): programs write
-    them as a loop. A region that is written inside a `repeat` is a region of its own in each
-    iteration; such iterations follow each other as if they were written out, and are no `Repeat`.
+    In the names of `body`, `$i` stands for an iteration's number, one of `numbers`; what another name
+    stands for carries over from iteration to iteration. A region that is written inside a `repeat` is a
+    region of its own in each iteration; such iterations follow each other as if they were written out,
+    and are no `Repeat`.
     """
 
-    iterations: tuple[tuple[Node, ...], ...]
+    body: tuple[Node, ...]
+    numbers: tuple[int, ...]
+
+    @cached_property  # a statement of an iteration is the same object whenever it is asked for
+    def iterations(self) -> tuple[tuple[Node, ...], ...]:
+        """The nodes of each iteration."""
+        return tuple(numbered(self.body, number) for number in self.numbers)
 
 
 Node = Statement | Region | Again | Repeat
@@ -423,6 +434,24 @@ class Case:
         return any(statement.op in operations for _, statement in self.statements())
 
 
+_T = TypeVar("_T")
+
+
+def numbered(value: _T, number: int) -> _T:
+    """Nodes, trees or names with a number in place of `$i`; a `Repeat` among them has its own."""
+    made: object = value
+    if isinstance(value, str):
+        made = number if value == NUMBER else value.replace(NUMBER, str(number))
+    elif isinstance(value, tuple):
+        made = tuple(numbered(part, number) for part in value)
+    elif isinstance(value, Mapping):
+        made = {numbered(key, number): numbered(part, number) for key, part in value.items()}
+    elif isinstance(value, Statement | Region | Again | Segment | Ref | Literal):
+        parts = {f.name: numbered(getattr(value, f.name), number) for f in fields(value)}
+        made = replace(value, **parts)
+    return made  # type: ignore[return-value]
+
+
 def flat(nodes: Iterable[Node]) -> Iterator[FlatNode]:
     """The nodes of a list in the order in which they run, repetitions unrolled; regions stay whole."""
     for node in nodes:
@@ -475,14 +504,18 @@ def _statements(nodes: tuple[Node, ...], region: str) -> Iterator[tuple[str, Sta
             yield from _statements(node.body, node.name)
 
 
-def leaves(tree: Tree) -> tuple[str, ...]:
+def refs(tree: Tree) -> Iterator[Ref]:
     """The names in a tree, in order: tuples by position, dicts in the order written."""
     if isinstance(tree, Ref):
-        return (tree.name,)
-    if isinstance(tree, Literal):
-        return ()
-    parts = tree.values() if isinstance(tree, Mapping) else tree
-    return tuple(name for part in parts for name in leaves(part))
+        yield tree
+    elif not isinstance(tree, Literal):
+        for part in tree.values() if isinstance(tree, Mapping) else tree:
+            yield from refs(part)
+
+
+def leaves(tree: Tree) -> tuple[str, ...]:
+    """The names in a tree, in order."""
+    return tuple(ref.name for ref in refs(tree))
 
 
 def node_reads(node: FlatNode) -> tuple[str, ...]:

@@ -115,9 +115,9 @@ def _without_one(nodes: tuple[Node, ...]) -> Iterator[tuple[Node, ...]]:
 
 def _without_an_iteration(node: Repeat) -> Iterator[tuple[Node, ...]]:
     """The nodes of a repetition without one of its iterations, the last one first."""
-    for number in reversed(range(len(node.iterations))):
-        left = (*node.iterations[:number], *node.iterations[number + 1 :])
-        yield (Repeat(left),) if len(left) > 1 else left[0]
+    for place in reversed(range(len(node.numbers))):
+        left = Repeat(node.body, node.numbers[:place] + node.numbers[place + 1 :])
+        yield (left,) if len(left.numbers) > 1 else left.iterations[0]
 
 
 def _bypassed(node: FlatNode, after: tuple[Node, ...]) -> tuple[Node, ...]:
@@ -159,7 +159,7 @@ def _renamed(node: Node, words: Mapping[str, str]) -> Node:
     if isinstance(node, Again):
         return replace(node, takes=tuple(_tree(t, words) for t in node.takes))
     if isinstance(node, Repeat):
-        return Repeat(tuple(tuple(_renamed(n, words) for n in nodes) for nodes in node.iterations))
+        return replace(node, body=tuple(_renamed(part, words) for part in node.body))
     body = tuple(_renamed(part, words) for part in node.body)
     return replace(node, takes=tuple(_tree(t, words) for t in node.takes), body=body)
 
