@@ -61,11 +61,6 @@ class Operation:
         return f"{self.name}({', '.join(words)})"
 
 
-def _alternatives(*sets: str) -> tuple[frozenset[str], ...]:
-    return tuple(frozenset(s.split()) for s in sets)
-
-
-NOTHING = _alternatives("")
 _INT = OptionSpec("int")
 _AXIS = OptionSpec("int", -1)
 _NO_AXIS = OptionSpec("int", None)
@@ -75,50 +70,47 @@ _CHANGES = ("values", "shape", "dtype", "operations", "product")
 _PADDING = OptionSpec("str", "valid", ("valid", "same"))
 
 
-def _op(name: str, tensors: str, definition: str, shape: str, **rest: object) -> Operation:
-    return Operation(name, tuple(tensors.split()), definition, shape, **rest)  # type: ignore[arg-type]
+def _op(
+    name: str, tensors: str, definition: str, shape: str, needs: str = "", **rest: object
+) -> Operation:
+    """An operation. `needs` lists alternatives by argument: `a: b, b: a b | out b`."""
+    given = (part.partition(":") for part in needs.split(",") if part)
+    by_argument = {
+        argument.strip(): tuple(frozenset(words.split()) for words in alternatives.split("|"))
+        for argument, _, alternatives in given
+    }
+    return Operation(
+        name,
+        tuple(tensors.split()),
+        definition,
+        shape,
+        needs=by_argument,
+        **rest,  # type: ignore[arg-type]
+    )
 
 
-def _elementwise(name: str, definition: str, *needs: str) -> Operation:
-    return _op(name, "x", definition, "shape of x", needs={"x": _alternatives(*needs)})
+def _of_x(
+    name: str, definition: str, needs: str | None, shape: str = "shape of x", **rest: object
+) -> Operation:
+    """An operation of one tensor, of whose shape its result is if nothing else is said."""
+    return _op(name, "x", definition, shape, "" if needs is None else f"x: {needs}", **rest)
 
 
 _BROADCAST = "a and b broadcast against each other"
 
 _ALL = (
-    _op("add", "a b", "a + b", _BROADCAST, needs={"a": NOTHING, "b": NOTHING}),
-    _op("subtract", "a b", "a - b", _BROADCAST, needs={"a": NOTHING, "b": NOTHING}),
-    _op(
-        "multiply",
-        "a b",
-        "a * b",
-        _BROADCAST,
-        needs={"a": _alternatives("b"), "b": _alternatives("a")},
-    ),
-    _op(
-        "divide",
-        "a b",
-        "a / b",
-        _BROADCAST,
-        needs={"a": _alternatives("b"), "b": _alternatives("a b", "out b")},
-    ),
-    _elementwise("negative", "-x", ""),
-    _op(
-        "matmul",
-        "a b",
-        "a @ b",
-        "(..., n, k) and (k, m) give (..., n, m)",
-        needs={"a": _alternatives("b"), "b": _alternatives("a")},
-    ),
+    _op("add", "a b", "a + b", _BROADCAST, "a:, b:"),
+    _op("subtract", "a b", "a - b", _BROADCAST, "a:, b:"),
+    _op("multiply", "a b", "a * b", _BROADCAST, "a: b, b: a"),
+    _op("divide", "a b", "a / b", _BROADCAST, "a: b, b: a b | out b"),
+    _of_x("negative", "-x", ""),
+    _op("matmul", "a b", "a @ b", "(..., n, k) and (k, m) give (..., n, m)", "a: b, b: a"),
     _op(
         "solve",
         "a b",
         "the solution x of a @ x = b",
         "(n, n) and (n, k) give (n, k)",
-        needs={
-            "a": _alternatives("a out", "out mask", "a out mask"),
-            "b": _alternatives("a", "mask"),
-        },
+        "a: a out | out mask | a out mask, b: a | mask",
         capability="solve",
     ),
     _op(
@@ -126,7 +118,7 @@ _ALL = (
         "x w b",
         "x @ w.T + b",
         "(..., in), (out, in) and (out,) give (..., out)",
-        needs={"x": _alternatives("w"), "w": _alternatives("x"), "b": NOTHING},
+        "x: w, w: x, b:",
     ),
     _op(
         "conv2d",
@@ -134,24 +126,22 @@ _ALL = (
         "the sum over a window of x times w (cross-correlation), zeros around x for 'same'",
         "(n, c, h, w) and (o, c, kh, kw) give (n, o, h', w'); 'same' keeps h and w at stride 1, "
         "with the odd zero at the end",
+        "x: w, w: x",
         options={"stride": OptionSpec("int", 1), "padding": _PADDING},
-        needs={"x": _alternatives("w"), "w": _alternatives("x")},
     ),
-    _op(
+    _of_x(
         "max_pool2d",
-        "x",
         "the maximum of each window; stride equals size, no padding",
+        "x mask | x | mask",
         "(n, c, h, w) gives (n, c, h // size, w // size)",
         options={"size": _INT},
-        needs={"x": _alternatives("x mask", "x", "mask")},
     ),
-    _op(
+    _of_x(
         "avg_pool2d",
-        "x",
         "the mean of each window; stride equals size, no padding",
+        "| x",
         "(n, c, h, w) gives (n, c, h // size, w // size)",
         options={"size": _INT},
-        needs={"x": _alternatives("", "x")},
     ),
     _op(
         "batch_norm",
@@ -159,12 +149,8 @@ _ALL = (
         "(x - mean) / sqrt(var + eps) * gamma + beta, mean and (biased) var over n, h, w; then "
         "running = (1 - momentum) * running + momentum * batch",
         "(n, c, h, w) and four of (c,) give (n, c, h, w)",
+        "x: x gamma mask, gamma: x mask, beta:",
         options={"momentum": OptionSpec("float", 0.1), "eps": OptionSpec("float", 1e-5)},
-        needs={
-            "x": _alternatives("x gamma mask"),
-            "gamma": _alternatives("x mask"),
-            "beta": NOTHING,
-        },
         updates=("running_mean", "running_var"),
         capability="batch-norm",
     ),
@@ -173,154 +159,117 @@ _ALL = (
         "x gamma beta",
         "(x - mean) / sqrt(var + eps) * gamma + beta, mean and (biased) var over the last axis",
         "(..., d), (d,) and (d,) give (..., d)",
+        "x: x gamma mask, gamma: x mask, beta:",
         options={"eps": OptionSpec("float", 1e-5)},
-        needs={
-            "x": _alternatives("x gamma mask"),
-            "gamma": _alternatives("x mask"),
-            "beta": NOTHING,
-        },
     ),
     _op(
         "embedding",
         "indices table",
         "table[indices]",
         "indices of any shape s and (rows, d) give (*s, d)",
-        needs={"table": _alternatives("indices")},
+        "table: indices",
     ),
-    _elementwise("relu", "maximum(x, 0)", "out", "x"),
-    _elementwise("gelu", "x * (1 + erf(x / sqrt(2))) / 2", "x"),
-    _elementwise("tanh", "tanh(x)", "out", "x"),
-    _elementwise("sigmoid", "1 / (1 + exp(-x))", "out", "x"),
-    _elementwise("sin", "sin(x)", "x"),
-    _elementwise("cos", "cos(x)", "x"),
-    _elementwise("exp", "exp(x)", "out", "x"),
-    _elementwise("log", "log(x)", "x"),
-    _elementwise("square", "x * x", "x"),
-    _elementwise("sqrt", "sqrt(x)", "out", "x"),
-    _elementwise("abs", "abs(x); the gradient at 0 is 0", "x"),
+    _of_x("relu", "maximum(x, 0)", "out | x"),
+    _of_x("gelu", "x * (1 + erf(x / sqrt(2))) / 2", "x"),
+    _of_x("tanh", "tanh(x)", "out | x"),
+    _of_x("sigmoid", "1 / (1 + exp(-x))", "out | x"),
+    _of_x("sin", "sin(x)", "x"),
+    _of_x("cos", "cos(x)", "x"),
+    _of_x("exp", "exp(x)", "out | x"),
+    _of_x("log", "log(x)", "x"),
+    _of_x("square", "x * x", "x"),
+    _of_x("sqrt", "sqrt(x)", "out | x"),
+    _of_x("abs", "abs(x); the gradient at 0 is 0", "x"),
     _op(
         "maximum",
         "a b",
         "the larger of a and b, element by element",
         _BROADCAST,
-        needs={"a": _alternatives("a b", "mask"), "b": _alternatives("a b", "mask")},
+        "a: a b | mask, b: a b | mask",
     ),
-    _op(
+    _of_x(
         "max",
-        "x",
         "the largest element along axis",
+        "x out | mask | x | x mask",
         "x without that axis",
         options={"axis": _AXIS, "keepdims": OptionSpec("bool", False)},
-        needs={"x": _alternatives("x out", "mask", "x", "x mask")},
     ),
-    _op(
+    _of_x(
         "cumulative_sum",
-        "x",
         "the sums of the first elements along axis",
-        "shape of x",
+        "| x",
         options={"axis": _AXIS},
-        needs={"x": _alternatives("", "x")},
     ),
-    _op(
+    _of_x(
         "softmax",
-        "x",
         "exp(x - max(x)) / sum(exp(x - max(x))) along axis",
-        "shape of x",
+        "out | x",
         options={"axis": _AXIS},
-        needs={"x": _alternatives("out", "x")},
     ),
-    _op(
+    _of_x(
         "dropout",
-        "x",
         "x * mask / (1 - p), mask 0 with probability p and else 1, from the implicit generator, or "
         "from the operation's own seed",
-        "shape of x",
+        "mask",
         options={"p": OptionSpec("float", 0.5), "seed": _SEED},
-        needs={"x": _alternatives("mask")},
         random=True,
     ),
-    _op(
+    _of_x(
         "sum",
-        "x",
         "the sum over axis, over all axes where it is None",
+        "",
         "x without that axis",
         options={"axis": _NO_AXIS, "keepdims": OptionSpec("bool", False)},
-        needs={"x": NOTHING},
     ),
-    _op(
+    _of_x(
         "mean",
-        "x",
         "the mean over axis, over all axes where it is None",
+        "",
         "x without that axis",
         options={"axis": _NO_AXIS, "keepdims": OptionSpec("bool", False)},
-        needs={"x": NOTHING},
     ),
-    _op(
+    _of_x(
         "reshape",
-        "x",
         "reshape(x, shape)",
+        "",
         "shape, with one -1 allowed",
         options={"shape": OptionSpec("ints")},
-        needs={"x": NOTHING},
     ),
-    _op(
+    _of_x(
         "permute_dims",
-        "x",
         "transpose(x, axes)",
+        "",
         "the axes of x in the new order",
         options={"axes": OptionSpec("ints")},
-        needs={"x": NOTHING},
     ),
     _op(
         "concat",
         "arrays...",
         "concatenate(arrays, axis)",
         "the lengths along axis added up",
+        "arrays:",
         options={"axis": OptionSpec("int", 0)},
-        needs={"arrays": NOTHING},
     ),
-    _op(
+    _of_x(
         "split",
-        "x",
         "split(x, sections, axis), each an equal part",
+        "",
         "x with its length along axis divided by sections",
         options={"sections": _INT, "axis": OptionSpec("int", 0)},
-        needs={"x": NOTHING},
         results=0,
     ),
-    _op(
-        "astype",
-        "x",
-        "x.astype(dtype)",
-        "shape of x",
-        options={"dtype": OptionSpec("dtype")},
-        needs={"x": NOTHING},
-    ),
+    _of_x("astype", "x.astype(dtype)", "", options={"dtype": OptionSpec("dtype")}),
     _op(
         "to_complex",
         "a b",
         "a + ib, complex64 (complex128 of float64)",
         "a and b have one shape, the result's",
-        needs={"a": NOTHING, "b": NOTHING},
+        "a:, b:",
         capability="complex",
     ),
-    _op(
-        "real",
-        "x",
-        "the real part of a complex tensor",
-        "shape of x",
-        needs={"x": NOTHING},
-        capability="complex",
-    ),
-    _op(
-        "imag",
-        "x",
-        "the imaginary part of a complex tensor",
-        "shape of x",
-        needs={"x": NOTHING},
-        capability="complex",
-    ),
-    _op("stop_gradient", "x", "x, and its gradient stops here", "shape of x"),
+    _of_x("real", "the real part of a complex tensor", "", capability="complex"),
+    _of_x("imag", "the imaginary part of a complex tensor", "", capability="complex"),
+    _of_x("stop_gradient", "x, and its gradient stops here", None),
     _op(
         "uniform",
         "",
@@ -356,14 +305,12 @@ _ALL = (
         random=True,
         capability="python-random",
     ),
-    _op(
+    _of_x(
         "rrelu",
-        "x",
         "x where it is positive, else x times a slope uniform in [low, high), drawn from the implicit "
         "generator, one for each element",
-        "shape of x",
+        "x mask | mask",
         options={"low": OptionSpec("float", 0.125), "high": OptionSpec("float", 1 / 3)},
-        needs={"x": _alternatives("x mask", "mask")},
         random=True,
         capability="rrelu",
     ),
@@ -372,68 +319,50 @@ _ALL = (
         "x flag?",
         "sin(x) where the bool flag is true, else cos(x): a conditional of Python's",
         "shape of x",
-        needs={"x": _alternatives("x")},
+        "x: x",
     ),
-    _op(
+    _of_x(
         "branch_sin",
-        "x",
         "sin(x) where the sum of x is positive, else cos(x): a conditional of the framework's",
-        "shape of x",
-        needs={"x": _alternatives("x")},
+        "x",
     ),
-    _op(
+    _of_x(
         "loop_sin",
-        "x",
         "sin applied `times` times: a loop of the framework's",
-        "shape of x",
+        "x mask",
         options={"times": _INT},
-        needs={"x": _alternatives("x mask")},
     ),
-    _op(
+    _of_x(
         "custom_sin",
-        "x",
         "sin(x), with a gradient written by hand, 2 * cos(x) * g, which reads what it has saved "
         "`reads` times; as a rule for cotangents (reverse) or for tangents (forward)",
-        "shape of x",
+        "x",
         options={
             "reads": OptionSpec("int", 1),
             "rule": OptionSpec("str", "reverse", ("reverse", "forward")),
         },
-        needs={"x": _alternatives("x")},
     ),
-    _op(
+    _of_x(
         "asking_sin",
-        "x",
         "sin(x), with a gradient written by hand, 2 * cos(x) * g, which is given only where what it has "
         "saved of x tells that a gradient can reach it",
-        "shape of x",
-        needs={"x": _alternatives("x")},
+        "x",
         capability="gradient-flag",
     ),
-    _op(
+    _of_x(
         "slope_of_sin",
-        "x",
         "cos(x), as the framework's own gradient of the sum of sin(x), which is taken on the spot",
-        "shape of x",
-        needs={"x": _alternatives("x")},
+        "x",
         capability="gradient-inside",
     ),
-    _op(
-        "noted_sin",
-        "x",
-        "sin(x), and a note outside of the program that it ran",
-        "shape of x",
-        needs={"x": _alternatives("x")},
-    ),
-    _op(
+    _of_x("noted_sin", "sin(x), and a note outside of the program that it ran", "x"),
+    _of_x(
         "unsteady_sin",
-        "x",
         "sin(x) when it is first called; called again, something else: sin(2x) (values), sin of x "
         "twice over (shape), sin of x in float64 (dtype), sin(sin(x)) (operations) or sin of x times a "
         "product of x with itself (product)",
-        "shape of x",
+        "x",
         options={"then": OptionSpec("str", _REQUIRED, _CHANGES)},
-        needs={"x": _alternatives("x")},
         capability="unsteady",
     ),
     _op(
@@ -441,29 +370,21 @@ _ALL = (
         "x seen?",
         "sin(n * x), n the length of the list `seen`, to which it first appends",
         "shape of x",
-        needs={"x": _alternatives("x")},
+        "x: x",
         capability="list-changed",
     ),
-    _op(
-        "switched_sin",
-        "x",
-        "sin(x), or cos(x) once the program's switch is on",
-        "shape of x",
-        needs={"x": _alternatives("x")},
-    ),
-    _op(
+    _of_x("switched_sin", "sin(x), or cos(x) once the program's switch is on", "x"),
+    _of_x(
         "doubled_sin",
-        "x",
         "2 * sin(x), in the contexts that a region and its rerun run in; sin(x) outside of them",
-        "shape of x",
-        needs={"x": _alternatives("x")},
+        "x",
     ),
     _op(
         "raise_in_rerun",
         "x flag?",
         "sin(x), or ValueError('raise_in_rerun') where the bool flag is true and it was called before",
         "shape of x",
-        needs={"x": _alternatives("x")},
+        "x: x",
         capability="unsteady",
     ),
     _op(
@@ -471,7 +392,7 @@ _ALL = (
         "x total",
         "sin(x), and total, in place, takes on the sum of x over its first axis",
         "(n, ...) and (...)",
-        needs={"x": _alternatives("x")},
+        "x: x",
         updates=("total",),
         capability="accumulate",
     ),
@@ -480,7 +401,7 @@ _ALL = (
         "a b",
         "a + b, which is written over a",
         "shape of a",
-        needs={"a": NOTHING, "b": NOTHING},
+        "a:, b:",
         capability="in-place",
     ),
     _op(
@@ -488,7 +409,7 @@ _ALL = (
         "x flag?",
         "x, or ValueError('raise_if') where the bool flag is true",
         "shape of x",
-        needs={"x": NOTHING},
+        "x:",
         capability="raise",
     ),
     _op(
@@ -505,10 +426,10 @@ _ALL = (
         "a bool",
         capability="wrapped",
     ),
-    _op(
+    _of_x(
         "asks_gradient",
-        "x",
         "whether a gradient can reach x, as x itself tells it",
+        None,
         "a bool",
         capability="gradient-flag",
     ),

@@ -20,7 +20,6 @@ from conformance.language.spec import (
     CallModel,
     CaseModel,
     DefineModel,
-    LayersModel,
     RegionModel,
     RepeatModel,
     SequenceModel,
@@ -298,20 +297,22 @@ class ProgramBuilder:
 
     def _layers(self, model: SequenceModel, path: KeyPath) -> Iterator[tuple[Statement, ...]]:
         for i, written in enumerate(model.layers):
-            repeated = isinstance(written, LayersModel)
-            here = (*path, i, "layer") if repeated else (*path, i)
+            if isinstance(written, list):
+                texts, here = written, (*path, i)
+            else:
+                texts, here = written.layer, (*path, i, "layer")
             layer = tuple(
                 parsed
-                for j, text in enumerate(written.layer if repeated else written)
+                for j, text in enumerate(texts)
                 for part, where in divided(text, self._source.at(*here, j))
                 if isinstance(parsed := parse(part, where), Statement)
             )
-            if repeated:
-                copies = self._number(written.repeat, *path, i, "repeat")
-                self._count(copies * len(layer), *path, i, "repeat")
-                yield from (numbered(layer, number) for number in range(1, copies + 1))
-            else:
+            if isinstance(written, list):
                 yield layer
+                continue
+            copies = self._number(written.repeat, *path, i, "repeat")
+            self._count(copies * len(layer), *path, i, "repeat")
+            yield from (numbered(layer, number) for number in range(1, copies + 1))
 
     def _call(self, model: CallModel, path: KeyPath) -> Again:
         visible = set().union(*self._scopes)

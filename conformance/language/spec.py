@@ -1,6 +1,7 @@
 """The case file as YAML writes it: the models behind the published JSON Schema.
 
-`conformance.language.load` turns these into the values of `conformance.model.case`.
+`conformance.language.load` turns these into the values of `conformance.model.case`. Tags of unions are
+written `<so>`: in the location of an error, they cannot be taken for a key.
 """
 
 from __future__ import annotations
@@ -8,8 +9,18 @@ from __future__ import annotations
 from typing import Annotated, Any, TypeAlias, Union
 from typing import Literal as OneOf
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
+from conformance.errors import nearest
 from conformance.language.capabilities import CAPABILITIES
 
 Scalar: TypeAlias = bool | int | float | str | None
@@ -22,6 +33,9 @@ AxisRef = Annotated[str, Field(pattern=r"^\$[A-Za-z_]", description="The value o
 MAX_COPIES = 5_000
 MAX_ELEMENTS = 2**28
 MAX_INTEGER = 2**63 - 1
+#: How often something is repeated.
+Count = Annotated[int, Field(ge=1, le=MAX_COPIES)] | AxisRef
+Pair = Annotated[list[float], Field(min_length=2, max_length=2)]
 Dtype = OneOf["float32", "float64", "float16", "bfloat16", "int32", "int64", "bool"]
 
 
@@ -29,6 +43,26 @@ class Model(BaseModel):
     """Base of all models: unknown keys are errors, values are frozen, numbers are finite."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown_keys(cls, written: Any) -> Any:
+        known = {field.alias or name for name, field in cls.model_fields.items()}
+        for key in written if isinstance(written, dict) else ():
+            if key not in known:
+                context = {"key": key, "hint": nearest(str(key), known)}
+                raise PydanticCustomError("unknown_key", "unknown key", context)
+        return written
+
+
+def _union(otherwise: str, *tags: str) -> Discriminator:
+    """Chooses the member of a union by the key that a mapping has, `otherwise` where it has none."""
+
+    def tag(value: Any) -> str:
+        given = value if isinstance(value, dict) else ()
+        return next((f"<{word}>" for word in tags if word in given), f"<{otherwise}>")
+
+    return Discriminator(tag)
 
 
 class ArrayModel(Model):
@@ -42,15 +76,13 @@ class ArrayModel(Model):
     )
     full: float | None = Field(default=None, description="One value for every element.")
     values: Any = Field(default=None, description="The elements, as nested lists.")
-    arange: Annotated[list[float], Field(min_length=2, max_length=2)] | None = Field(
+    arange: Pair | None = Field(
         default=None, description="[start, step], counted in row-major order."
     )
     normal: float | None = Field(
         default=None, description="Standard normal samples times this scale."
     )
-    uniform: Annotated[list[float], Field(min_length=2, max_length=2)] | None = Field(
-        default=None, description="Uniform samples from [low, high)."
-    )
+    uniform: Pair | None = Field(default=None, description="Uniform samples from [low, high).")
     integers: (
         Annotated[
             list[Annotated[int, Field(ge=-MAX_INTEGER, le=MAX_INTEGER)]],
@@ -63,7 +95,7 @@ class ArrayModel(Model):
         description="Whether the tensor requires a gradient. Left out: floating inputs and "
         "parameters do, state does not.",
     )
-    repeat: Annotated[int, Field(ge=1, le=MAX_COPIES)] | AxisRef | None = Field(
+    repeat: Count | None = Field(
         default=None,
         description="Declares this many tensors; `$i` in the name is the number of each, from 1.",
     )
@@ -86,16 +118,11 @@ class GeneratorModel(Model):
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
 
 
-def _input_tag(value: Any) -> str:
-    given = value if isinstance(value, dict) else getattr(value, "model_fields_set", ())
-    return next((tag for tag in ("value", "generator") if tag in given), "array")
-
-
 InputModel = Annotated[
-    Annotated[ArrayModel, Tag("array")]
-    | Annotated[ValueModel, Tag("value")]
-    | Annotated[GeneratorModel, Tag("generator")],
-    Discriminator(_input_tag),
+    Annotated[ArrayModel, Tag("<array>")]
+    | Annotated[ValueModel, Tag("<value>")]
+    | Annotated[GeneratorModel, Tag("<generator>")],
+    _union("array", "value", "generator"),
 ]
 
 
@@ -120,8 +147,7 @@ Layer = Annotated[
     list[Statement],
     Field(min_length=1),
     BeforeValidator(
-        _as_list,
-        json_schema_input_type=Annotated[list[Statement], Field(min_length=1)] | Statement,
+        _as_list, json_schema_input_type=Annotated[list[Statement], Field(min_length=1)] | Statement
     ),
 ]
 
@@ -226,12 +252,12 @@ class DefineModel(BlockModel):
 class LayersModel(Model):
     """The same layer several times; `$i` in any text of it is the number."""
 
-    repeat: Annotated[int, Field(ge=1, le=MAX_COPIES)] | AxisRef
+    repeat: Count
     layer: Layer
 
 
 def _layer_tag(value: Any) -> str:
-    return "layer" if isinstance(value, list | str) else "layers"
+    return "<layer>" if isinstance(value, list | str) else "<layers>"
 
 
 class SequenceModel(Model):
@@ -242,11 +268,11 @@ class SequenceModel(Model):
     """
 
     sequence: RegionName = Field(description="The sequence's name; segments are numbered from 1.")
-    segments: Annotated[int, Field(ge=1, le=MAX_COPIES)] | AxisRef
+    segments: Count
     takes: Name = Field(description="The tensor that is handed from layer to layer.")
     layers: list[
         Annotated[
-            Annotated[Layer, Tag("layer")] | Annotated[LayersModel, Tag("layers")],
+            Annotated[Layer, Tag("<layer>")] | Annotated[LayersModel, Tag("<layers>")],
             Discriminator(_layer_tag),
         ]
     ] = Field(min_length=1, description="Statements of one layer each, or `repeat` and `layer`.")
@@ -276,29 +302,20 @@ class RepeatModel(Model):
 
 
 def _node_tag(value: Any) -> str:
-    if isinstance(value, dict):
-        for tag in ("recompute", "repeat", "call", "define", "sequence"):
-            if tag in value:
-                return tag
-        return "recompute"
-    tags: dict[type, str] = {
-        RegionModel: "recompute",
-        RepeatModel: "repeat",
-        CallModel: "call",
-        DefineModel: "define",
-        SequenceModel: "sequence",
-    }
-    return tags.get(type(value), "statement")
+    keys = ("recompute", "repeat", "call", "define", "sequence")
+    if not isinstance(value, dict):
+        return "<statement>"
+    return next((f"<{key}>" for key in keys if key in value), "<recompute>")
 
 
 NodeModel = Annotated[
     Union[  # noqa: UP007 (a forward reference stands in it)
-        Annotated[Statement, Tag("statement")],
-        Annotated[RegionModel, Tag("recompute")],
-        Annotated[RepeatModel, Tag("repeat")],
-        Annotated[CallModel, Tag("call")],
-        Annotated[DefineModel, Tag("define")],
-        Annotated[SequenceModel, Tag("sequence")],
+        Annotated[Statement, Tag("<statement>")],
+        Annotated[RegionModel, Tag("<recompute>")],
+        Annotated[RepeatModel, Tag("<repeat>")],
+        Annotated[CallModel, Tag("<call>")],
+        Annotated[DefineModel, Tag("<define>")],
+        Annotated[SequenceModel, Tag("<sequence>")],
     ],
     Discriminator(_node_tag),
 ]
@@ -307,8 +324,7 @@ Body = Annotated[
     list[NodeModel],
     Field(min_length=1),
     BeforeValidator(
-        _as_list,
-        json_schema_input_type=Annotated[list[NodeModel], Field(min_length=1)] | Statement,
+        _as_list, json_schema_input_type=Annotated[list[NodeModel], Field(min_length=1)] | Statement
     ),
 ]
 
@@ -376,13 +392,6 @@ class BackwardProcedure(Model):
     backward: BackwardModel
 
 
-def _procedure_tag(value: Any) -> str:
-    if isinstance(value, str):
-        return "word"
-    given = value if isinstance(value, dict) else getattr(value, "model_fields_set", ())
-    return "backward" if "backward" in given else "train"
-
-
 class LawModel(Model):
     """The law of growth that the case is a point of; the report draws both."""
 
@@ -405,10 +414,6 @@ class ReleaseModel(Model):
     keep: OneOf["outputs"] = Field(
         description="The outputs of every run are kept until the last is over."
     )
-
-
-def _release_tag(value: Any) -> str:
-    return "release" if isinstance(value, dict | ReleaseModel) else "number"
 
 
 class TrainProcedure(Model):
@@ -443,12 +448,6 @@ class AsPlainModel(Model):
         alias="as",
         description="Written alone: the recomputed program may raise where the plain one does.",
     )
-
-
-def _error_tag(value: Any) -> str:
-    given = value if isinstance(value, dict) else {}
-    named = isinstance(value, AsPlainModel) or "as" in given
-    return "as-plain" if named else "raises"
 
 
 class CountsModel(Model):
@@ -538,17 +537,17 @@ class CaseModel(Model):
                 "third_order",
                 "inference",
             ],
-            Tag("word"),
+            Tag("<word>"),
         ]
-        | Annotated[TrainProcedure, Tag("train")]
-        | Annotated[BackwardProcedure, Tag("backward")],
-        Discriminator(_procedure_tag),
+        | Annotated[TrainProcedure, Tag("<train>")]
+        | Annotated[BackwardProcedure, Tag("<backward>")],
+        _union("word", "backward", "train"),
     ] = Field(default="backward", description="What is done with the program.")
     release: (
         Annotated[
-            Annotated[int, Field(ge=4, le=100), Tag("number")]
-            | Annotated[ReleaseModel, Tag("release")],
-            Discriminator(_release_tag),
+            Annotated[int, Field(ge=4, le=100), Tag("<number>")]
+            | Annotated[ReleaseModel, Tag("<release>")],
+            Discriminator(lambda value: "<release>" if isinstance(value, dict) else "<number>"),
         ]
         | None
     ) = Field(
@@ -568,8 +567,8 @@ class CaseModel(Model):
     )
     error: (
         Annotated[
-            Annotated[ErrorModel, Tag("raises")] | Annotated[AsPlainModel, Tag("as-plain")],
-            Discriminator(_error_tag),
+            Annotated[ErrorModel, Tag("<raises>")] | Annotated[AsPlainModel, Tag("<as>")],
+            _union("raises", "as"),
         ]
         | None
     ) = Field(
@@ -602,8 +601,5 @@ class CaseFileModel(Model):
     )
 
 
-RegionModel.model_rebuild()
-DefineModel.model_rebuild()
-RepeatModel.model_rebuild()
-CaseModel.model_rebuild()
-CaseFileModel.model_rebuild()
+for _model in (RegionModel, DefineModel, RepeatModel, CaseModel, CaseFileModel):
+    _model.model_rebuild()

@@ -216,7 +216,7 @@ def _argument(node: ast.expr, place: _Place) -> Ref | Literal:
         return Ref(_name(node), place.of(node))
     value = _literal(node)
     if value == NUMBER or (isinstance(value, bool | int | float) and is_finite(value)):
-        return Literal(value)  # type: ignore[arg-type]
+        return Literal(value)
     raise place.error(
         f"found {ast.unparse(node)!r}, expected a name or a number",
         node,

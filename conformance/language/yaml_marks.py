@@ -119,11 +119,7 @@ def read(file: Path, error: type[ConformanceError], *, may_be_empty: bool = Fals
 
 
 def load(
-    text: str,
-    file: str,
-    error: type[ConformanceError] = CaseError,
-    *,
-    may_be_empty: bool = False,
+    text: str, file: str, error: type[ConformanceError] = CaseError, *, may_be_empty: bool = False
 ) -> Marked:
     """A YAML text with positions; `file` is its name in messages, and what is empty is None.
 

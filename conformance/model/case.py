@@ -7,7 +7,7 @@ unchanged is tested, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Literal as OneOf
@@ -256,6 +256,15 @@ class Repeat:
     def iterations(self) -> tuple[tuple[Node, ...], ...]:
         """The nodes of each iteration."""
         return tuple(numbered(self.body, number) for number in self.numbers)
+
+    def series(self, known: Collection[str]) -> tuple[tuple[str, ...], ...]:
+        """For each of the known names that the iterations read by their number (`w$i`) and do not make:
+        that of each iteration."""
+        nodes = tuple(walk(self.body))
+        made = {name for node in nodes for name in node_makes(node)}
+        read = dict.fromkeys(n for node in nodes for n in node_reads(node) if NUMBER in n)
+        all_series = (tuple(numbered(n, i) for i in self.numbers) for n in read if n not in made)
+        return tuple(names for names in all_series if set(names) <= set(known))
 
 
 Node = Statement | Region | Again | Repeat
