@@ -9,19 +9,10 @@ from __future__ import annotations
 from typing import Annotated, Any, TypeAlias, Union
 from typing import Literal as OneOf
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-    model_validator,
-)
-from pydantic_core import PydanticCustomError
+from pydantic import BeforeValidator, Discriminator, Field, Tag
 
-from conformance.errors import nearest
 from conformance.language.capabilities import CAPABILITIES
+from conformance.language.spec_errors import Model, tagged
 
 Scalar: TypeAlias = bool | int | float | str | None
 Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
@@ -37,32 +28,6 @@ MAX_INTEGER = 2**63 - 1
 Count = Annotated[int, Field(ge=1, le=MAX_COPIES)] | AxisRef
 Pair = Annotated[list[float], Field(min_length=2, max_length=2)]
 Dtype = OneOf["float32", "float64", "float16", "bfloat16", "int32", "int64", "bool"]
-
-
-class Model(BaseModel):
-    """Base of all models: unknown keys are errors, values are frozen, numbers are finite."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _refuse_unknown_keys(cls, written: Any) -> Any:
-        known = {field.alias or name for name, field in cls.model_fields.items()}
-        for key in written if isinstance(written, dict) else ():
-            if key not in known:
-                context = {"key": key, "hint": nearest(str(key), known)}
-                raise PydanticCustomError("unknown_key", "unknown key", context)
-        return written
-
-
-def _union(otherwise: str, *tags: str) -> Discriminator:
-    """Chooses the member of a union by the key that a mapping has, `otherwise` where it has none."""
-
-    def tag(value: Any) -> str:
-        given = value if isinstance(value, dict) else ()
-        return next((f"<{word}>" for word in tags if word in given), f"<{otherwise}>")
-
-    return Discriminator(tag)
 
 
 class ArrayModel(Model):
@@ -122,7 +87,7 @@ InputModel = Annotated[
     Annotated[ArrayModel, Tag("<array>")]
     | Annotated[ValueModel, Tag("<value>")]
     | Annotated[GeneratorModel, Tag("<generator>")],
-    _union("array", "value", "generator"),
+    tagged("array", "value", "generator"),
 ]
 
 
@@ -460,7 +425,7 @@ class CountsModel(Model):
 class ExpectModel(Model):
     """What a document printed, beside gradients."""
 
-    executions: dict[RegionName, CountsModel] = {}
+    executions: dict[RegionName, CountsModel] = Field(default={})
 
 
 class FollowsModel(Model):
@@ -541,7 +506,7 @@ class CaseModel(Model):
         ]
         | Annotated[TrainProcedure, Tag("<train>")]
         | Annotated[BackwardProcedure, Tag("<backward>")],
-        _union("word", "backward", "train"),
+        tagged("word", "backward", "train"),
     ] = Field(default="backward", description="What is done with the program.")
     release: (
         Annotated[
@@ -568,7 +533,7 @@ class CaseModel(Model):
     error: (
         Annotated[
             Annotated[ErrorModel, Tag("<raises>")] | Annotated[AsPlainModel, Tag("<as>")],
-            _union("raises", "as"),
+            tagged("raises", "as"),
         ]
         | None
     ) = Field(
