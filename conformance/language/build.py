@@ -135,7 +135,7 @@ class CaseBuilder(Source):
         backward = written.backward
         if backward == BackwardModel():
             raise self.error(
-                "`backward` says neither what is `between` nor what it comes `after`",
+                "`backward` needs `between` or `after`",
                 *("procedure", "backward"),
                 hint="`procedure: backward` alone is a backward pass",
             )
@@ -157,7 +157,7 @@ class CaseBuilder(Source):
                 raise CaseError(
                     f"{name!r} is not among the outputs",
                     where=where,
-                    hint="what a region returned as a whole is there to be put out",
+                    hint="`returned` names an output",
                 )
         return outputs
 
@@ -196,7 +196,7 @@ class CaseBuilder(Source):
         totals = model.gradients.totals if model.gradients else {}
         if not model.seeded and not totals:
             raise self.error(
-                "a program that is not seeded is held to `totals` alone, and has none",
+                "a program with `seeded: false` needs `totals`",
                 "seeded",
                 hint="gradients: {totals: {w: 2.0}}",
                 key=True,
@@ -205,7 +205,7 @@ class CaseBuilder(Source):
         for name in totals:
             path = ("gradients", "totals", name)
             if name not in full:
-                message = f"{name!r} is not a parameter that starts `full`"
+                message = f"{name!r} is not a parameter filled by `full`"
                 raise self.error(message, *path, hint=nearest(name, full), key=True)
             if kind not in ("backward", "train"):
                 raise self.error(f"procedure {kind!r} has no totals", *path, key=True)
@@ -291,9 +291,9 @@ class CaseBuilder(Source):
         none = self._undifferentiable.union(self._program.names.returned)
         if loss is None or loss.name in none:
             raise self.error(
-                "the first output is no floating tensor, and nothing says what is differentiated",
+                "the first output is not a floating-point tensor, and `gradients` names no other",
                 "outputs" if "outputs" in model.model_fields_set else "program",
-                hint="say so (`gradients: {of: sum(z)}`), or `procedure: inference`",
+                hint="name one (`gradients: {of: sum(z)}`), or write `procedure: inference`",
             )
         return loss
 
@@ -309,9 +309,9 @@ class CaseBuilder(Source):
             raise self.error(f"{loss.name!r} is not among the outputs", *path, hint=hint)
         if loss.name in self._undifferentiable:
             raise self.error(
-                f"{loss.name!r} is no floating tensor, and has no gradient",
+                f"{loss.name!r} is not a floating-point tensor, and has no gradient",
                 *path,
-                hint="say of what (`gradients: {of: sum(z)}`), or `procedure: inference`",
+                hint="name another (`gradients: {of: sum(z)}`), or write `procedure: inference`",
             )
         return loss
 

@@ -53,9 +53,9 @@ class Names:
             for name in node_makes(node):
                 if name in captured:  # a rerun would read the new value
                     raise CaseError(
-                        f"{name!r} is made anew, and region {captured[name]!r} has captured it",
+                        f"{name!r} is assigned again, and region {captured[name]!r} captures it",
                         where=node.where,
-                        hint="give the new value a name of its own",
+                        hint="give the new value another name",
                     )
             if isinstance(node, Region):
                 captured |= dict.fromkeys(node.captured(), node.name)
@@ -95,7 +95,7 @@ class Names:
         for layer in region.segment.layers if region.segment else ():
             if not set(leaves(region.takes)) <= set(layer[-1].targets):
                 (name,) = leaves(region.takes)
-                message = f"a layer's last statement does not make {name!r}, which it hands on"
+                message = f"a layer's last statement must make {name!r}, the next layer's argument"
                 raise CaseError(message, where=layer[-1].where)
         self.follow(region.body, inside)
         self.check(region.gives, inside)
@@ -103,9 +103,9 @@ class Names:
         both = made & set(region.captured())
         if both and region.segment is None:
             raise CaseError(
-                f"{min(both)!r} is captured and made anew in region {region.name!r}",
+                f"region {region.name!r} both captures and assigns {min(both)!r}",
                 where=region.where,
-                hint="take it as an argument, or give the new value a name of its own",
+                hint="make it an argument, or give the new value another name",
             )
         self._return(region, known)
         self._regions.add(region.name)
@@ -136,7 +136,7 @@ class Names:
                 if name in self._functions:
                     hint = "a region has it"
                 elif name in self.returned:
-                    hint = "what a region returned as a whole has it"
+                    hint = "the return value of a region has it"
                 raise CaseError(f"the name {name!r} is taken already", where=where, hint=hint)
             if names.count(name) > 1:
                 raise CaseError(f"the name {name!r} is given twice", where=where)
@@ -152,8 +152,8 @@ class Names:
         """The error of a name that cannot be read here."""
         if name in self.returned:
             return CaseError(
-                f"{name!r} is what a region returned as a whole, only `outputs` may hold it",
+                f"{name!r} is the whole return value of a region: only `outputs` may name it",
                 where=where,
-                hint="`gives` names what is in it",
+                hint="`gives` names its parts",
             )
         return CaseError(f"unknown name {name!r}", where=where, hint=nearest(name, known))

@@ -188,18 +188,22 @@ class ProgramBuilder:
         nodes, error = tuple(flat(region.body)), self._source.error
         ops = {node.op for node in nodes if isinstance(node, Statement)}
         if "doubled_sin" in ops and not region.contexts:
-            message = "doubled_sin runs in the contexts of its region, which has none"
+            message = "doubled_sin needs a region with contexts"
             raise error(message, *path, hint="write `contexts: true`")
         read = {name for node in nodes for name in node_reads(node)}
         if region.signature == "undeclared" and set(leaves(region.kwargs)) & read:
-            message = "the body reads what is no argument of the function"
+            message = "the body reads an argument that the function does not declare"
             raise error(message, *path, "signature")
         takes, kwargs = region.takes, region.kwargs
         if region.mapped and (kwargs or not all(isinstance(tree, Ref) for tree in takes)):
-            raise error("a mapped region takes tensors, each by its name", *path, "mapped")
+            raise error(
+                "the arguments of a mapped region are tensors, each by its name", *path, "mapped"
+            )
         one = len(takes) == 1 and isinstance(takes[0], Ref) and isinstance(region.gives, Ref)
         if region.round and (kwargs or not one):
-            raise error("the round of a loop takes one tensor and gives one", *path, "round")
+            raise error(
+                "a region with `round` has one tensor as argument and one as result", *path, "round"
+            )
 
     def gives(
         self, model: BlockModel | CaseModel, key: str, nodes: Sequence[Node], path: KeyPath
@@ -211,9 +215,9 @@ class ProgramBuilder:
         last = last_value(unrolled)
         if last is None:
             raise CaseError(
-                f"what comes last makes more than one value, or none: `{key}` must say which",
+                f"the last node makes several values, or none: `{key}` must name one",
                 where=unrolled[-1].where,
-                hint=f"left out, `{key}` is the last value that is made",
+                hint=f"without `{key}`, it is the last value that is made",
             )
         return last
 
@@ -225,13 +229,11 @@ class ProgramBuilder:
             return ""
         self._source.identifier(name, *here)
         if self._inside:
-            hint = "`returned` stands in the program itself"
-            raise self._source.error(
-                "what is returned inside a region is not put out", *here, hint=hint
-            )
+            hint = "it names an output of the program"
+            raise self._source.error("`returned` cannot stand inside a region", *here, hint=hint)
         if isinstance(gives, Ref | Literal):
             hint = "`gives` names it already" if isinstance(gives, Ref) else ""
-            raise self._source.error(f"{name!r} is no tuple and no dict", *here, hint=hint)
+            raise self._source.error(f"{name!r} is neither a tuple nor a dict", *here, hint=hint)
         self.names.returned_at[self._source.at(*path)] = self._source.at(*here)
         return name
 
@@ -269,7 +271,7 @@ class ProgramBuilder:
                 f"{len(layers)} layer(s) cannot make {count} segments",
                 *path,
                 "segments",
-                hint="a case about that error names it under `error`",
+                hint="a case that expects this error names it under `error`",
             )
         size = max(1, len(layers) // count)
         regions: list[Region] = []
@@ -334,7 +336,7 @@ class ProgramBuilder:
         for key in ("takes", "kwargs"):
             if key in model.model_fields_set:
                 raise self._source.error(
-                    f"what {head.region!r} takes stands in brackets already, and under {key!r} again",
+                    f"the arguments of {head.region!r} are given in brackets and again under {key!r}",
                     *path,
                     key,
                     hint="write it in one place",

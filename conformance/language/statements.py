@@ -220,7 +220,7 @@ def _argument(node: ast.expr, place: _Place) -> Ref | Literal:
     raise place.error(
         f"found {ast.unparse(node)!r}, expected a name or a number",
         node,
-        "one operation per statement: give an inner result a name of its own",
+        "write one operation per statement, and name each result",
     )
 
 
