@@ -434,7 +434,7 @@ def test_a_repeat_holds_its_body_once() -> None:
         Ref("t4"),
         Literal(4),
     ]
-    assert {str(node.where) for node in made if node.label != "z"} == {"f.yaml:19:35"}
+    assert {str(node.where) for node in made if node.label != "z"} == {"f.yaml:19:33"}
     assert list(flat((repeat,))) == list(flat((repeat,)))
 
 

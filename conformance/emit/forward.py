@@ -69,7 +69,7 @@ class Forward(Options, ABC):
             ends.append(len(written))
         if self.writes_loop(node):
             iterations = [written[a:b] for a, b in pairwise(ends)]
-            series = node.series({array.name for array in self.case.arrays})
+            series = loops.in_turn(node, {array.name for array in self.case.arrays})
             written[ends[0] :] = (
                 loops.loop(iterations, series, self._taken_names) or written[ends[0] :]
             )

@@ -12,11 +12,22 @@ from collections.abc import Collection, Mapping, Sequence
 
 from conformance.emit.code import MARK
 from conformance.emit.lists import list_name
+from conformance.model.case import NUMBER, Repeat, node_makes, node_reads, numbered, walk
 
 #: The fewest repetitions for which a loop is easier to read.
 FEWEST = 3
 #: Function definitions. A closure reads a loop variable when it is called, not when it is defined.
 _LATER = re.compile(r"\blambda\b|\bdef\b")
+
+
+def in_turn(repeat: Repeat, known: Collection[str]) -> list[list[str]]:
+    """For each of the known names that iterations read by their number (`w$i`) and do not assign: that of
+    each iteration."""
+    nodes = list(walk(repeat.body))
+    made = {name for node in nodes for name in node_makes(node)}
+    read = dict.fromkeys(n for node in nodes for n in node_reads(node) if NUMBER in n)
+    named = [[numbered(n, i) for i in repeat.numbers] for n in read if n not in made]
+    return [names for names in named if set(names) <= set(known)]
 
 
 def loop(

@@ -119,8 +119,8 @@ Layer = Annotated[
 Returned = Annotated[
     str,
     Field(
-        description="The name of what the region returned, as a whole: a tuple or a dict, as it came. "
-        "Only `outputs` may hold it."
+        description="A name for the whole return value of the region, a tuple or a dict. "
+        "Only `outputs` may name it."
     ),
 ]
 
@@ -156,12 +156,12 @@ class BlockModel(Model):
     )
     block: OneOf["callable", "invalid"] = Field(
         default="callable",
-        description="With `invalid`, what is handed over to be recomputed cannot be.",
+        description="With `invalid`, something that is not callable is passed to recompute.",
     )
     option: OneOf["unknown", "wrong"] | None = Field(
         default=None,
-        description="recompute is given a keyword that it does not have (`unknown`), or a string for "
-        "one of its options that takes none (`wrong`).",
+        description="recompute gets a keyword that it does not have (`unknown`), or a string for an "
+        "option of another type (`wrong`).",
     )
     contexts: bool = Field(
         default=False,
@@ -234,7 +234,7 @@ class SequenceModel(Model):
 
     sequence: RegionName = Field(description="The sequence's name; segments are numbered from 1.")
     segments: Count
-    takes: Name = Field(description="The tensor that is handed from layer to layer.")
+    takes: Name = Field(description="The tensor that is passed from layer to layer.")
     layers: list[
         Annotated[
             Annotated[Layer, Tag("<layer>")] | Annotated[LayersModel, Tag("<layers>")],
@@ -469,7 +469,7 @@ class CaseModel(Model):
     seeded: bool = Field(
         default=True,
         description="Whether the program seeds the framework's generator before it draws. Without, "
-        "`gradients: {totals: …}` says what is held to.",
+        "`gradients: {totals: …}` says what is expected.",
     )
     axes: dict[Name, Annotated[list[Scalar], Field(min_length=1)] | FollowsModel] = Field(
         default={},
@@ -488,7 +488,7 @@ class CaseModel(Model):
     gradients: GradientsModel | None = Field(
         default=None,
         description="Of what, with respect to what. Left out: of the sum of the first output, with "
-        "respect to all tensors that ask for one. There are none where the procedure is `inference`.",
+        "respect to all tensors that require one. There are none where the procedure is `inference`.",
     )
     procedure: Annotated[
         Annotated[

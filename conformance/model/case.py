@@ -7,7 +7,7 @@ unchanged is tested, too.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Literal as OneOf
@@ -257,15 +257,6 @@ class Repeat:
         """The nodes of each iteration."""
         return tuple(numbered(self.body, number) for number in self.numbers)
 
-    def series(self, known: Collection[str]) -> tuple[tuple[str, ...], ...]:
-        """For each of the known names that the iterations read by their number (`w$i`) and do not make:
-        that of each iteration."""
-        nodes = tuple(walk(self.body))
-        made = {name for node in nodes for name in node_makes(node)}
-        read = dict.fromkeys(n for node in nodes for n in node_reads(node) if NUMBER in n)
-        all_series = (tuple(numbered(n, i) for i in self.numbers) for n in read if n not in made)
-        return tuple(names for names in all_series if set(names) <= set(known))
-
 
 Node = Statement | Region | Again | Repeat
 #: What is left of the nodes once repetitions are unrolled.
@@ -422,14 +413,7 @@ class Case:
     def sources(self) -> frozenset[str]:
         """What the case draws random numbers from without naming it: `implicit` (the framework's
         generator), `numpy`, `python`."""
-        generators: set[str] = set()
-        for _, statement in self.statements():
-            if statement.op in ("dropout", "uniform", "rrelu"):
-                # Frameworks often use the implicit generator even if the operation is given a seed.
-                generators.add("implicit")
-            elif statement.op in ("numpy_uniform", "python_uniform"):
-                generators.add(statement.op.partition("_")[0])
-        return frozenset(generators)
+        return frozenset(_SOURCES[s.op] for _, s in self.statements() if s.op in _SOURCES)
 
     def counted(self) -> frozenset[tuple[str, str]]:
         """Region and label of the statements whose executions the case's law is about."""
@@ -443,6 +427,12 @@ class Case:
         return any(statement.op in operations for _, statement in self.statements())
 
 
+#: By operation, what it draws from without the case naming it. Frameworks often use the implicit generator
+#: even if the operation is given a seed.
+_SOURCES = {
+    **dict.fromkeys(("dropout", "uniform", "rrelu"), "implicit"),
+    **{"numpy_uniform": "numpy", "python_uniform": "python"},
+}
 _T = TypeVar("_T")
 
 
