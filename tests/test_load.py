@@ -327,6 +327,7 @@ SHORT = [
     Wrong("number-unknown", "- z = exp(y)", "- {repeat: 2, body: 't = exp(y); z = add(t, v$i)'}", "v$i", ("unknown name 'v1'",)),
     Wrong("number-of-times", "- z = exp(y)", "- {repeat: 2, body: [{repeat: $i, body: z = exp(y)}]}", "$i", ("found '$i', expected a number",)),
     Wrong("region-repeated", "- z = exp(y)", "- {repeat: 2, body: [{recompute: inner(y), body: z = exp(y)}]}", "inner(y)", ("the name 'inner' is taken already", "number the name: `block$i`")),
+    Wrong("region-repeated-twice", "- z = exp(y)", "- {repeat: 2, body: [{recompute: b$i(y), body: u = exp(y)}, {recompute: b$i(u), body: z = exp(u)}]}", "b$i(u)", ("the name 'b1' is taken already",)),
     Wrong("region-repeated-later", "- z = exp(y)", "- {repeat: 2, body: [{recompute: b$i(y), body: z = exp(y)}]}\n      - z = b3(z)", "b3", ("unknown operation 'b3'", "did you mean 'b2'?")),
     Wrong("number-as-axis", OF, f"{OF}    axes: {{i: [1, 2]}}\n", "i: [1", ("the name 'i' is taken already", "the number in a `repeat`")),
     Wrong("table-unknown", START, _tabled("    inputs: [x, u, flag: {value: true}]\n"), "u, flag", ("no tensor 'u' in the file's `tensors`", "known words: v1, v2, x")),

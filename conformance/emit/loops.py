@@ -21,8 +21,8 @@ _LATER = re.compile(r"\blambda\b|\bdef\b")
 
 
 def in_turn(repeat: Repeat, known: Collection[str]) -> list[list[str]]:
-    """For each of the known names that iterations read by their number (`w$i`) and do not assign: that of
-    each iteration."""
+    """Of each known name that iterations read by their number (`w$i`) and do not assign: those of the
+    iterations, in order."""
     nodes = list(walk(repeat.body))
     made = {name for node in nodes for name in node_makes(node)}
     read = dict.fromkeys(n for node in nodes for n in node_reads(node) if NUMBER in n)

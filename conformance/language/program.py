@@ -103,7 +103,7 @@ class ProgramBuilder:
         if len(numbers) > 1 and not regions:
             return (repeat,)
         for region in regions:
-            del self.regions[region.name]
+            self.regions.pop(region.name, None)
         self._scopes[-1] -= {region.name for region in regions}
         unrolled = tuple(flat((repeat,)))
         self.regions |= {node.name: node for node in walk(unrolled) if isinstance(node, Region)}

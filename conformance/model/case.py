@@ -408,7 +408,8 @@ class Case:
 
     def statements(self) -> tuple[tuple[str, Statement], ...]:
         """All statements with the name of the innermost region around each (empty outside)."""
-        return tuple(_statements(self.program, ""))
+        nodes = owned(self.program)
+        return tuple((region, node) for region, node in nodes if isinstance(node, Statement))
 
     def sources(self) -> frozenset[str]:
         """What the case draws random numbers from without naming it: `implicit` (the framework's
@@ -427,8 +428,8 @@ class Case:
         return any(statement.op in operations for _, statement in self.statements())
 
 
-#: By operation, what it draws from without the case naming it. Frameworks often use the implicit generator
-#: even if the operation is given a seed.
+#: By operation, what it draws from without the case naming it. Frameworks often use the implicit
+#: generator even if the operation is given a seed.
 _SOURCES = {
     **dict.fromkeys(("dropout", "uniform", "rrelu"), "implicit"),
     **{"numpy_uniform": "numpy", "python_uniform": "python"},
@@ -487,20 +488,18 @@ def _hands_on(before: FlatNode | None, node: Again) -> bool:
     return single and same and node.gives == before.gives  # else what lies between may be read, too
 
 
+def owned(nodes: Iterable[Node], region: str = "") -> Iterator[tuple[str, FlatNode]]:
+    """Every node, repetitions unrolled, a region before what is in it; each with the name of the
+    innermost region around it."""
+    for node in flat(nodes):
+        yield region, node
+        if isinstance(node, Region):
+            yield from owned(node.body, node.name)
+
+
 def walk(nodes: Iterable[Node]) -> Iterator[FlatNode]:
     """Every node, repetitions unrolled, a region before what is in it."""
-    for node in flat(nodes):
-        yield node
-        if isinstance(node, Region):
-            yield from walk(node.body)
-
-
-def _statements(nodes: tuple[Node, ...], region: str) -> Iterator[tuple[str, Statement]]:
-    for node in flat(nodes):
-        if isinstance(node, Statement):
-            yield region, node
-        elif isinstance(node, Region):
-            yield from _statements(node.body, node.name)
+    return (node for _, node in owned(nodes))
 
 
 def refs(tree: Tree) -> Iterator[Ref]:
