@@ -126,7 +126,7 @@ def _names(case: Case) -> _Names:
         parameters.union((v.name for v in case.inputs), (array.name for array in case.state)),
         frozenset(value.name for value in case.inputs if isinstance(value, Value)),
         frozenset(array.name for array in case.arrays if array.gradient),
-        frozenset(n for node in walk(case.program) for n in _made(node)),
+        frozenset(name for _, statement in case.statements() for name in statement.targets),
     )
 
 
@@ -145,7 +145,7 @@ _BY_CASE: Mapping[str, Callable[[Case], bool]] = {
     "accumulated-gradients": lambda case: case.procedure.after == "backward",
     "inference": lambda case: case.procedure.after == "inference",
     "bfloat16": lambda case: any(array.dtype == "bfloat16" for array in case.arrays),
-    "single-call": lambda case: any(_calls(node) and not _round(node) for node in _alone(case)),
+    "single-call": lambda case: any(map(_single_call, _alone(case))),
     "repeated-call": lambda case: any(isinstance(node, Again) for node in walk(case.program)),
 }
 
@@ -238,12 +238,8 @@ def _calls(node: Node) -> bool:
     return isinstance(node, Again) or (isinstance(node, Region) and node.called)
 
 
-def _round(node: Node) -> bool:
-    return isinstance(node, Region) and node.round
-
-
-def _made(node: Node) -> tuple[str, ...]:
-    return node.targets if isinstance(node, Statement) else ()
+def _single_call(node: Node) -> bool:
+    return isinstance(node, Again) or (isinstance(node, Region) and node.called and not node.round)
 
 
 def _nested(tree: Tree) -> bool:
@@ -253,8 +249,6 @@ def _nested(tree: Tree) -> bool:
 
 
 def _has_literal(tree: Tree) -> bool:
-    if isinstance(tree, Literal):
-        return True
-    if isinstance(tree, Ref):
-        return False
-    return any(_has_literal(part) for part in (tree if isinstance(tree, tuple) else tree.values()))
+    if isinstance(tree, Ref | Literal):
+        return isinstance(tree, Literal)
+    return any(map(_has_literal, tree if isinstance(tree, tuple) else tree.values()))
