@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import ValidationError
 
-from conformance.errors import CaseError, nearest
+from conformance.errors import CaseError
 from conformance.language.capabilities import CAPABILITIES
 from conformance.language.defaults import usual_loss, without_gradient
 from conformance.language.laws import LAWS
@@ -163,9 +163,7 @@ class CaseBuilder(Source):
 
     def _check_needs(self, model: CaseModel) -> None:
         for i, word in enumerate(model.needs):
-            if word not in CAPABILITIES:
-                message, hint = f"unknown capability {word!r}", nearest(word, CAPABILITIES)
-                raise self.error(message, "needs", i, hint=hint)
+            self.refuse_other(word, CAPABILITIES, f"unknown capability {word!r}", "needs", i)
 
     def _error(
         self, model: CaseModel, inputs: Sequence[Array | Value | Generator]
@@ -173,22 +171,17 @@ class CaseBuilder(Source):
         if not isinstance(model.error, ErrorModel):
             return None
         kind = model.error.type
-        if kind not in _EXCEPTIONS:
-            hint = nearest(kind, _EXCEPTIONS)
-            raise self.error(f"unknown exception {kind!r}", "error", "type", hint=hint)
+        self.refuse_other(kind, _EXCEPTIONS, f"unknown exception {kind!r}", "error", "type")
         values = {v.name for v in inputs if isinstance(v, Value)}
         for name in model.error.then:
-            if name not in values:
-                message, hint = f"{name!r} is not an input with a value", nearest(name, values)
-                raise self.error(message, "error", "then", name, hint=hint, key=True)
+            message = f"{name!r} is not an input with a value"
+            self.refuse_other(name, values, message, "error", "then", name, key=True)
         return ExpectedError(kind, model.error.then)
 
     def _check_executions(self, model: CaseModel) -> None:
         for name in model.expect.executions:
-            if name not in self._program.regions:
-                hint = nearest(name, self._program.regions)
-                path = ("expect", "executions", name)
-                raise self.error(f"no region is named {name!r}", *path, hint=hint, key=True)
+            regions, path = self._program.regions, ("expect", "executions", name)
+            self.refuse_other(name, regions, f"no region is named {name!r}", *path, key=True)
 
     def _totals(
         self, model: CaseModel, parameters: Sequence[Array], kind: str
@@ -204,9 +197,8 @@ class CaseBuilder(Source):
         full = {array.name for array in parameters if array.fill.kind == "full"}
         for name in totals:
             path = ("gradients", "totals", name)
-            if name not in full:
-                message = f"{name!r} is not a parameter filled by `full`"
-                raise self.error(message, *path, hint=nearest(name, full), key=True)
+            message = f"{name!r} is not a parameter filled by `full`"
+            self.refuse_other(name, full, message, *path, key=True)
             if kind not in ("backward", "train"):
                 raise self.error(f"procedure {kind!r} has no totals", *path, key=True)
         return dict(totals)
@@ -214,9 +206,8 @@ class CaseBuilder(Source):
     def _refuse_others(self, names: Sequence[str], asking: Sequence[str], key: str) -> None:
         """Refuse names, listed under a key of `gradients`, of what requires no gradient."""
         for i, name in enumerate(names):
-            if name not in asking:
-                message, hint = f"{name!r} requires no gradient", nearest(name, asking)
-                raise self.error(message, "gradients", key, i, hint=hint)
+            message = f"{name!r} requires no gradient"
+            self.refuse_other(name, asking, message, "gradients", key, i)
 
     def _hooks(self, model: CaseModel, arrays: Sequence[Array]) -> tuple[str, ...]:
         hooks = tuple(model.gradients.hooks) if model.gradients else ()
@@ -233,12 +224,10 @@ class CaseBuilder(Source):
         written = model.law
         if written is None:
             return None
-        if written.name not in LAWS:
-            hint = nearest(written.name, LAWS)
-            raise self.error(f"unknown law {written.name!r}", "law", "name", hint=hint)
-        if written.counts is not None and written.counts not in OPERATIONS:
-            hint = nearest(written.counts, OPERATIONS)
-            raise self.error(f"unknown operation {written.counts!r}", "law", "counts", hint=hint)
+        self.refuse_other(written.name, LAWS, f"unknown law {written.name!r}", "law", "name")
+        if written.counts is not None:
+            message = f"unknown operation {written.counts!r}"
+            self.refuse_other(written.counts, OPERATIONS, message, "law", "counts")
         wanted = LAWS[written.name].constants
         if set(written.constants) != set(wanted):
             raise self.error(
@@ -253,8 +242,7 @@ class CaseBuilder(Source):
         try:
             return CaseModel.model_validate(raw)
         except ValidationError as error:
-            found = explain(error, raw)
-            raise self.error(found.message, *found.path, hint=found.hint, key=found.key) from error
+            raise explain(error, raw, self) from error
 
     def _gradients(
         self, model: CaseModel, kind: str, arrays: Sequence[Array], outputs: Tree
@@ -273,9 +261,8 @@ class CaseBuilder(Source):
         self._refuse_others(wrt, asking, "wrt")
         for name, written in gradients.expect.items():
             path = ("gradients", "expect", name)
-            if name not in wrt:
-                message = f"the loss is not differentiated with respect to {name!r}"
-                raise self.error(message, *path, hint=nearest(name, wrt), key=True)
+            message = f"the loss is not differentiated with respect to {name!r}"
+            self.refuse_other(name, wrt, message, *path, key=True)
             found = shape_of(self._tensors.numbers(written, path))
             shape = next(array.shape for array in arrays if array.name == name)
             if found != shape:
@@ -304,9 +291,8 @@ class CaseBuilder(Source):
         loss = Loss(match[1] or "none", match[2] or match[3])  # type: ignore[arg-type]
         if loss.name in self._program.names.returned:
             raise self._program.names.unknown(loss.name, set(), self.at(*path))
-        if loss.name not in leaves(outputs):
-            hint = nearest(loss.name, leaves(outputs))
-            raise self.error(f"{loss.name!r} is not among the outputs", *path, hint=hint)
+        outside = f"{loss.name!r} is not among the outputs"
+        self.refuse_other(loss.name, leaves(outputs), outside, *path)
         if loss.name in self._undifferentiable:
             raise self.error(
                 f"{loss.name!r} is not a floating-point tensor, and has no gradient",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from conformance.errors import CaseError, nearest
+from conformance.errors import CaseError
 from conformance.language.defaults import last_value
 from conformance.language.names import Names
 from conformance.language.operations import OPERATIONS
@@ -251,14 +251,8 @@ class ProgramBuilder:
             if word in made and word in OPERATIONS:
                 message = f"{word!r} is an operation and a name of the body"
                 raise self._source.error(message, *path, "save", i)
-            if word not in made | used:
-                raise self._source.error(
-                    f"{word!r} is neither an operation of the body nor a name that it makes",
-                    *path,
-                    "save",
-                    i,
-                    hint=nearest(word, made | used),
-                )
+            message = f"{word!r} is neither an operation of the body nor a name that it makes"
+            self._source.refuse_other(word, made | used, message, *path, "save", i)
         return tuple(model.save)
 
     def _sequence(self, model: SequenceModel, path: KeyPath) -> list[Region]:
@@ -318,9 +312,8 @@ class ProgramBuilder:
 
     def _call(self, model: CallModel, path: KeyPath) -> Again:
         visible = set().union(*self._scopes)
-        if model.call not in visible:
-            message = f"no region {model.call!r} before this call"
-            raise self._source.error(message, *path, "call", hint=nearest(model.call, visible))
+        message = f"no region {model.call!r} before this call"
+        self._source.refuse_other(model.call, visible, message, *path, "call")
         takes, kwargs = self._takes(model, path)
         gives = self._tree(model.gives, (*path, "gives"))
         where = self._source.at(*path)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import keyword
 import math
 import re
+from collections.abc import Collection
 
-from conformance.errors import CaseError
+from conformance.errors import CaseError, nearest
 from conformance.language.yaml_marks import Marked
 from conformance.model.case import NUMBER, Position
 
@@ -33,6 +34,13 @@ class Source:
         """An error at the value of a path below the case, or at its `key`."""
         where = self.marked.key((*self.path, *path)) if key else self.at(*path)
         return CaseError(message, where=where, hint=hint)
+
+    def refuse_other(
+        self, word: str, known: Collection[str], message: str, *path: object, key: bool = False
+    ) -> None:
+        """Refuse a word that is not known, with the nearest one that is."""
+        if word not in known:
+            raise self.error(message, *path, hint=nearest(word, known), key=key)
 
     def identifier(self, name: str, *path: object, key: bool = False) -> None:
         """Refuse a name that cannot be a variable of an emitted program; `key` if it is a YAML key."""

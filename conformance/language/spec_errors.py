@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Discriminator, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from conformance.errors import nearest
+from conformance.errors import CaseError, nearest
+from conformance.language.source import Source
 
 
 class Model(BaseModel):
@@ -39,26 +39,16 @@ def tagged(otherwise: str, *tags: str) -> Discriminator:
     return Discriminator(tag)
 
 
-@dataclass(frozen=True)
-class Explanation:
-    """One error: its message and hint, its path in the case, and whether the key itself is wrong."""
-
-    message: str
-    hint: str
-    path: tuple[object, ...]
-    key: bool
-
-
-def explain(error: ValidationError, raw: object) -> Explanation:
+def explain(error: ValidationError, raw: object, source: Source) -> CaseError:
     """The most helpful of the errors in `raw`, a case as loaded from YAML."""
     first = _first(error, raw)
     kind, loc, value = first["type"], first["loc"], first.get("input")
     path, context = _path(loc, raw), first.get("ctx", {})
     if kind == "unknown_key":
-        key = context["key"]
-        return Explanation(f"unknown key {key!r}", context["hint"], (*path, key), True)
+        key, hint = context["key"], context["hint"]
+        return source.error(f"unknown key {key!r}", *path, key, hint=hint, key=True)
     if kind == "missing":
-        return Explanation(f"key {loc[-1]!r} is missing", "", path, False)
+        return source.error(f"key {loc[-1]!r} is missing", *path)
     words = re.findall(r"'([^']+)'", str(context.get("expected", "")))
     hint = nearest(str(value), words) if kind == "literal_error" else ""
     rule = first["msg"].removeprefix("Input should be ")
@@ -67,7 +57,7 @@ def explain(error: ValidationError, raw: object) -> Explanation:
     )
     joined = ": " if rule == first["msg"] else ", expected "
     said = f"found {described(value)}{joined}{rule}"
-    return Explanation(said, hint, path, loc[-1:] == ("[key]",))
+    return source.error(said, *path, hint=hint, key=loc[-1:] == ("[key]",))
 
 
 def _path(loc: Sequence[int | str], raw: object) -> tuple[object, ...]:
