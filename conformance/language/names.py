@@ -30,9 +30,8 @@ class Names:
 
     def __init__(self, generators: set[str]) -> None:
         self._generators = generators
-        #: By the place of a region or call: where its name stands, and where what it gives.
-        self.places: dict[Position, tuple[Position, Position | None]] = {}
-        #: By the place of a region or call: where its `returned` stands.
+        #: By the place of a region or call: where its name stands, and where its `returned`.
+        self.named_at: dict[Position, Position] = {}
         self.returned_at: dict[Position, Position] = {}
         #: Names of calls' return values as a whole, and where the case names them.
         self.returned: dict[str, Position] = {}
@@ -79,14 +78,16 @@ class Names:
                     )
             else:
                 self.check(argument, known)
-        self._add(statement.targets, known, statement.where)
+        self._add([Ref(target, statement.where) for target in statement.targets], known)
 
     def _region(self, region: Region, known: set[str]) -> None:
-        where = self.places[region.where][0]
         function = region.name.replace("-", "_")
         if function in self._functions | known | set(self.returned):
-            hint = "in a `repeat`, number the name: `block$i`"
-            raise CaseError(f"the name {region.name!r} is taken already", where=where, hint=hint)
+            raise CaseError(
+                f"the name {region.name!r} is taken already",
+                where=self.named_at[region.where],
+                hint="in a `repeat`, number the name: `block$i`",
+            )
         arguments = (*region.takes, *region.kwargs.values())
         if region.called:
             self.check(arguments, known)
@@ -110,13 +111,12 @@ class Names:
         self._return(region, known)
         self._regions.add(region.name)
         if region.called:
-            self._add(leaves(region.gives), known, self.places[region.where][1] or region.where)
+            self._add(list(refs(region.gives)), known)
 
     def _call(self, call: Again, known: set[str]) -> None:
         self.check((*call.takes, *call.kwargs.values()), known)
         self._return(call, known)
-        _, where = self.places.get(call.where, (call.where, None))
-        self._add(leaves(call.gives), known, where or call.where)
+        self._add(list(refs(call.gives)), known)
 
     def _return(self, node: Region | Again, known: set[str]) -> None:
         """Note the name of what a call returns as a whole."""
@@ -128,9 +128,10 @@ class Names:
             raise CaseError(f"the name {name!r} is taken already", where=where)
         self.returned[name] = where
 
-    def _add(self, names: Sequence[str], known: set[str], where: Position) -> None:
+    def _add(self, made: Sequence[Ref], known: set[str]) -> None:
         """Add names to the known ones; a region's name cannot be assigned again."""
-        for name in names:
+        names = [ref.name for ref in made]
+        for name, where in ((ref.name, ref.where) for ref in made):
             if name in self._functions or name in self.returned or RESERVED.fullmatch(name):
                 hint = OWN
                 if name in self._functions:

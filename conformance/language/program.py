@@ -179,7 +179,7 @@ class ProgramBuilder:
             contexts=model.contexts,
         )
         self._refuse_unfit(region, path)
-        self.names.places[region.where] = where, self._source.at(*path, "gives")
+        self.names.named_at[region.where] = where
         self._define(region)
         return region
 
@@ -288,7 +288,7 @@ class ProgramBuilder:
             )
             self._define(region)
             regions.append(region)
-        self.names.places[self._source.at(*path)] = self._source.at(*path, "sequence"), handed.where
+        self.names.named_at[self._source.at(*path)] = self._source.at(*path, "sequence")
         return regions
 
     def _layers(self, model: SequenceModel, path: KeyPath) -> Iterator[tuple[Statement, ...]]:
@@ -319,7 +319,6 @@ class ProgramBuilder:
         where = self._source.at(*path)
         call = Again(model.call, takes, kwargs, gives, where, self._returned(model, gives, path))
         self._refuse_other_arguments(call)
-        self.names.places[where] = where, self._source.at(*path, "gives")
         return call
 
     def _head_arguments(
