@@ -10,6 +10,7 @@ import yaml
 
 from conformance.errors import CaseError
 from conformance.language.load import load_text
+from conformance.language.source import Source
 from conformance.language.tables import SECTIONS, read_table
 from conformance.language.yaml_marks import Marked, load
 from conformance.model.case import Case
@@ -62,7 +63,7 @@ def _block(lines: Sequence[str], number: int) -> Iterator[str]:
 
 def _used(marked: Marked, name: str) -> Mapping[str, Any]:
     """The entries of the table that a case names."""
-    raw, table = marked.value["cases"][name], read_table(marked)
+    raw, table = marked.value["cases"][name], read_table(Source(marked, ()))
     named = set()
     for section in SECTIONS:
         section_value = raw.get(section, [])

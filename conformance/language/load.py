@@ -80,7 +80,7 @@ def load_text(text: str, name: str) -> tuple[Case, ...]:
     if not isinstance(cases, dict) or not cases:
         message = f"found {described(cases)}, expected a mapping of cases by name"
         raise file.error(message, "cases")
-    table = read_table(file, top.get("tensors", {}))
+    table = read_table(file)
     loaded: list[Case] = []
     for key, raw in cases.items():
         source, filled = with_tensors(Source(file.marked, ("cases", key)), raw, table)

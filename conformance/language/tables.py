@@ -40,8 +40,9 @@ class Table:
                 raise file.error(f"no case names the tensor {name!r}", *place, hint=hint, key=True)
 
 
-def read_table(file: Source, given: Any) -> Table:
+def read_table(file: Source) -> Table:
     """The table of a file, numbered tensors one by one. Raises `CaseError`."""
+    given = file.marked.value.get("tensors", {})
     if not isinstance(given, dict):
         message = f"found {described(given)}, expected a mapping of tensors by name"
         raise file.error(message, "tensors")
