@@ -48,6 +48,7 @@ from conformance.language.spec import (
 from conformance.model.case import Case, Procedure
 from conformance.model.facts import Fact
 from conformance.observe.worker.observer import Observer
+from conformance.oracle import tape
 from conformance.oracle.expected import expect
 
 DOCS = Path(__file__).resolve().parent
@@ -77,8 +78,22 @@ def _sentence(text: str) -> str:
 
 
 def operations() -> str:
-    rows = ((f"`{o.signature()}`", o.definition, o.shape, _needs(o)) for o in OPERATIONS.values())
+    rows = ((f"`{o.signature()}`", _meaning(o), o.shape, _needs(o)) for o in OPERATIONS.values())
     return table(("operation", "meaning", "shapes", "its gradient reads"), rows)
+
+
+#: What the operations give that ask something of the recomputed callable, which the oracle has not.
+OF_CALLABLE = {
+    "is_unwrapped_by": "Whether its `__wrapped__` is the callable itself (true when plain).",
+    "hides_variables_of": "Whether it has no attribute `variables` (true when plain).",
+}
+
+
+def _meaning(operation: Operation) -> str:
+    """The first paragraph of the docstring of the oracle's function."""
+    if operation.name in OF_CALLABLE:
+        return OF_CALLABLE[operation.name]
+    return " ".join((inspect.getdoc(getattr(tape, operation.name)) or "").split("\n\n")[0].split())
 
 
 def _needs(operation: Operation) -> str:
