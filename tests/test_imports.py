@@ -8,7 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-#: Imports that close a circle and may stay, as (importing module, imported module), each with the reason.
+#: Imports that close a circle and may stay, each with the reason: (importing module, imported module).
 EXPLAINED: Mapping[tuple[str, str], str] = {
     ("conformance.report.groups", "conformance.report.versus"): "the report is being taken apart",
     ("conformance.report.versus", "conformance.report.markdown"): "the report is being taken apart",
