@@ -65,7 +65,7 @@ def test_worker_has_its_own_folder_and_the_adapters_environment(pool, program, t
     (pid,) = worker_pids()
     folder = Path(f"/proc/{pid}/cwd").readlink()
     assert folder.name.startswith("conformance-mini-")
-    assert pool._worker("right")._call(tempfile.gettempdir, (), 20.0) == str(folder)
+    assert pool._worker("right").call(tempfile.gettempdir, (), 20.0) == str(folder)
     limits = Path(f"/proc/{pid}/limits").read_text()
     (data,) = (line for line in limits.splitlines() if line.startswith("Max data size"))
     assert str(2 * 2**30) in data
@@ -208,3 +208,12 @@ def test_a_worker_is_replaced_after_an_error_where_its_variant_says_so(tmp_path,
         assert outcome.observation.plain.error is not None
         assert bool(worker_pids()) is not renewed
         assert isinstance(made.observe(program("right")), Finished)
+
+
+def test_after_a_restart_each_program_runs_in_a_fresh_process(pool, program):
+    assert isinstance(pool.observe(program("right")), Finished)
+    before = worker_pids()
+    pool.restart()
+    assert worker_pids() == []
+    assert isinstance(pool.observe(program("right")), Finished)
+    assert not set(before) & set(worker_pids())
