@@ -65,7 +65,7 @@ def test_worker_has_its_own_folder_and_the_adapters_environment(pool, program, t
     (pid,) = worker_pids()
     folder = Path(f"/proc/{pid}/cwd").readlink()
     assert folder.name.startswith("conformance-mini-")
-    assert pool._worker("right").call(tempfile.gettempdir, (), 20.0) == str(folder)
+    assert pool._worker("right")._call(tempfile.gettempdir, (), 20.0) == str(folder)
     limits = Path(f"/proc/{pid}/limits").read_text()
     (data,) = (line for line in limits.splitlines() if line.startswith("Max data size"))
     assert str(2 * 2**30) in data

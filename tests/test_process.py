@@ -78,9 +78,9 @@ def test_a_worker_stopped_while_it_is_asked_much_is_replaced(pool, program, monk
     (worker,) = worker_pids()
     os.kill(worker, signal.SIGSTOP)
     # More than a pipe holds: what sends it must not wait either.
-    outcome = pool._worker("right").call(len, (b"x" * 2**22,), 3.0)
+    outcome = pool._worker("right")._call(len, (b"x" * 2**22,), 3.0)
     assert isinstance(outcome, Stuck)
-    assert pool._worker("right").call(len, (b"x" * 2**22,), 3.0) == 2**22
+    assert pool._worker("right")._call(len, (b"x" * 2**22,), 3.0) == 2**22
 
 
 def test_a_program_that_holds_the_lock_is_stopped(pool, program):

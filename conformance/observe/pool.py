@@ -75,6 +75,7 @@ class Stuck:
 
 Failure = Crashed | TimedOut | Stuck | Broken
 Outcome = Finished | Failure
+_FAILURES = (Crashed, TimedOut, Stuck, Broken)
 
 
 class Pool:
@@ -105,10 +106,7 @@ class Pool:
             by_worker.setdefault(self._worker(variant), []).append(variant)
         versions: dict[str, str] = {}
         for worker, names in by_worker.items():
-            described = worker.warm_up(names)
-            if isinstance(described, Failure):
-                raise worker.startup_error(described)
-            versions |= described
+            versions |= worker.describe(names)
         return versions
 
     def parameters(self, variant: str, function: str) -> tuple[str, ...]:
@@ -117,15 +115,7 @@ class Pool:
 
         Raises `BrokenAdapterError` where it cannot be imported.
         """
-        answer = self._worker(variant).call(entry.parameters, (function,), IMPORT_LIMIT)
-        if isinstance(answer, Failure):
-            problem = answer.message if isinstance(answer, Broken) else "its process died"
-            raise BrokenAdapterError(
-                f"{function} cannot be imported: {problem}",
-                hint="Python looks in the current folder, or in those of `path` in the "
-                "implementation's file, and then where it looks anyway",
-            )
-        return tuple(answer)
+        return self._worker(variant).parameters(function)
 
     def ready(self, variant: str) -> Stuck | Broken | None:
         """Make sure that the worker has imported the framework and warmed up the variant."""
@@ -171,16 +161,23 @@ class _Worker:
         #: The case and variant of the program that the present worker has run last.
         self._last = ""
 
-    def warm_up(self, variants: Sequence[str]) -> Any | Failure:
+    def describe(self, variants: Sequence[str]) -> Mapping[str, str]:
+        """As `Pool.describe`, of the worker's own variants."""
+        outcome = self._warm_up(variants)
+        if isinstance(outcome, _FAILURES):
+            raise self._startup_error(outcome)
+        return dict(outcome)
+
+    def _warm_up(self, variants: Sequence[str]) -> Any | Failure:
         """Import the framework and warm up the variants: the versions, as `describe`, or a failure."""
         packages = list(self.adapter.model.packages)
         arguments = (str(self.adapter.folder), list(variants), packages)
-        outcome = self.call(entry.describe, arguments, IMPORT_LIMIT)
-        if not isinstance(outcome, Failure):
+        outcome = self._call(entry.describe, arguments, IMPORT_LIMIT)
+        if not isinstance(outcome, _FAILURES):
             self._warm |= set(variants)
         return outcome
 
-    def startup_error(self, outcome: Failure) -> BrokenAdapterError:
+    def _startup_error(self, outcome: Failure) -> BrokenAdapterError:
         """The error message for an adapter that does not start; its traceback goes to the log."""
         match outcome:
             case Crashed(how, log):
@@ -198,15 +195,30 @@ class _Worker:
             detail=detail,
         )
 
+    def parameters(self, function: str) -> tuple[str, ...]:
+        """The names of the keywords that `package.module:function` takes, and `**` where it takes any.
+
+        Raises `BrokenAdapterError` where it cannot be imported.
+        """
+        answer = self._call(entry.parameters, (function,), IMPORT_LIMIT)
+        if isinstance(answer, _FAILURES):
+            problem = answer.message if isinstance(answer, Broken) else "its process died"
+            raise BrokenAdapterError(
+                f"{function} cannot be imported: {problem}",
+                hint="Python looks in the current folder, or in those of `path` in the "
+                "implementation's file, and then where it looks anyway",
+            )
+        return tuple(answer)
+
     def ready(self, variant: str) -> Stuck | Broken | None:
         """As `Pool.ready`."""
         if variant in self._warm:
             return None
-        outcome = self.warm_up([variant])
+        outcome = self._warm_up([variant])
         if isinstance(outcome, Stuck):
             return outcome
-        if isinstance(outcome, Failure):
-            error = self.startup_error(outcome)
+        if isinstance(outcome, _FAILURES):
+            error = self._startup_error(outcome)
             return Broken(error.message, error.detail)
         return None
 
@@ -215,13 +227,14 @@ class _Worker:
         model = self.adapter.model.variants.get(program.variant)
         if model is not None and 0 < model.renew_after <= self._ran:
             self.close()
-        if (unready := self.ready(program.variant)) is not None:
+        unready = self.ready(program.variant)
+        if unready is not None:
             return unready
         self._ran += 1
         limit = self.adapter.model.time_limit
-        outcome = self.call(entry.observe_and_restore, (str(self.adapter.folder), program), limit)
+        outcome = self._call(entry.observe_and_restore, (str(self.adapter.folder), program), limit)
         self._last = f"{program.case} on {program.adapter}/{program.variant}"
-        if isinstance(outcome, Failure):
+        if isinstance(outcome, _FAILURES):
             return outcome
         spoilt = isinstance(outcome, Spoilt)
         observation = outcome.answer if isinstance(outcome, Spoilt) else outcome
@@ -262,7 +275,7 @@ class _Worker:
             )
         return self._process
 
-    def call(
+    def _call(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], limit: float
     ) -> Any | Failure:
         """What the function returned in the worker, or how it failed."""
