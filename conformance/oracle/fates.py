@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from conformance.model.case import Case
+from conformance.oracle.assumptions import assumptions
+from conformance.oracle.dataflow import Dataflow, Step
+from conformance.oracle.disciplines import minimal_units
 from conformance.oracle.expected import evaluation
-from conformance.oracle.memory import keepers
+from conformance.oracle.memory import Ledger, Way, differentiable
 
 Kept = Literal["", "some", "all"]
 
@@ -30,7 +33,7 @@ def fates(case: Case, disciplines: Sequence[str]) -> Mapping[tuple[str, str], Fa
         return {}
     evaluated = evaluation(case, None)
     counts = {name: evaluated.counts(name, {})[0] for name in disciplines}
-    always, ever = keepers(case, evaluated.dataflow, {})
+    always, ever = _keepers(case, evaluated.dataflow, {})
     kept: dict[tuple[str, str], Kept] = {step.key: "some" for step in ever}
     kept |= {step.key: "all" for step in always}
     rerun_under: dict[tuple[str, str], list[str]] = {key: [] for key in kept}
@@ -39,3 +42,30 @@ def fates(case: Case, disciplines: Sequence[str]) -> Mapping[tuple[str, str], Fa
             if label and phase == "rerun" and max(allowed.counts, default=0) > 0:
                 rerun_under.setdefault((region, label), []).append(name)
     return {key: Fate(tuple(names), kept.get(key, "")) for key, names in rerun_under.items()}
+
+
+def _keepers(
+    case: Case, dataflow: Dataflow, declared: Mapping[str, str]
+) -> tuple[frozenset[Step], frozenset[Step]]:
+    """The steps whose results or masks the recomputed run keeps between forward and backward: (under
+    every assumption, under at least one)."""
+    always: set[Step] | None = None
+    ever: set[Step] = set()
+    for assumed in assumptions(case, dataflow, declared, alternatives=True):
+        ledger = Ledger(dataflow, assumed, views=False, wide=False)
+        way = Way(dataflow, assumed, ledger, differentiable(dataflow, assumed))
+        least, most = (
+            {_keeper(dataflow, key) for key in kept}
+            for kept in way.recomputed(minimal_units(dataflow, assumed))
+        )
+        ever |= {step for step in most if step is not None}
+        kept_steps = {step for step in least if step is not None}
+        always = kept_steps if always is None else always & kept_steps
+    return frozenset(always or ()), frozenset(ever)
+
+
+def _keeper(dataflow: Dataflow, key: int | Step | tuple[Step, str]) -> Step | None:
+    """The step that made an entry of `Kept`; `None` for a tensor that the program starts from."""
+    if isinstance(key, int):
+        return dataflow.tensors[key].producer
+    return key if isinstance(key, Step) else key[0]

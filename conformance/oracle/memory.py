@@ -42,10 +42,10 @@ def expected_memory(case: Case, dataflow: Dataflow, declared: Mapping[str, str])
     drops: list[int] = []
     pairs: list[tuple[int, int]] = []
     for assumed in assumptions(case, dataflow, declared, alternatives=True):
-        alive = _differentiable(dataflow, assumed)
+        alive = differentiable(dataflow, assumed)
         units = minimal_units(dataflow, assumed)
         for views, wide in _layouts(dataflow, assumed):
-            way = _Way(dataflow, assumed, Ledger(dataflow, assumed, views=views, wide=wide), alive)
+            way = Way(dataflow, assumed, Ledger(dataflow, assumed, views=views, wide=wide), alive)
             before = way.plain()
             least, most = (sum(kept.values()) for kept in way.recomputed(units))
             spared = way.spared() if "cheap" in assumed.regions else before
@@ -82,7 +82,7 @@ def _random_states(call: Call) -> int:
     return max(1, sum(step.statement.op in RANDOM for step in call.steps))
 
 
-def _differentiable(dataflow: Dataflow, assumed: Assumption) -> frozenset[Step]:
+def differentiable(dataflow: Dataflow, assumed: Assumption) -> frozenset[Step]:
     """The steps whose gradients could be taken from what the program returns."""
     return dataflow.differentiated(assumed.active, (*dataflow.outputs, dataflow.loss))
 
@@ -155,7 +155,7 @@ class Ledger:
 
 
 @dataclass(frozen=True)
-class _Way:
+class Way:
     """One way to run a case: what is assumed, how what is kept is laid out, and the steps that save
     residuals (`alive`)."""
 
@@ -228,7 +228,7 @@ class _Backward:
     keeps what it reads until it is rerun itself.
     """
 
-    def __init__(self, way: _Way) -> None:
+    def __init__(self, way: Way) -> None:
         self.way, self.dataflow = way, way.dataflow
         #: How many statements and regions read what is kept, and its bytes.
         self.readers: Counter[object] = Counter()
@@ -317,30 +317,3 @@ class _Backward:
     def note(self) -> None:
         """Note the bytes that are held now."""
         self.most = max(self.most, self.outputs + self.kept + self.flowing)
-
-
-def keepers(
-    case: Case, dataflow: Dataflow, declared: Mapping[str, str]
-) -> tuple[frozenset[Step], frozenset[Step]]:
-    """The steps whose results or masks the recomputed run keeps between forward and backward: (under
-    every assumption, under at least one)."""
-    always: set[Step] | None = None
-    ever: set[Step] = set()
-    for assumed in assumptions(case, dataflow, declared, alternatives=True):
-        ledger = Ledger(dataflow, assumed, views=False, wide=False)
-        way = _Way(dataflow, assumed, ledger, _differentiable(dataflow, assumed))
-        least, most = (
-            {_keeper(dataflow, key) for key in kept}
-            for kept in way.recomputed(minimal_units(dataflow, assumed))
-        )
-        ever |= {step for step in most if step is not None}
-        kept_steps = {step for step in least if step is not None}
-        always = kept_steps if always is None else always & kept_steps
-    return frozenset(always or ()), frozenset(ever)
-
-
-def _keeper(dataflow: Dataflow, key: int | Step | tuple[Step, str]) -> Step | None:
-    """The step that made an entry of `Kept`; `None` for a tensor that the program starts from."""
-    if isinstance(key, int):
-        return dataflow.tensors[key].producer
-    return key if isinstance(key, Step) else key[0]
