@@ -217,12 +217,9 @@ def emitter_methods() -> str:
 def observer_methods() -> str:
     # Loading an observer would import its framework.
     writers: dict[str, dict[str, None]] = {}
-    for path in sorted((ROOT / "adapters").glob("*/observe.py")):
+    for path in sorted((ROOT / "adapters").glob("*/*.py")):
         for node in ast.parse(path.read_text("utf-8")).body:
-            if isinstance(node, ast.ClassDef) and Observer.__name__ in (
-                node.name,
-                *(ast.unparse(parent) for parent in node.bases),
-            ):
+            if isinstance(node, ast.ClassDef) and node.name == Observer.__name__:
                 for inner in node.body:
                     if isinstance(inner, ast.FunctionDef):
                         writers.setdefault(inner.name, {})[path.parent.name] = None
@@ -277,13 +274,14 @@ def methods() -> str:
 
 
 def _observers_below(tree: ast.AST) -> Iterator[ast.AST]:
-    """The observers of other adapters that a module builds on: `from ..torch import observe`."""
+    """The observers of other adapters that a module builds on: `from ..torch import eager`."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.ImportFrom) or node.level != 2:
             continue
-        if any(name.name == "observe" for name in node.names):
-            file = ROOT / "adapters" / str(node.module) / "observe.py"
-            yield ast.parse(file.read_text("utf-8"))
+        for name in node.names:
+            if name.name in ("eager", "observe"):
+                file = ROOT / "adapters" / str(node.module) / f"{name.name}.py"
+                yield ast.parse(file.read_text("utf-8"))
 
 
 def _said(tree: ast.AST) -> Iterator[tuple[str, str]]:
