@@ -60,7 +60,7 @@ class Operation:
 _INT, _INTS = OptionSpec("int"), OptionSpec("ints")
 _FIRST, _LAST, _NONE = OptionSpec("int", 0), OptionSpec("int", -1), OptionSpec("int", None)
 _OFF, _EPS = OptionSpec("bool", False), OptionSpec("float", 1e-5)
-_RANGE = {"low": OptionSpec("float", 0.0), "high": OptionSpec("float", 1.0)}
+_LOW, _HIGH = OptionSpec("float", 0.0), OptionSpec("float", 1.0)
 _PADDING = OptionSpec("str", "valid", ("valid", "same"))
 _RULE = OptionSpec("str", "reverse", ("reverse", "forward"))
 _CHANGES = OptionSpec("str", words=("values", "shape", "dtype", "operations", "product"))
@@ -174,8 +174,8 @@ _ALL = (
     _op("real", "x", "x:", capability="complex"),
     _op("imag", "x", "x:", capability="complex"),
     _op("stop_gradient", "x"),
-    _op("uniform", "", "", "shape", random=True, shape=_INTS, **_RANGE, seed=_NONE),
-    _op("uniform_from", "generator?", "", "shape", random=True, shape=_INTS, **_RANGE),
+    _op("uniform", "", "", "shape", random=True, shape=_INTS, low=_LOW, high=_HIGH, seed=_NONE),
+    _op("uniform_from", "generator?", "", "shape", random=True, shape=_INTS, low=_LOW, high=_HIGH),
     _op(
         "numpy_uniform",
         "",
@@ -184,7 +184,8 @@ _ALL = (
         random=True,
         capability="numpy-random",
         shape=_INTS,
-        **_RANGE,
+        low=_LOW,
+        high=_HIGH,
     ),
     _op(
         "python_uniform",
@@ -193,7 +194,8 @@ _ALL = (
         "one number, ()",
         random=True,
         capability="python-random",
-        **_RANGE,
+        low=_LOW,
+        high=_HIGH,
     ),
     _op(
         "rrelu",

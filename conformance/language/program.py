@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from conformance.errors import CaseError
-from conformance.language.defaults import last_value
 from conformance.language.names import Names
 from conformance.language.operations import OPERATIONS
 from conformance.language.source import OWN, RESERVED, KeyPath, Source, is_finite
@@ -38,6 +37,7 @@ from conformance.model.case import (
     Tree,
     flat,
     leaves,
+    node_makes,
     node_reads,
     numbered,
     walk,
@@ -211,15 +211,15 @@ class ProgramBuilder:
         """What a region gives (`gives`) or a program puts out (`outputs`)."""
         if key in model.model_fields_set:
             return self._tree(getattr(model, key), (*path, key))
-        unrolled = tuple(flat(nodes))
-        last = last_value(unrolled)
-        if last is None:
+        *_, last = flat(nodes)
+        made = node_makes(last)
+        if len(made) != 1:
             raise CaseError(
                 f"the last node makes several values, or none: `{key}` must name one",
-                where=unrolled[-1].where,
+                where=last.where,
                 hint=f"without `{key}`, it is the last value that is made",
             )
-        return last
+        return Ref(made[0], last.where)
 
     def _returned(self, model: BlockModel | CallModel, gives: Tree, path: KeyPath) -> str:
         """The name for a call's return value as a whole; empty if there is none."""
