@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -42,12 +43,13 @@ def expanded(source: Source, raw: object, family: str) -> Iterator[tuple[str, ob
 
 def _axes(source: Source, written: Mapping[str, Any]) -> Axes:
     """The axes of a case. Their values become part of its id, and are words or numbers."""
-    number = 1
     axes = {axis: values for axis, values in written.items() if not isinstance(values, dict)}
     for axis, values in axes.items():
         if f"${axis}" == NUMBER:
-            hint = f"`{NUMBER}` is the number in a `repeat`"
-            message = f"the name {axis!r} is taken already"
+            message, hint = (
+                f"the name {axis!r} is taken already",
+                f"`{NUMBER}` is the number in a `repeat`",
+            )
             raise source.error(message, "axes", axis, hint=hint, key=True)
         if not isinstance(values, list) or not values:
             wanted = f"a list of the values of axis {axis!r}"
@@ -57,7 +59,7 @@ def _axes(source: Source, written: Mapping[str, Any]) -> Axes:
             if not re.fullmatch(r"[A-Za-z0-9_.+-]+", text):
                 message = f"found {described(value)}, expected a word or a number"
                 raise source.error(message, "axes", axis, i)
-        number *= len(values)
+    number = math.prod(map(len, axes.values()))
     if number > MAX_COPIES:
         message = f"the axes make {number} cases, expected at most {MAX_COPIES}"
         raise source.error(message, "axes")
