@@ -30,12 +30,16 @@ def schema() -> dict[str, Any]:
 
 
 def _closed(part: Any) -> Any:
-    """A part of a schema that forbids keys which match no pattern, as the pydantic models do."""
+    """A part of a schema that forbids keys which match no pattern, as the pydantic models do, and says
+    what a key means in one line."""
     if isinstance(part, list):
         return [_closed(inner) for inner in part]
     if not isinstance(part, dict):
         return part
     closed = {key: _closed(value) for key, value in part.items()}
+    for said in closed.get("properties", {}).values():
+        if "description" in said:
+            said["description"] = " ".join(said["description"].split())
     return closed | ({"additionalProperties": False} if "patternProperties" in closed else {})
 
 

@@ -1,4 +1,4 @@
-"""The base of the models of a case file, and their validation errors as messages about the file."""
+"""Validation errors of a case file as messages about the file."""
 
 from __future__ import annotations
 
@@ -6,37 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Discriminator, ValidationError, model_validator
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from conformance.errors import CaseError, nearest
 from conformance.language.source import Source
-
-
-class Model(BaseModel):
-    """Base of all models: unknown keys are errors, values are frozen, numbers are finite."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _refuse_unknown_keys(cls, written: Any) -> Any:
-        known = {field.alias or name for name, field in cls.model_fields.items()}
-        for key in written if isinstance(written, dict) else ():
-            if key not in known:
-                context = {"key": key, "hint": nearest(str(key), known)}
-                raise PydanticCustomError("unknown_key", "unknown key", context)
-        return written
-
-
-def tagged(otherwise: str, *tags: str) -> Discriminator:
-    """Chooses the member of a union by the key that a mapping has, `otherwise` where it has none."""
-
-    def tag(value: Any) -> str:
-        given = value if isinstance(value, dict) else ()
-        return next((f"<{word}>" for word in tags if word in given), f"<{otherwise}>")
-
-    return Discriminator(tag)
 
 
 def explain(error: ValidationError, raw: object, source: Source) -> CaseError:

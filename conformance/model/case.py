@@ -16,7 +16,8 @@ from typing import TypeVar
 #: In the body of a `Repeat`: the number of the iteration, in names (`w$i`) or by itself.
 NUMBER = "$i"
 Scalar = None | bool | int | float | str
-Procedures = OneOf[
+#: Procedures but `train`.
+Untrained = OneOf[
     "backward",
     "part",
     "per_output",
@@ -25,7 +26,6 @@ Procedures = OneOf[
     "second_order",
     "third_order",
     "inference",
-    "train",
 ]
 Signature = OneOf["plain", "keyword-only", "variadic", "undeclared"]
 Granularity = OneOf["function", "module", "operation", "segment"]
@@ -293,7 +293,7 @@ class Procedure:
     (`backward`).
     """
 
-    kind: Procedures = "backward"
+    kind: Untrained | OneOf["train"] = "backward"
     steps: int = 1
     learning_rate: float = 0.0
     between: Between = ""
