@@ -189,9 +189,9 @@ class Region:
     body: tuple[Node, ...]
     granularity: Granularity
     preserve_rng: bool
-    merge_adjacent: bool
-    block: OneOf["callable", "invalid"]
     where: Position
+    merge_adjacent: bool = False
+    block: OneOf["callable", "invalid"] = "callable"
     save: tuple[str, ...] = ()
     called: bool = True
     segment: Segment | None = None
