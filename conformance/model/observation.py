@@ -30,28 +30,16 @@ class Leaf:
 if TYPE_CHECKING:
     #: An output as it came back: tensors as `Leaf`, containers as they were (`tuple`, `list`, `dict`),
     #: `None`, bools, numbers and strings as themselves, anything else as the name of its type.
-    Tree = (
-        Leaf
-        | None
-        | bool
-        | int
-        | float
-        | str
-        | tuple["Tree", ...]
-        | list["Tree"]
-        | dict[str, "Tree"]
-    )
+    Scalar = None | bool | int | float | str
+    Tree = Leaf | Scalar | tuple["Tree", ...] | list["Tree"] | dict[str, "Tree"]
 else:
     # JSON does not keep a tuple and a list apart: for msgspec, an output is read by `results.codec`.
     Tree = object
 
 
 class Execution(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
-    """How often something ran in a phase.
-
-    `statement` is the label of a statement, or empty for the region as a whole; `region` is empty
-    for statements outside any region.
-    """
+    """How often something ran in a phase. `statement` is a statement's label, or empty for the region as
+    a whole; `region` is empty for statements outside any region."""
 
     region: str
     statement: str
@@ -126,11 +114,8 @@ RESOLUTION = 256 * 1024
 
 @dataclass(frozen=True)
 class Observation:
-    """The plain run and the recomputed one, and for each check how it was observed or why not.
-
-    `resolution` is the bytes below which the observer cannot tell what is retained: 0 where it sees
-    every tensor.
-    """
+    """The plain run and the recomputed one, and for each check how it was observed or why not. The
+    observer cannot resolve retained bytes below `resolution`: 0 where it sees every tensor."""
 
     plain: Run
     recomputed: Run

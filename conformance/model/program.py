@@ -83,8 +83,7 @@ class Program:
 
         def region(node: ast.AST) -> str:
             site = self.lines.get(node.lineno) if isinstance(node, ast.FunctionDef) else None
-            own = site is not None and site.kind == "region" and site.serves(path)
-            return site.region if site is not None and own else ""
+            return site.region if site and site.kind == "region" and site.serves(path) else ""
 
         shared = {
             node.name: region(node) for node in tree.body if isinstance(node, ast.FunctionDef)
