@@ -24,7 +24,7 @@ def line(text: str, longest: int = 240) -> str:
 
 def printable(text: str) -> str:
     """Untrusted text made safe to print: control characters are replaced by their Python escapes."""
-    if _CONTROLS.search(text) is None:
+    if text.isprintable() or _CONTROLS.search(text) is None:
         return text
     return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text.replace("\r\n", "\n"))
 

@@ -4,28 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
 
 from conformance import __version__
-from conformance.cli import (
-    behaviours,
-    cases,
-    compare,
-    coverage,
-    diff,
-    documents,
-    frameworks,
-    history,
-    known,
-    merge,
-    probe,
-    recorded,
-    report,
-    run,
-    smoke,
-)
+from conformance.cli import cases, compare, export, known, report, run
 from conformance.errors import ConformanceError
 from conformance.exits import MEANINGS, Exit
 from conformance.words import printable
@@ -44,25 +29,30 @@ app = typer.Typer(
     "gradients and random numbers, for one more run of the region and less memory.",
 )
 PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
-app.command(context_settings=PASS_ON, epilog=EXIT_CODES)(run.run)
-app.command(epilog=EXIT_CODES)(merge.merge)
-app.command(epilog=EXIT_CODES)(probe.probe)
-app.command(epilog=EXIT_CODES)(compare.compare)
-app.command(epilog=EXIT_CODES)(diff.diff)
-app.command(epilog=EXIT_CODES)(history.history)
+app.command(context_settings=PASS_ON, help=run.HELP, epilog=EXIT_CODES)(run.run)
 app.command(epilog=EXIT_CODES)(report.report)
-app.command(epilog=EXIT_CODES)(behaviours.behaviours)
-app.command(epilog=EXIT_CODES)(frameworks.frameworks)
-app.command(epilog=EXIT_CODES)(documents.documents)
+app.command(epilog=EXIT_CODES)(compare.compare)
 app.command("list")(cases.list_cases)
 app.command()(cases.show)
 app.command()(cases.emit)
-app.command()(cases.schema)
-app.command()(cases.adapters)
 app.command()(known.known)
-app.command()(recorded.recorded)
-app.command()(smoke.smoke)
-app.command(epilog=EXIT_CODES)(coverage.coverage)
+app.command(epilog=EXIT_CODES)(export.export)
+app.command()(cases.schema)
+#: Commands of earlier versions, and what to use instead.
+REMOVED: Mapping[str, str] = {
+    "adapters": "conformance list --adapters",
+    "behaviours": "conformance report: the view `behaviours`, also in reports/report.md",
+    "bug": "the program of a cause: adapters/NAME/reproducers, `conformance known` names it",
+    "coverage": "python tools/coverage.py, in a checkout",
+    "diff": "conformance compare OLD NEW",
+    "documents": "python tools/documents.py, in a checkout",
+    "frameworks": "python tools/frameworks.py, in a checkout",
+    "history": "conformance compare OLD NEWER NEWEST",
+    "merge": "nothing: whoever reads results takes the union of a divided run's files",
+    "probe": "conformance run --implementation: options with the framework's names are recognised",
+    "recorded": "nothing: a run is divided without recorded seconds",
+    "smoke": "conformance run --smoke: the cases with `smoke: true`",
+}
 
 
 def _version(wanted: bool) -> None:
@@ -84,6 +74,9 @@ def conformance(
 def run_app() -> None:
     """Run a command. Bad input is one message on standard error and the error's exit code; so is what
     cannot be written, standard output included."""
+    command = sys.argv[1] if len(sys.argv) > 1 else ""
+    if command in REMOVED:
+        _leave(f"`conformance {command}` is gone; instead: {REMOVED[command]}", Exit.BAD_INPUT)
     try:
         try:
             app()

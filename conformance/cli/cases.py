@@ -1,4 +1,4 @@
-"""`conformance list`, `show`, `emit`, `schema`, `adapters`: looking without running."""
+"""`conformance list`, `show`, `emit`, `schema`: looking without running."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.table import Table
 
-from conformance import results
+from conformance import store
 from conformance.cli.options import (
     AdapterName,
-    AdapterNames,
     AdaptersFolder,
     CaseName,
     CasesFolder,
@@ -29,10 +28,9 @@ from conformance.cli.options import (
     VariantName,
     adapters_named,
     case_named,
-    implementation_described,
 )
 from conformance.drivers.adapter import Adapter, find_adapter
-from conformance.drivers.implementation import adapt
+from conformance.drivers.implementation import adapt, describe
 from conformance.emit.programs import EmitFailure, texts
 from conformance.errors import ConformanceError
 from conformance.language import load
@@ -57,27 +55,37 @@ def _console() -> Console:
 
 
 def list_cases(
-    family: Annotated[
-        list[str], typer.Argument(help="Only these families.", show_default=False)
+    name: Annotated[
+        list[str], typer.Argument(help="Only these families, or adapters.", show_default=False)
     ] = [],  # noqa: B006 (typer copies it)
     ids: Annotated[bool, typer.Option("--ids", help="Only the ids, one per line.")] = False,
+    adapters: Annotated[
+        bool, typer.Option("--adapters", help="List adapters, with versions and variants.")
+    ] = False,
     cases: CasesFolder = None,
+    adapters_folder: AdaptersFolder = None,
 ) -> None:
-    """List the cases.
+    """List the cases; or the adapters, and what each of their variants does not offer.
 
     \b
     Examples:
       conformance list
       conformance list randomness memory
       conformance list --ids | wc -l
+      conformance list --adapters torch
     """
+    if adapters:
+        folder = find_paths(adapters=adapters_folder).adapters
+        for owner in adapters_named(name, folder):
+            _print_adapter(owner)
+        return
     loaded = load.load_folder(find_paths(cases=cases).cases)
     families = {case.family for case in loaded}
-    for name in family:
-        if name not in families:
+    for family in name:
+        if family not in families:
             words = ", ".join(sorted(families))
-            raise ConformanceError(f"no family {name!r}", hint=f"families: {words}")
-    shown = [case for case in loaded if not family or case.family in family]
+            raise ConformanceError(f"no family {family!r}", hint=f"families: {words}")
+    shown = [case for case in loaded if not name or case.family in name]
     if ids:
         for case in shown:
             typer.echo(case.id)
@@ -144,8 +152,8 @@ def emit(
     paths = find_paths(cases, adapters_folder)
     named = case_named(case, paths.cases)
     owner = find_adapter(adapter, paths.adapters)
-    described = implementation_described(implementation, option, always, None)
-    owner = owner if described is None else adapt(owner, described)
+    if implementation is not None:
+        owner = adapt(owner, describe(implementation, option, always))
     chosen = owner.variant(variant.removeprefix(f"{owner.name}/"))
     unsupported = lacking(named, chosen)
     if unsupported is not None:
@@ -161,43 +169,31 @@ def emit(
 def schema(
     name: Annotated[SchemaName, typer.Argument(help="Of what.")] = SchemaName.CASES,
 ) -> None:
-    """Print the JSON Schema of case files, or of the lines of results files.
+    """Print the JSON Schema of case files, or the tables of a file of results.
 
     \b
     Examples:
       conformance schema > cases/case.schema.json
       conformance schema results
     """
-    text = load.schema() if name is SchemaName.CASES else results.schema()
-    typer.echo(json.dumps(text, indent=2, ensure_ascii=False))
+    if name is SchemaName.RESULTS:
+        typer.echo(store.TABLES.read_text("utf-8"), nl=False)
+    else:
+        typer.echo(json.dumps(load.schema(), indent=2, ensure_ascii=False))
 
 
-def adapters(
-    adapter: AdapterNames = [],  # noqa: B006 (typer copies it)
-    adapters_folder: AdaptersFolder = None,
-) -> None:
-    """List adapters: variants, versions found here, and what each variant does not offer.
-
-    \b
-    Examples:
-      conformance adapters
-      conformance adapters --adapter torch
-    """
-    paths = find_paths(adapters=adapters_folder)
+def _print_adapter(adapter: Adapter) -> None:
     console = _console()
-    for listed in adapters_named(adapter, paths.adapters):
-        console.print(f"{listed.name}: {listed.model.title} ({versions(listed)})", style="bold")
-        for variant in listed.variants:
-            model = variant.model
-            console.print(f"  {variant.id}: {model.title}", markup=False)
-            console.print(f"    discipline: {model.discipline}")
-            for word, reason in model.lacks.items():
-                console.print(f"    lacks {word}: {reason}", markup=False)
-            for word, refusal in model.refuses.items():
-                words = f"{refusal.raises}, {refusal.match!r}"
-                console.print(f"    refuses {word}: {words}", markup=False)
-            offered = sorted(set(CAPABILITIES) - set(model.lacks) - set(model.refuses))
-            console.print(f"    offers: {', '.join(offered)}", markup=False)
+    console.print(f"{adapter.name}: {adapter.model.title} ({versions(adapter)})", style="bold")
+    for variant in adapter.variants:
+        model = variant.model
+        lines = [f"{variant.id}: {model.title}", f"  discipline: {model.discipline}"]
+        lines += [f"  lacks {word}: {reason}" for word, reason in model.lacks.items()]
+        for word, refusal in model.refuses.items():
+            lines.append(f"  refuses {word}: {refusal.raises}, {refusal.match!r}")
+        offered = sorted(set(CAPABILITIES) - set(model.lacks) - set(model.refuses))
+        for line in (*lines, f"  offers: {', '.join(offered)}"):
+            console.print(f"  {line}", markup=False)
 
 
 def versions(adapter: Adapter) -> str:

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from conformance import results
+from conformance import store
 from conformance.cli.options import (
     AdapterNames,
     AdaptersFolder,
@@ -19,8 +19,8 @@ from conformance.cli.options import (
 from conformance.drivers.implementation import adapt, describe
 from conformance.errors import ConformanceError
 from conformance.judge.known import append, read
+from conformance.judge.triage import additions
 from conformance.paths import find_paths
-from conformance.results.triage import additions
 
 
 def known(
@@ -59,7 +59,7 @@ def known(
         file = owner.known
         entries = read(file, unfinished=True)
         if update:
-            run = results.read(paths.reports / f"{owner.name}.jsonl")
+            run = store.read(store.file_of(paths.reports, owner.name))
             added = additions(entries, run.results)
             append(file, added)
             noun = "entry" if len(added) == 1 else "entries"

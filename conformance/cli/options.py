@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,13 +15,13 @@ from conformance.drivers.adapter import (
     all_adapters,
     find_adapter,
 )
-from conformance.drivers.implementation import Described, describe
 from conformance.errors import ConformanceError, nearest
 from conformance.language.load import load_folder
 from conformance.model.case import Case
+from conformance.model.result import Results
 from conformance.oracle.shapes import check_shapes, is_own
 from conformance.paths import find_paths
-from conformance.results import Results
+from conformance.run.options import OPTIONS
 
 
 def complete_adapter(incomplete: str) -> list[str]:
@@ -54,6 +53,12 @@ def complete_case(incomplete: str) -> list[str]:
         return []
 
 
+def _option_of_a_run(name: str) -> Any:
+    """An option that means what it means in a run."""
+    told = OPTIONS[name]
+    return typer.Option(name, metavar=told["metavar"], help=told["help"], show_default=False)
+
+
 AdapterName = Annotated[
     str,
     typer.Option(
@@ -78,148 +83,9 @@ VariantName = Annotated[
         "--variant", help="A variant's name.", autocompletion=complete_variant, show_default=False
     ),
 ]
-VariantNames = Annotated[
-    list[str],
-    typer.Option(
-        "--variant",
-        help="Only this variant (reentrant, torch/reentrant); repeatable.",
-        autocompletion=complete_variant,
-        show_default=False,
-    ),
-]
-
-
-class DisciplineName(StrEnum):
-    """How much runs again."""
-
-    WHOLE = "whole"
-    EARLY_STOP = "early-stop"
-    MINIMAL = "minimal"
-
-
-ImplementationName = Annotated[
-    str | None,
-    typer.Option(
-        "--implementation",
-        metavar="MODULE:FUNCTION|FILE",
-        help="Put this function in the place of the framework's recompute; or a YAML file about one.",
-        show_default=False,
-    ),
-]
-ImplementationOptions = Annotated[
-    list[str],
-    typer.Option(
-        "--option",
-        metavar="OPTION=KEYWORD",
-        help="The function's keyword for an option of cases: "
-        "preserve_rng=preserve_rng_state; repeatable.",
-        show_default=False,
-    ),
-]
-ImplementationAlways = Annotated[
-    list[str],
-    typer.Option(
-        "--always",
-        metavar="KEYWORD=VALUE",
-        help="A keyword that the function is always given: use_reentrant=False; repeatable.",
-        show_default=False,
-    ),
-]
-ImplementationDiscipline = Annotated[
-    DisciplineName | None,
-    typer.Option("--discipline", help="How much the function runs again.", show_default=False),
-]
-KnownFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--known",
-        help="A list of known deviations, in the place of the adapter's; of an implementation also the "
-        "variant that it is built on (torch/non-reentrant), whose deviations it shares.",
-        show_default=False,
-    ),
-]
-CasePatterns = Annotated[
-    list[str],
-    typer.Option(
-        "--case",
-        metavar="PATTERN",
-        help="Only the cases with such an id: memory/softmax, 'growth/*'; repeatable.",
-        show_default=False,
-    ),
-]
-FamilyNames = Annotated[
-    list[str],
-    typer.Option(
-        "--family",
-        metavar="NAME",
-        help="Only the cases of this family: growth; repeatable, and beside those of --case.",
-        show_default=False,
-    ),
-]
-ProbeFirst = Annotated[
-    bool,
-    typer.Option(
-        "--probe",
-        help="Find out first what the implementation offers and what it is built on, as "
-        "`conformance probe` does, and run it so.",
-    ),
-]
-ShardNumber = Annotated[
-    str,
-    typer.Option(
-        "--shard",
-        metavar="NUMBER/OF",
-        help="Run one of several parts of about equal length, for as many machines: 2/4 is the "
-        "second of four. `conformance merge` puts their results together.",
-        show_default=False,
-    ),
-]
-SmokeOnly = Annotated[
-    bool,
-    typer.Option(
-        "--smoke",
-        help="Only the adapter's smoke selection: a few cases that still show every known "
-        "deviation, and catch every fault that the suite has been tried on.",
-    ),
-]
-Resume = Annotated[
-    bool,
-    typer.Option(
-        "--resume", help="Go on from where a run was interrupted or killed, with its options."
-    ),
-]
-Rounds = Annotated[
-    int | None,
-    typer.Option(
-        "--repeat",
-        metavar="ROUNDS",
-        min=2,
-        help="Run so many times, and say which verdicts and which observed values are not the same "
-        "each time. Writes no results.",
-        show_default=False,
-    ),
-]
-TimeLimit = Annotated[
-    float | None,
-    typer.Option(
-        "--time-limit",
-        metavar="SECONDS",
-        help="For one case on one variant, in the place of the adapter's limit.",
-        show_default=False,
-    ),
-]
-MemoryLimit = Annotated[
-    float | None,
-    typer.Option(
-        "--memory-limit",
-        metavar="GIB",
-        help="That a worker process may allocate, in the place of the adapter's limit.",
-        show_default=False,
-    ),
-]
-Verbose = Annotated[
-    bool, typer.Option("--verbose", help="Print every failure with what was expected.")
-]
+ImplementationName = Annotated[str | None, _option_of_a_run("--implementation")]
+ImplementationOptions = Annotated[list[str], _option_of_a_run("--option")]
+ImplementationAlways = Annotated[list[str], _option_of_a_run("--always")]
 CaseName = Annotated[
     str,
     typer.Argument(
@@ -284,23 +150,3 @@ def seconds_of_variants(folder: Path) -> dict[str, tuple[str, float]]:
     for adapter in all_adapters(folder):
         seconds |= read_seconds(adapter.name, adapter.folder)
     return seconds
-
-
-def implementation_described(
-    text: str | None,
-    options: list[str],
-    always: list[str],
-    discipline: DisciplineName | None,
-) -> Described | None:
-    """What the options say of somebody's own recompute; `None` where none is named.
-
-    Raises `ConformanceError` for options about an implementation that is not there.
-    """
-    if text:
-        return describe(text, options, always, discipline.value if discipline else None)
-    if options or always or discipline:
-        raise ConformanceError(
-            "--option, --always and --discipline speak of an implementation",
-            hint="name it with --implementation package.module:function",
-        )
-    return None

@@ -2,45 +2,49 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 import typer
 
-from conformance.cli.options import (
-    AdapterNames,
-    AdaptersFolder,
-    CasePatterns,
-    CasesFolder,
-    FamilyNames,
-    ImplementationAlways,
-    ImplementationDiscipline,
-    ImplementationName,
-    ImplementationOptions,
-    KnownFile,
-    MemoryLimit,
-    ProbeFirst,
-    ReportsFolder,
-    Resume,
-    Rounds,
-    ShardNumber,
-    SmokeOnly,
-    TimeLimit,
-    VariantNames,
-    Verbose,
-    implementation_described,
-)
-from conformance.cli.probe import probe_and_print, to_yaml
 from conformance.cli.progress import Progress
-from conformance.cli.repeat import repeated
-from conformance.drivers.implementation import Described
 from conformance.errors import ConformanceError
 from conformance.exits import Exit
-from conformance.paths import Paths, find_paths
-from conformance.writing import write_text, writing
+from conformance.paths import find_paths
+from conformance.run.options import OPTIONS, listed
 
+HELP = f"""Run the cases on an adapter, judge them, and store the results in reports/ADAPTER.db.
+
+The run goes on where an earlier one of the same cases, versions and options was interrupted.
+
+\b
+Examples:
+  conformance run --adapter torch
+  conformance run --adapter torch --variant non-reentrant -k dropout
+  conformance run --adapter torch --family randomness --case memory/softmax
+  conformance run --adapter torch --smoke
+  conformance run --adapter ./my_adapter -x
+  conformance run --adapter jax -n 2 --junitxml reports/jax.xml
+  conformance run --adapter jax --shard 2/4
+  conformance run --adapter torch --implementation my_package.memory:checkpoint
+
+\b
+Options:
+{listed()}
+
+Everything else on the command line goes to pytest: -k, -x, -v, --lf, -n, --junitxml and the rest.
+"""
+#: Options of earlier versions, and what to use instead.
+REMOVED: Mapping[str, str] = {
+    "--resume": "a run goes on by itself where it was interrupted; --fresh starts from the beginning",
+    "--repeat": "run several times with a --reports of its own each, then `conformance compare` them",
+    "--probe": "options with the framework's names are recognised by themselves; "
+    "docs/implementations.md says how to declare others",
+    "--verbose": "use -v",
+}
 #: What pytest's own statuses are here.
 _CODES: Mapping[int, Exit] = {
     pytest.ExitCode.INTERRUPTED: Exit.BAD_INPUT,  # what stops it before anything runs
@@ -50,117 +54,48 @@ _CODES: Mapping[int, Exit] = {
 }
 
 
-def run(
-    context: typer.Context,
-    adapter: AdapterNames,
-    variant: VariantNames = [],  # noqa: B006 (typer copies it)
-    case: CasePatterns = [],  # noqa: B006
-    family: FamilyNames = [],  # noqa: B006
-    implementation: ImplementationName = None,
-    option: ImplementationOptions = [],  # noqa: B006
-    always: ImplementationAlways = [],  # noqa: B006
-    discipline: ImplementationDiscipline = None,
-    known: KnownFile = None,
-    probe: ProbeFirst = False,
-    shard: ShardNumber = "",
-    smoke: SmokeOnly = False,
-    resume: Resume = False,
-    repeat: Rounds = None,
-    time_limit: TimeLimit = None,
-    memory_limit: MemoryLimit = None,
-    cases: CasesFolder = None,
-    adapters_folder: AdaptersFolder = None,
-    reports: ReportsFolder = None,
-    verbose: Verbose = False,
-) -> None:
-    """Run the cases on an adapter, judge them, and write reports/ADAPTER.jsonl.
-
-    Everything else on the command line goes to pytest: -k, -x, --lf, -n, --junitxml and the rest.
-
-    \b
-    Examples:
-      conformance run --adapter torch
-      conformance run --adapter torch --variant non-reentrant -k dropout
-      conformance run --adapter torch --family randomness --case memory/softmax
-      conformance run --adapter torch --smoke
-      conformance run --adapter torch --smoke --repeat 20
-      conformance run --adapter ./my_adapter -x
-      conformance run --adapter jax -n 2 --junitxml reports/jax.xml
-      conformance run --adapter jax --shard 2/4
-      conformance run --adapter torch --resume
-      conformance run --adapter torch --implementation my_package.memory:checkpoint --probe
-    """
-    paths = find_paths(cases, adapters_folder, reports)
-    described = implementation_described(implementation, option, always, discipline)
-    arguments = _pytest_arguments(adapter, described, paths, verbose)
-    arguments += _repeated("--adapter", adapter)
-    arguments += _repeated("--variant", variant)
-    arguments += _repeated("--case", [*case, *(f"{name}/*" for name in family)])
-    if probe:
-        if described is None or len(adapter) != 1:
-            raise ConformanceError("--probe needs one --adapter and an --implementation")
-        arguments += ["--implementation", str(_write_probed(adapter[0], described, paths))]
-        if known is None and described.known.is_file():
-            known = described.known
-    elif implementation:
-        arguments += ["--implementation", implementation]
-        arguments += _repeated("--option", option)
-        arguments += _repeated("--always", always)
-        arguments += ["--discipline", discipline.value] if discipline else []
-    arguments += ["--known", str(known)] if known else []
-    arguments += ["--smoke"] if smoke else []
-    arguments += ["--shard", shard] if shard else []
-    arguments += ["--resume"] if resume else []
-    arguments += ["--time-limit", str(time_limit)] if time_limit is not None else []
-    arguments += ["--memory-limit", str(memory_limit)] if memory_limit is not None else []
-    arguments += context.args
-    if repeat is not None:
-        if resume or shard:
-            raise ConformanceError("--repeat goes with neither --resume nor --shard")
-        raise typer.Exit(repeated(repeat, lambda more: _session([*arguments, *more])))
-    with writing(paths.reports):
-        paths.reports.mkdir(parents=True, exist_ok=True)
-    raise typer.Exit(_session(arguments))
-
-
-def _pytest_arguments(
-    adapters: Sequence[str], described: Described | None, paths: Paths, verbose: bool
-) -> list[str]:
-    """The arguments of every session: the plugin, its folders, and no output of pytest's that the
-    summary makes needless."""
+def run(context: typer.Context) -> None:
+    """Run a session with the options on the command line, and exit with its status."""
+    given = dict.fromkeys(_values(context.args, "--adapter"))
+    gone = next((word for word in context.args if word.partition("=")[0] in REMOVED), None)
+    if gone is not None:
+        name = gone.partition("=")[0]
+        raise ConformanceError(f"the option {name} is gone", hint=REMOVED[name])
+    if not given:
+        hint = "--adapter torch; `conformance list --adapters` lists all"
+        raise ConformanceError("no adapter is named", hint=hint)
+    folders = (
+        _folder(context.args, name) for name in ("--cases", "--adapters-folder", "--reports")
+    )
+    paths = find_paths(*folders)
     # A cache for each set of adapters: several sessions may run side by side.
-    names = [Path(name).name for name in adapters] + ([described.name] if described else [])
-    cache = paths.reports / ".pytest_cache" / "-".join(names)
-    return [
-        *("-p", "conformance", "-c", os.devnull, "--rootdir", str(paths.cases.parent)),
-        *("-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"),
-        *("-o", f"cache_dir={cache}"),
-        *("--noconftest", "--no-header", "-rN", "--disable-warnings"),
-        f"--tb={'short' if verbose else 'no'}",
-        *("--cases", str(paths.cases), "--adapters-folder", str(paths.adapters)),
-        *("--reports", str(paths.reports)),
-    ]
-
-
-def _repeated(option: str, values: Sequence[str]) -> list[str]:
-    """An option once for each of its values."""
-    return [word for value in values for word in (option, value)]
-
-
-def _write_probed(adapter: str, described: Described, paths: Paths) -> Path:
-    """Probe an implementation, and write what is found as a file beside the results to come."""
-    probed = probe_and_print(adapter, described, paths)
-    file = paths.reports / f"{described.name}.yaml"
-    write_text(file, to_yaml(probed, folder=described.folder))
-    typer.echo(f"implementation: {file}", err=True)
-    return file
-
-
-def _session(arguments: list[str]) -> int:
-    """Run a session, and give the exit status."""
+    names = [Path(name).name for name in (*given, *_values(context.args, "--implementation"))]
+    cache = paths.reports / ".pytest_cache" / "-".join(names).replace(":", "-")
+    verbose = any(word.startswith("-v") for word in context.args)
     progress = Progress()
-    code = pytest.main(arguments, plugins=[progress])
+    code = pytest.main(
+        [
+            *("-p", "conformance.run.pytest_plugin", "-c", os.devnull),
+            *("--rootdir", str(paths.cases.parent), "-o", f"cache_dir={cache}"),
+            *("--noconftest", "--no-header", "-rN", "--disable-warnings"),
+            f"--tb={'short' if verbose else 'no'}",
+            *context.args,
+        ],
+        plugins=[progress],
+    )
     ended = progress.suite.ended if progress.suite is not None else None
     if code == pytest.ExitCode.NO_TESTS_COLLECTED and ended is None:
         typer.echo("error: no case was selected", err=True)
-    return _CODES.get(code, code) if ended is None else ended
+    raise typer.Exit(_CODES.get(code, code) if ended is None else ended)
+
+
+def _values(arguments: list[str], name: str) -> list[str]:
+    """The values of an option on a command line, written `--name value` or `--name=value`."""
+    assert name in OPTIONS
+    after = [b for a, b in itertools.pairwise(arguments) if a == name]
+    return after + [word.partition("=")[2] for word in arguments if word.startswith(f"{name}=")]
+
+
+def _folder(arguments: list[str], name: str) -> Path | None:
+    values = _values(arguments, name)
+    return Path(values[-1]) if values else None

@@ -1,18 +1,18 @@
-"""What one run of one adapter leaves behind: the values, free of how a file stores them."""
+"""The results of a run on one adapter, as values, free of how the store keeps them."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from conformance.model.observation import Expected, Observation
-from conformance.model.verdict import Status, Verdict
+from conformance.model.verdict import Verdict
+from conformance.words import counted
 
-#: The number of the file format; a reader refuses any other.
-FORMAT = 5
-#: How the selection of a run begins that ran the smoke selection.
+#: A case's id and the full id of a variant (`torch/reentrant`).
+Pair = tuple[str, str]
+#: How the selection of a run begins that ran the smoke cases alone.
 SMOKE = "--smoke"
 #: Into what a run's wall time is split.
 STAGES = ("import", "emitting", "observing", "judging")
@@ -24,13 +24,14 @@ class Header:
 
     `variants` are full ids (`torch/reentrant`), each with its discipline in `disciplines`.
     `versions` names Python, NumPy, the operating system (`platform`) and the framework's packages.
-    `cases` is `cases_hash` of the whole set of cases that was loaded; `selection` says in words
-    which of them ran, and is empty where all did. `started` is ISO 8601 in UTC.
+    `cases` is `cases_hash` of the whole set of cases that was loaded; `selection` is the options that
+    chose among them, and is empty where all ran. `started` is ISO 8601 in UTC.
     `implementation` names a user's own function that was put in the framework's place, or is empty.
-    `shard` says which of how many parts of a run this is (`2/4`), and `selected` how many pairs of
-    case and variant all parts have together; they are empty and 0 for a run that was not divided.
-    `interrupted` says what ended the run and how many results it had by then, and is empty for one that
-    came to its end. `limits` are those on the command line: `seconds` for a case, `GiB` of memory.
+    `accuracy` names, for each variant, operations with inaccurate kernels and their greatest error.
+    `shard` says which parts of a divided run these results are (`2/4`), and is empty for all of it.
+    `interrupted` says what ended the run early, and is empty for one that came to its end.
+    `limits` are those on the command line: `seconds` for a case, `GiB` of memory. `seconds` is the wall
+    time of each stage.
     """
 
     suite: str
@@ -42,13 +43,11 @@ class Header:
     selection: str = ""
     started: str = ""
     implementation: str = ""
-    #: For each variant, operations with inaccurate kernels and their greatest absolute error.
     accuracy: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     shard: str = ""
-    selected: int = 0
     interrupted: str = ""
     limits: Mapping[str, float] = field(default_factory=dict)
-    format: int = FORMAT
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -67,28 +66,29 @@ class Result:
     expected: Expected | None
     program: str
 
-
-@dataclass(frozen=True)
-class Footer:
-    """That the run ended: how many results, how many verdicts of each status, seconds per stage."""
-
-    results: int
-    statuses: Mapping[Status, int]
-    seconds: Mapping[str, float] = field(default_factory=dict)
+    @property
+    def pair(self) -> Pair:
+        """The ids of the case and of the variant."""
+        return self.case, self.variant
 
 
 @dataclass(frozen=True)
 class Results:
-    """A whole results file."""
+    """The results of one run on one adapter. `missing` are the pairs that the run was to judge and that
+    have no result, because it was interrupted or because a part of it lies elsewhere."""
 
     path: Path
     header: Header
     results: tuple[Result, ...]
-    footer: Footer
+    missing: tuple[Pair, ...] = ()
 
-
-def make_footer(results: Iterable[Result], seconds: Mapping[str, float]) -> Footer:
-    """The footer that belongs under these results."""
-    listed = list(results)
-    counted = Counter(verdict.status for result in listed for verdict in result.verdicts)
-    return Footer(len(listed), {s: counted[s] for s in Status if counted[s]}, dict(seconds))
+    @property
+    def lacks(self) -> str:
+        """What is missing, in a sentence; empty for a whole run."""
+        if not self.missing and not self.header.interrupted:
+            return ""
+        whole = len(self.results) + len(self.missing)
+        words = f"{len(self.missing):,} of {counted(whole, 'pair')} missing"
+        reasons = [f"ended by {self.header.interrupted}" if self.header.interrupted else ""]
+        reasons += [f"only shard {self.header.shard} is here" if self.header.shard else ""]
+        return "; ".join([words, *filter(None, reasons)])

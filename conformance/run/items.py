@@ -1,26 +1,21 @@
-"""The items of a run as a pytest session: a check of a case on a variant; how its failure is printed."""
+"""The items of a run: a case on a variant; how its failure is printed."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import pytest
 
 from conformance.drivers.adapter import Variant
-from conformance.judge.triage import Triage, Triaged, triage
+from conformance.judge.outcomes import of_result
+from conformance.judge.triage import Triage, Triaged
 from conformance.model.case import Case
-from conformance.model.verdict import Status, Verdict
-from conformance.results import Result
-from conformance.run.light import LightItem
-from conformance.run.runner import ERROR, is_final
-from conformance.run.shards import Pair
-
-if TYPE_CHECKING:  # the session makes the items
-    from conformance.run.session import Suite
+from conformance.model.result import Pair, Result
+from conformance.model.verdict import Status
 
 
 class ConformanceWarning(UserWarning):
@@ -36,70 +31,62 @@ class UnexpectedError(Exception):
         super().__init__("; ".join(triaged.verdict.message for triaged in verdicts))
 
 
+class Judge(Protocol):
+    """What items ask of the run that they belong to."""
+
+    def judge(self, case: Case, variant: Variant) -> tuple[Result, tuple[Triaged, ...]]:
+        """The result of a case on a variant, and its verdicts triaged."""
+
+    def program(self, result: Result) -> Path | None:
+        """The path of the program that was emitted, if one was."""
+
+
 class CaseFile(pytest.File):
-    """A case file, which pytest collects the items of."""
-
-    def __init__(self, *, suite: Suite, **pytest_arguments: Any) -> None:
-        super().__init__(**pytest_arguments)
-        self.suite = suite
-
-    def collect(self) -> Iterable[CheckItem]:
-        """The file's items."""
-        return self.suite.items(self)
-
-
-class CheckItem(LightItem):
-    """One check of one case on one variant; `pair` are the ids of these two."""
+    """A case file; `items` makes what pytest collects of it."""
 
     def __init__(
-        self,
-        *,
-        suite: Suite,
-        case: Case,
-        variant: Variant,
-        pair: Pair,
-        check: str,
-        **pytest_arguments: Any,
+        self, *, items: Callable[[CaseFile], Iterable[PairItem]], **pytest_arguments: Any
     ) -> None:
         super().__init__(**pytest_arguments)
-        self.suite, self.case, self.variant, self.check = suite, case, variant, check
-        self.pair = pair
+        self._items = items
+
+    def collect(self) -> Iterable[PairItem]:
+        """The file's items."""
+        return self._items(self)
+
+
+class PairItem(pytest.Item):
+    """A case on a variant: `basics/conv-relu-gradient[torch/reentrant]`."""
+
+    def __init__(
+        self, *, judge: Judge, case: Case, variant: Variant, **pytest_arguments: Any
+    ) -> None:
+        super().__init__(**pytest_arguments)
+        self._judge, self.case, self.variant = judge, case, variant
+        self.pair: Pair = (case.id, variant.id)
 
     def runtest(self) -> None:
-        """Judge. A known deviation is an expected failure; a missing feature is a skip."""
-        try:
-            self._judge(self.suite.result(self.case, self.variant))
-        finally:
-            self.suite.judged(self.case, self.variant, self.check)
-
-    def _judge(self, result: Result) -> None:
-        """Raise what pytest makes a failure, an expected failure or a skip of; nothing for a pass."""
-        verdicts = [v for v in result.verdicts if v.check == self.check]
-        if not verdicts:
-            final = next(v for v in result.verdicts if is_final(result, v))
-            if self.suite.has_item(self.case, self.variant, ERROR):
-                error_item = f"{self.case.id}[{self.variant.id}] {ERROR}"
-                pytest.skip(f"not judged ({final.status}): see {error_item}")
-            verdicts = [final]
-        program = self.suite.selection.paths.reports / result.program if result.program else None
-        triaged = triage(self.suite.known(self.variant), self.case.id, self.variant.id, verdicts)
-        self._record(verdicts, program)
+        """Judge. What is unexpected fails, a known deviation is an expected failure, what the variant
+        refuses is skipped."""
+        result, triaged = self._judge.judge(self.case, self.variant)
+        program = self._judge.program(result)
+        self.user_properties.append(("outcome", of_result(result).value))
+        if program is not None:
+            self.user_properties.append(("program", str(program)))
         unexpected = [t for t in triaged if t.triage is Triage.UNEXPECTED]
         if unexpected:
             raise UnexpectedError(unexpected, program)
         reasons = [t.reason for t in triaged if t.triage is Triage.KNOWN]
         if reasons:
             pytest.xfail("; ".join(dict.fromkeys(reasons)))
+        verdicts = result.verdicts
+        if all(verdict.status is Status.UNSUPPORTED for verdict in verdicts):
+            pytest.skip("; ".join(verdict.message for verdict in verdicts))
         for verdict in verdicts:
             if verdict.status is Status.WARN:
-                warnings.warn_explicit(
-                    f"{self.name}: {verdict.message}",
-                    ConformanceWarning,
-                    str(self.path),
-                    self.case.where.line,
-                )
-            elif verdict.status is Status.UNSUPPORTED:
-                pytest.skip(verdict.message)
+                words = f"{self.name} {verdict.check}: {verdict.message}"
+                where = (str(self.path), self.case.where.line)
+                warnings.warn_explicit(words, ConformanceWarning, *where)
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
         """The verdicts in words; a traceback only for a fault of the plugin itself."""
@@ -112,13 +99,6 @@ class CheckItem(LightItem):
     def reportinfo(self) -> tuple[Path, int, str]:
         """Where the case stands: file, line (from 0) and the item's name."""
         return self.path, self.case.where.line - 1, self.name
-
-    def _record(self, verdicts: Sequence[Verdict], program: Path | None) -> None:
-        """Put the status and the program's path among the properties that JUnit's XML shows."""
-        status = next((v.status for v in verdicts if v.status is not Status.PASS), Status.PASS)
-        self.user_properties.append(("status", status.value))
-        if program is not None:
-            self.user_properties.append(("program", str(program)))
 
 
 @dataclass(frozen=True)
@@ -142,7 +122,7 @@ class VerdictText:
     @property
     def reprcrash(self) -> Crash:
         """What the short summary says."""
-        return Crash(self.path, self.line, headline(self.error.verdicts[0]))
+        return Crash(self.path, self.line, "; ".join(map(headline, self.error.verdicts)))
 
     def toterminal(self, tw: Any) -> None:
         """Write it with pytest's terminal writer, the headlines in red."""
@@ -170,5 +150,6 @@ class VerdictText:
 
 def headline(triaged: Triaged) -> str:
     """A verdict in one line, and why it is unexpected where that needs words."""
+    verdict = triaged.verdict
     reason = f" [{triaged.reason}]" if triaged.reason else ""
-    return f"{triaged.verdict.status}: {triaged.verdict.message}{reason}"
+    return f"{verdict.check}: {verdict.status}: {verdict.message}{reason}"

@@ -22,17 +22,17 @@ from conformance.drivers.adapter import Adapter, Discipline, Variant
 from conformance.emit.programs import EmitFailure, Key, program_path, write_programs
 from conformance.judge.checks import applicable, judge
 from conformance.judge.known import Entry
+from conformance.judge.triage import noted
 from conformance.language.capabilities import CAPABILITIES, required_by
 from conformance.model.case import Case
 from conformance.model.facts import Fact, Unoffered
 from conformance.model.observation import Expected, Observation, RandomSample
 from conformance.model.program import Program
+from conformance.model.result import STAGES, Result
 from conformance.model.verdict import Level, Status, Verdict
 from conformance.observe.pool import Broken, Crashed, Finished, Outcome, Pool, Stuck, TimedOut
 from conformance.oracle import expected as oracle
 from conformance.paths import Paths
-from conformance.results import STAGES, Result
-from conformance.results.triage import noted
 from conformance.words import printable
 
 #: The check that says how a run ended; every case has it.
@@ -154,15 +154,6 @@ def executions_under(
     return next(failed, verdicts[0] if verdicts else None)
 
 
-def is_final(result: Result, verdict: Verdict) -> bool:
-    """Whether a verdict says that the run did not finish, so that no other check was judged."""
-    return (
-        verdict.check == ERROR
-        and verdict.status is not Status.PASS
-        and all(other.check == ERROR for other in result.verdicts)
-    )
-
-
 def complete(case: Case, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
     """The verdicts, with a `broken` one added for each applicable check that gave none, and one if
     checks that do not apply gave verdicts.
@@ -198,6 +189,13 @@ def _verdict(
     return Verdict(check, status, Level.MUST, message, expected, observed, facts=facts)
 
 
+def _with_note(verdict: Verdict, note: str) -> Verdict:
+    """The verdict, with a note in its message where it says how the run ended."""
+    if verdict.check != ERROR:
+        return verdict
+    return msgspec.structs.replace(verdict, message=f"{verdict.message} ({note})")
+
+
 def _printable(verdict: Verdict) -> Verdict:
     """A verdict whose words may be printed: some are an implementation's own."""
     words = {name: getattr(verdict, name) for name in ("message", "expected", "observed")}
@@ -207,7 +205,7 @@ def _printable(verdict: Verdict) -> Verdict:
 
 @dataclass
 class Stopwatch:
-    """Seconds per stage of a run (`conformance.results.STAGES`)."""
+    """Seconds per stage of a run (`STAGES`)."""
 
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
 
@@ -284,10 +282,7 @@ class Runner:
             verdict = _verdict(Status.BROKEN, message, observed=program.traceback)
             return self._result(case, variant, (verdict,))
         path = str(program_path(case.id, variant.id))
-        with self.watch.stage("import"):
-            unready = self.pool.ready(variant.name)
-        with self.watch.stage("observing"):
-            outcome: Outcome = unready or self.pool.observe(program)
+        outcome, note = self._observe(variant, program)
         if not isinstance(outcome, Finished):
             verdict = stopped(outcome, f"{case.id} on {variant.id}")
             return self._result(case, variant, (verdict,), program=path)
@@ -299,8 +294,28 @@ class Runner:
 
         with self.watch.stage("judging"):
             verdicts = verdicts_on(case, variant, expect, outcome.observation)
+        if note:
+            verdicts = tuple(_with_note(verdict, note) for verdict in verdicts)
         expected = used[-1] if used else None
         return self._result(case, variant, verdicts, outcome.observation, expected, path)
+
+    def _observe(self, variant: Variant, program: Program) -> tuple[Outcome, str]:
+        """How a program ended, and a note where that took a second attempt.
+
+        What crashes or times out runs once more, alone: in a new process, beside no other one of this
+        adapter. An observation that this gives counts.
+        """
+        note = ""
+        while True:
+            with self.watch.stage("import"):
+                unready = self.pool.ready(variant.name)
+            with self.watch.stage("observing"):
+                outcome = unready or self.pool.observe(program)
+            if note or not isinstance(outcome, Crashed | TimedOut):
+                return outcome, note
+            first = stopped(outcome, "").message
+            note = f"first {first}; alone in a new process, it ran to its end"
+            self.pool.close()
 
     def close(self) -> None:
         """Stop the worker process."""

@@ -1,9 +1,10 @@
-"""What a run is asked for: cases, adapters with their variants, what is known to deviate, and the
-smoke selection."""
+"""What a run is asked for: cases, adapters with their variants, and what is known to deviate."""
 
 from __future__ import annotations
 
 import fnmatch
+import re
+import zlib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,23 +14,50 @@ from conformance.drivers.adapter import Adapter, Variant, find_adapter
 from conformance.drivers.implementation import Described, adapt
 from conformance.errors import AdapterError, ConformanceError, nearest
 from conformance.judge.known import Entry, read
+from conformance.language.hashing import cases_hash
 from conformance.language.load import load_folder
 from conformance.model.case import Case
+from conformance.model.result import Pair
 from conformance.oracle.shapes import check_shapes, is_own
 from conformance.paths import Paths, find_paths
-from conformance.results import cases_hash
-from conformance.run import smoke
-from conformance.run.shards import Pair, Shard
+
+_SHARD = re.compile(r"([1-9]\d{0,3})/([1-9]\d{0,3})")
+
+
+@dataclass(frozen=True)
+class Shard:
+    """The `number`-th (from 1) of `of` parts of a run. A checksum of a pair's name says which part it is
+    in, so that every machine divides the run alike."""
+
+    number: int
+    of: int
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """The shard that is written `2/4`. Raises `ConformanceError` for anything else."""
+        match = _SHARD.fullmatch(text)
+        if match is None or int(match[1]) > int(match[2]):
+            raise ConformanceError(
+                f"{text!r} is no shard",
+                hint="write which of how many: --shard 2/4 is the second of four",
+            )
+        return cls(int(match[1]), int(match[2]))
+
+    def __contains__(self, pair: Pair) -> bool:
+        case, variant = pair
+        return zlib.crc32(f"{case}[{variant}]".encode()) % self.of + 1 == self.number
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.of}"
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """An adapter with those of its variants that run; `smoke` are the pairs of its smoke selection."""
+    """An adapter with those of its variants that run."""
 
     adapter: Adapter
     variants: tuple[Variant, ...]
     known: tuple[Entry, ...]
-    smoke: frozenset[Pair] = frozenset()
 
     @property
     def whole(self) -> bool:
@@ -70,7 +98,7 @@ class Selection:
     cases: tuple[Case, ...]
     chosen: tuple[Chosen, ...]
     shard: Shard | None = None
-    #: The ids of the cases that were asked for by name; empty for all.
+    #: The ids of the cases that were asked for, by name or as smoke cases.
     wanted: frozenset[str] = frozenset()
     limits: Limits = Limits()
 
@@ -87,16 +115,16 @@ def select(
     described: Described | None = None,
     known: Path | None = None,
     *,
-    with_smoke: bool = False,
+    smoke: bool = False,
     named: Sequence[str] = (),
     limits: Limits = Limits(),
+    shard: str = "",
 ) -> Selection:
     """Read what a run needs. A variant is named alone or with its adapter (`torch/reentrant`);
     `described` is somebody's own recompute, to be put in the place of one adapter's, and `known` a
     list of known deviations that takes the place of one adapter's, or a variant (`torch/reentrant`)
-    that shares its own with somebody's recompute. Smoke selections are read if asked for `with_smoke`,
-    and then every adapter must have one. `named` are patterns of the ids of cases, all if there are
-    none. `limits` take the place of the adapters'.
+    that shares its own with somebody's recompute. `named` are patterns of the ids of cases, all if there
+    are none; of these, `smoke` chooses the smoke cases. `limits` take the place of the adapters'.
 
     Raises `ConformanceError` for anything that does not exist or is malformed.
     """
@@ -138,17 +166,20 @@ def select(
                 if not variants or any(_is_named(v, name) for name in variants)
             ),
             (*read(adapter.known), *_shared(shares, paths)),
-            _smoke(adapter, cases) if with_smoke else frozenset(),
         )
         for adapter in selected
     )
-    return Selection(paths, cases, chosen, limits=limits, wanted=_wanted(named, cases, paths))
+    wanted = _wanted(named, cases, paths)
+    if smoke:
+        wanted &= {case.id for case in cases if getattr(case, "smoke", False)}
+    part = Shard.parse(shard) if shard else None
+    return Selection(paths, cases, chosen, part, wanted, limits)
 
 
 def _wanted(patterns: Sequence[str], cases: Sequence[Case], paths: Paths) -> frozenset[str]:
-    """The ids of the cases that patterns name (`growth/*`; brackets stand for themselves)."""
+    """The ids of the cases that patterns name (`growth/*`; brackets stand for themselves), or all."""
     ids = [case.id for case in cases]
-    names: set[str] = set()
+    names: set[str] = set() if patterns else set(ids)
     for pattern in patterns:
         matching = fnmatch.filter(ids, pattern.replace("[", "[[]"))
         if not matching:
@@ -188,12 +219,6 @@ def _shared(variants: Iterable[str], paths: Paths) -> tuple[Entry, ...]:
         known = (entry for entry in read(adapter.known) if entry.names_variant(shared))
         entries += (replace(entry, variants=("*",), shared=shared) for entry in known)
     return tuple(entries)
-
-
-def _smoke(adapter: Adapter, cases: Sequence[Case]) -> frozenset[Pair]:
-    smoke_selection = smoke.find(adapter)
-    smoke_selection.validate(adapter, cases)
-    return frozenset(smoke_selection.pairs(adapter))
 
 
 def unused(

@@ -1,38 +1,37 @@
-"""A run as a pytest session: an item for every case, variant and check.
+"""A run as a pytest session: an item for every case on every variant that can express it.
 
-All checks of a case on a variant are judged from one observation, made when the first of its items
-runs. Each finished result is encoded and put among the partial results; at the end the process
-that the user started writes them as `<reports>/<adapter>.jsonl`, the same with and without pytest-xdist.
-
-Items are in `conformance.run.items`, files of results in `conformance.run.recording`.
+Each pair is stored when it is judged (`conformance.store`), by whatever process judged it. A pair that a
+variant has no way to express has no item; its result is stored, and it is counted in the summary.
 """
 
 from __future__ import annotations
 
-import gc
 import itertools
-from collections.abc import Callable, Container, Generator, Iterator, Sequence
+import json
+import platform
+import tempfile
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
-from conformance.drivers.adapter import Discipline, Variant
+from conformance import __version__
+from conformance.drivers.adapter import Variant
 from conformance.errors import BrokenAdapterError, ConformanceError, WriteError
 from conformance.exits import Exit
-from conformance.judge.known import Entry
+from conformance.judge.triage import Triaged, covered, noted, triaged
 from conformance.model.case import Case
-from conformance.model.verdict import Status
-from conformance.results import STAGES, Result, recorded
+from conformance.model.result import SMOKE, Header, Pair, Result
 from conformance.run.interrupts import Interrupts, die_with_parent
-from conformance.run.items import CaseFile, CheckItem
-from conformance.run.light import forget
-from conformance.run.recording import Recording
-from conformance.run.runner import Runner, checks_of, executions_under, is_final
-from conformance.run.selection import Chosen, Selection
-from conformance.run.shards import Pair, jobs, pair_of, split
-from conformance.run.summary import AdapterRun, Tally, print_summary
+from conformance.run.items import CaseFile, PairItem
+from conformance.run.runner import Runner, lacking
+from conformance.run.selection import Chosen, Selection, unused
+from conformance.run.summary import AdapterRun, discipline_hint, print_summary
+from conformance.store import Store, file_of
+from conformance.writing import writing
 
 #: How many programs are written together, first and at most.
 _FIRST_BATCH, _LARGEST_BATCH = 4, 64
@@ -45,18 +44,18 @@ class Suite:
         self.config, self.selection = config, selection
         #: What xdist has given this process; `None` in the process that the user started.
         self.worker_input: dict[str, Any] | None = getattr(config, "workerinput", None)
-        self.recording = Recording(selection, config.option)
-        self.plan = self.recording.plan
         self.interrupts = Interrupts()
         self.session: pytest.Session | None = None
-        #: pytest's plugin that writes JUnit's XML; none unless that is asked for.
-        self.junit: Any = None
+        self._started = datetime.now(UTC).isoformat(timespec="seconds")
         self._chosen = {chosen.adapter.name: chosen for chosen in selection.chosen}
         #: The adapters that do not start, and why.
         self.broken: dict[str, BrokenAdapterError] = {}
         self.runners = {name: self._runner(chosen) for name, chosen in self._chosen.items()}
-        #: Seconds of each stage, by adapter.
-        self.seconds = {name: dict.fromkeys(STAGES, 0.0) for name in self._chosen}
+        self._versions: dict[str, Mapping[str, str]] = {}
+        self._stores: dict[str, Store] = {}
+        #: By adapter, the pairs that this run found stored already, and those that it planned.
+        self._stored: dict[str, frozenset[Pair]] = {}
+        self._planned: dict[str, list[Pair]] = {}
         #: What became of each adapter; empty before the end.
         self.runs: list[AdapterRun] = []
         #: How the run ended, where that is not what pytest says.
@@ -66,36 +65,35 @@ class Suite:
         #: Whether a process of xdist's has died, and with it a result.
         self.lost = False
         self._by_file: dict[Path, list[Case]] = {}
-        for file, cases in itertools.groupby(selection.cases, lambda case: case.where.file):
+        wanted = (case for case in selection.cases if case.id in selection.wanted)
+        for file, cases in itertools.groupby(wanted, lambda case: case.where.file):
             self._by_file.setdefault(Path(file).resolve(), []).extend(cases)
-        #: The checks that have an item, by pair, and of pairs that are running those that have not run.
-        self._checks: dict[Pair, frozenset[str]] = {}
-        self._checks_left: dict[Pair, set[str]] = {}
-        #: The results of pairs that are running, without arrays.
-        self._results: dict[Pair, Result] = {}
-        #: By adapter, what runs in this process; and the position of each pair in its list.
+        #: The pairs that have no item: as items before pytest has deselected, as pairs afterwards.
+        self._without_item: list[PairItem] = []
+        self._inexpressible: list[tuple[Case, Variant]] = []
+        #: By adapter, what runs in this process, and for how many pairs programs are written next; and
+        #: the position of each pair in its list.
         self._listed: dict[str, list[tuple[Case, Variant]]] = {}
-        self._positions: dict[Pair, int] = {}
-        #: By adapter: for how many pairs programs are written next.
         self._batches: dict[str, int] = {}
+        self._positions: dict[Pair, int] = {}
+        #: Where workers of xdist write what they have planned; made when the first one starts.
+        self._plans: tempfile.TemporaryDirectory[str] | None = None
 
     # -- start ---------------------------------------------------------------------------------
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         """Start every adapter once, before anything is judged."""
         self.session = session
-        plugins = self.config.pluginmanager.get_plugins()
-        self.junit = next((plugin for plugin in plugins if hasattr(plugin, "node_reporter")), None)
         if self.worker_input is not None:
             die_with_parent()
             self.interrupts.install()
-            self.recording.join(Path(self.worker_input["conformance_partial"]))
             return
         if self.config.option.collectonly:
             return
         self.interrupts.install()
         try:
-            self.recording.start()
+            with writing(self._logs):
+                self._logs.mkdir(parents=True, exist_ok=True)
             for chosen in self.selection.chosen:
                 self._start(chosen)
         except WriteError as error:
@@ -105,47 +103,42 @@ class Suite:
             raise pytest.UsageError(str(error)) from error
 
     def _start(self, chosen: Chosen) -> None:
-        """Start an adapter, and record that its run begins. One that cannot start is `broken`."""
+        """Start an adapter. One that cannot start is `broken`."""
         name = chosen.adapter.name
-        self.recording.clear_logs(name)
+        with writing(self._logs):
+            stem = self._file(name).stem
+            for log in (self._logs / f"{stem}.log", *self._logs.glob(f"{stem}.gw*.log")):
+                log.unlink(missing_ok=True)
         try:
             # A shard may need few of the variants; each is warmed up before its first program.
             needed = chosen.variants[:1] if self.selection.shard else chosen.variants
-            versions = self.runners[name].start(needed)
+            self._versions[name] = self.runners[name].start(needed)
         except BrokenAdapterError as error:
             self.broken[name] = error
             self.runners[name].close()
             return
         if self.config.pluginmanager.hasplugin("dsession"):
             self.runners[name].close()
-        message = self.recording.begin(chosen, versions)
-        reporter = self.config.pluginmanager.getplugin("terminalreporter")
-        if message and reporter is not None:
-            reporter.write_line(message)
+
+    @property
+    def _logs(self) -> Path:
+        return self.selection.paths.reports / "logs"
+
+    def _file(self, name: str) -> Path:
+        """The file of an adapter's results."""
+        return file_of(self.selection.paths.reports, name, str(self.selection.shard or ""))
 
     def _runner(self, chosen: Chosen) -> Runner:
         worker = "" if self.worker_input is None else f".{self.worker_input['workerid']}"
-        stem = self.recording.stem(chosen.adapter.name)
-        log = self.selection.paths.reports / "logs" / f"{stem}{worker}.log"
+        log = self._logs / f"{self._file(chosen.adapter.name).stem}{worker}.log"
         return Runner(chosen.adapter, self.selection.paths, log, chosen.known)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Tell an xdist worker where partial results go, and which adapters do not start."""
-        assert self.recording.partial is not None
-        node.workerinput["conformance_partial"] = str(self.recording.partial.folder)
-        node.workerinput["conformance_broken"] = list(self.broken)
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
-        """Keep all checks of one case and variant on one worker: they share an observation."""
-        from xdist.scheduler.loadscope import LoadScopeScheduling
-
-        class Grouped(LoadScopeScheduling):  # type: ignore[misc]
-            def _split_scope(self, nodeid: str) -> str:
-                return nodeid.rpartition("] ")[0] or nodeid
-
-        return None if config.getoption("dist") == "each" else Grouped(config, log)
+        """Tell an xdist worker which adapters do not start, and where to write what it plans."""
+        self._plans = self._plans or tempfile.TemporaryDirectory(prefix="conformance-plan-")
+        plan = Path(self._plans.name) / f"{node.gateway.id}.json"
+        node.workerinput |= {"conformance_broken": list(self.broken), "conformance_plan": str(plan)}
 
     # -- collection ----------------------------------------------------------------------------
 
@@ -155,116 +148,169 @@ class Suite:
         """Case files, and no others."""
         if file_path.suffix != ".yaml" or self.selection.paths.cases not in file_path.parents:
             return None
-        file: CaseFile = CaseFile.from_parent(parent, path=file_path, suite=self)
+        file: CaseFile = CaseFile.from_parent(parent, path=file_path, items=self.items)
         return file
 
-    def items(self, file: CaseFile) -> Iterator[CheckItem]:
-        """The items of a file: by case, then variant, then check."""
-        broken = (
-            self.broken if self.worker_input is None else self.worker_input["conformance_broken"]
-        )
+    def items(self, file: CaseFile) -> Iterator[PairItem]:
+        """The items of a file, by case, then variant."""
+        given = self.worker_input
+        broken = self.broken if given is None else given["conformance_broken"]
         started = [c for c in self.selection.chosen if c.adapter.name not in broken]
         for case in self._by_file.get(file.path.resolve(), ()):
-            for chosen in started:
-                for variant in chosen.variants:
-                    in_smoke = (case.id, variant.id) in chosen.smoke
-                    if in_smoke or not self.config.option.smoke:
-                        yield from self._items(file, case, variant, in_smoke)
+            for variant in (v for chosen in started for v in chosen.variants):
+                item: PairItem = PairItem.from_parent(
+                    file, name=f"{case.id}[{variant.id}]", judge=self, case=case, variant=variant
+                )
+                if lacking(case, variant) is None:
+                    yield item
+                else:
+                    self._without_item.append(item)
 
-    def _items(
-        self, file: CaseFile, case: Case, variant: Variant, in_smoke: bool
-    ) -> Iterator[CheckItem]:
-        """The items of a case on a variant, marked `smoke` if they are in the smoke selection."""
-        pair = (case.id, variant.id)
-        for check in checks_of(case):
-            name = f"{case.id}[{variant.id}] {check}"
-            item = CheckItem.from_parent(
-                file,
-                name=name,
-                # Given whole: pytest would not recognise an id in which words follow the bracket, once
-                # it has been written to a file (`--lf`) and read again.
-                nodeid=f"{file.nodeid}::{name}",
-                suite=self,
-                case=case,
-                variant=variant,
-                pair=pair,
-                check=check,
-            )
-            if in_smoke:
-                item.add_marker("smoke")
-            yield item
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None]:
+        """Have pytest select among the pairs without an item, too, as `-k` and `-m` ask. Then leave this
+        machine its shard."""
+        without_item = set(map(id, self._without_item))
+        if not any("::" in argument for argument in self.config.args):
+            items += self._without_item
+        yield
+        self._inexpressible = [
+            (item.case, item.variant)
+            for item in items
+            if isinstance(item, PairItem) and id(item) in without_item
+        ]
+        items[:] = [item for item in items if id(item) not in without_item]
+        self._without_item = []
+        selected = [item.pair for item in items if isinstance(item, PairItem)]
+        self._plan_pairs([*selected, *((c.id, v.id) for c, v in self._inexpressible)])
+        shard = self.selection.shard
+        if shard is not None:
+            others = [i for i in items if isinstance(i, PairItem) and i.pair not in shard]
+            self.config.hook.pytest_deselected(items=others)
+            left_out = set(map(id, others))
+            items[:] = [item for item in items if id(item) not in left_out]
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(
-        self, config: pytest.Config, items: list[pytest.Item]
-    ) -> None:
-        """Leave the cases that are named, and this machine its shard of what all else has left."""
-        wanted = self.selection.wanted
-        if wanted:
-            _deselect(config, items, lambda item: item.case.id not in wanted)
-        if self.selection.shard is not None:
-            shard = self._shard([item for item in items if isinstance(item, CheckItem)])
-            _deselect(config, items, lambda item: item.pair not in shard)
+    def _plan_pairs(self, pairs: Sequence[Pair]) -> None:
+        """Note what the run is to judge, all of its shards, in the order of cases and variants."""
+        cases = {case.id: n for n, case in enumerate(self.selection.cases)}
+        variants = [v.id for chosen in self.selection.chosen for v in chosen.variants]
+        numbers = {name: n for n, name in enumerate(variants)}
+        for pair in sorted(pairs, key=lambda pair: (cases[pair[0]], numbers[pair[1]])):
+            self._planned.setdefault(pair[1].partition("/")[0], []).append(pair)
 
-    def _shard(self, items: Sequence[CheckItem]) -> Container[Pair]:
-        """The pairs of these items that are in this machine's shard. Notes all of them as selected."""
-        assert self.selection.shard is not None
-        pairs = {item.pair: (item.case, item.variant) for item in items}
-        in_shard: set[Pair] = set()
-        for name, chosen in self._chosen.items():
-            adapter = chosen.adapter
-            of_adapter = {p: both for p, both in pairs.items() if both[1].adapter == name}
-            listed = jobs(adapter, recorded.read(adapter.folder), list(of_adapter.values()))
-            self.plan.selected[name] = set(of_adapter)
-            in_shard |= split(listed, self.selection.shard.of)[self.selection.shard.number - 1]
-        return in_shard
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """List what runs in this process; begin the run, or have the process that the user started do
+        so."""
+        for item in session.items:
+            if isinstance(item, PairItem):
+                listed = self._listed.setdefault(item.variant.adapter, [])
+                self._positions[item.pair] = len(listed)
+                listed.append((item.case, item.variant))
+        if self.worker_input is not None:
+            inexpressible = [(case.id, variant.id) for case, variant in self._inexpressible]
+            plan = json.dumps({"planned": self._planned, "inexpressible": inexpressible})
+            Path(self.worker_input["conformance_plan"]).write_text(plan, "utf-8")
+        elif not self.config.option.collectonly and self._planned:
+            self._begin()
 
     @pytest.hookimpl(optionalhook=True)
-    def pytest_xdist_node_collection_finished(self, node: Any, ids: Sequence[str]) -> None:
-        """With xdist, plan what is left to run: each worker collects the same."""
-        self.plan.add(map(pair_of, ids))
+    def pytest_xdist_node_collection_finished(self, node: Any) -> None:
+        """Begin the run when a worker of xdist has collected; all collect the same."""
+        if self._planned:
+            return
+        plan = json.loads(Path(node.workerinput["conformance_plan"]).read_text("utf-8"))
+        self._planned = {
+            name: [(case, variant) for case, variant in pairs]
+            for name, pairs in plan["planned"].items()
+        }
+        cases = {case.id: case for case in self.selection.cases}
+        variants = {v.id: v for chosen in self.selection.chosen for v in chosen.variants}
+        self._inexpressible = [(cases[c], variants[v]) for c, v in plan["inexpressible"]]
+        if self._planned:
+            self._begin()
 
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Plan what is left to run after all deselection."""
-        items = [item for item in session.items if isinstance(item, CheckItem)]
-        self.plan.add(item.pair for item in items)
-        sets: dict[frozenset[str], frozenset[str]] = {}  # most pairs have the same checks
-        for item in items:
-            item.lighten()
-            pair = item.pair
-            checks = self._checks.get(pair, frozenset()) | {item.check}
-            self._checks[pair] = sets.setdefault(checks, checks)
-            if pair not in self._positions:
-                listed = self._listed.setdefault(item.variant.adapter, [])
-                self._positions[pair] = len(listed)
-                listed.append((item.case, item.variant))
-        # Items stay to the end: collecting garbage need not look through all of them each time.
-        gc.collect()
-        gc.freeze()
+    def _begin(self) -> None:
+        """Plan all pairs in the results files, and store what variants cannot express."""
+        reporter = self.config.pluginmanager.getplugin("terminalreporter")
+        try:
+            for name, planned in self._planned.items():
+                store = self._stores[name] = Store(self._file(name))
+                header = self._header(self._chosen[name])
+                begun = store.begin(header, planned, fresh=self.config.option.fresh)
+                self._stored[name] = begun.stored
+                if begun.message and reporter is not None:
+                    reporter.write_line(f"{name}: {begun.message}")
+            shard = self.selection.shard
+            for case, variant in self._inexpressible:
+                if shard is None or (case.id, variant.id) in shard:
+                    self.judge(case, variant)
+        except WriteError as error:
+            self._stop_unwritten(error)
+        except ConformanceError as error:
+            raise pytest.UsageError(str(error)) from error
+
+    def _header(self, chosen: Chosen) -> Header:
+        """The header of an adapter's results."""
+        name, implementation = chosen.adapter.name, chosen.adapter.implementation
+        return Header(
+            suite=__version__,
+            adapter=name,
+            variants=tuple(v.id for v in chosen.variants),
+            disciplines={v.id: v.model.discipline for v in chosen.variants},
+            accuracy={v.id: v.model.accuracy for v in chosen.variants if v.model.accuracy},
+            versions={**self._versions[name], "platform": platform.platform()},
+            cases=self.selection.hash,
+            selection=self._selection_in_words(),
+            shard=str(self.selection.shard or ""),
+            started=self._started,
+            implementation=implementation.function if implementation else "",
+            limits=self.selection.limits.named,
+        )
+
+    def _selection_in_words(self) -> str:
+        """The options that chose among the pairs; empty if none did."""
+        options = self.config.option
+        words = [SMOKE] if options.smoke else []
+        words += [f"--case {pattern}" for pattern in options.case]
+        words += [f"--family {name}" for name in options.family]
+        words += [f"-k {options.keyword}"] if options.keyword else []
+        words += [f"-m {options.markexpr}"] if options.markexpr else []
+        words += ["--last-failed"] if getattr(options, "lf", False) else []
+        words += [argument for argument in self.config.args if "::" in argument]
+        return ", ".join(words)
 
     # -- running -------------------------------------------------------------------------------
 
-    def result(self, case: Case, variant: Variant) -> Result:
-        """The result of a case on a variant, with the verdicts of the checks that have an item. Skips
-        the item where its program cannot be written."""
+    def judge(self, case: Case, variant: Variant) -> tuple[Result, tuple[Triaged, ...]]:
+        """The result of a case on a variant, stored already or judged now, and its verdicts triaged.
+        Skips the item where nothing more can be written."""
         self.interrupts.check()
-        pair = (case.id, variant.id)
-        if pair not in self._results:
-            checks = self._checks[pair]
-            chosen = self._chosen[variant.adapter]
-            result = self.recording.earlier_result(pair, checks, chosen)
+        chosen = self._chosen[variant.adapter]
+        try:
+            store = self._store(variant.adapter)
+            result: Result | None = None
+            if (case.id, variant.id) in self._stored[variant.adapter]:
+                stored = store.result((case.id, variant.id))
+                result = None if stored is None else noted(chosen.known, stored)
             if result is None:
-                try:
-                    result = self._run(case, variant)
-                except WriteError as error:
-                    self._stop_unwritten(error)
-                    pytest.skip(error.message)
-            verdicts = tuple(v for v in result.verdicts if v.check in checks or is_final(result, v))
-            result = replace(result, verdicts=verdicts)
-            self._put(case, variant, result)
-            # Arrays are on disk now; what items need are the verdicts.
-            self._results[pair] = replace(result, observation=None, expected=None)
-        return self._results[pair]
+                result = self._run(case, variant)
+            store.put(result)
+        except WriteError as error:
+            self._stop_unwritten(error)
+            pytest.skip(error.message)
+        return result, triaged(chosen.known, result)
+
+    def program(self, result: Result) -> Path | None:
+        """The path of the program that was emitted, if one was."""
+        return self.selection.paths.reports / result.program if result.program else None
+
+    def _store(self, name: str) -> Store:
+        """The store of an adapter; a process of xdist joins the run that was begun."""
+        if name not in self._stores:
+            self._stores[name] = Store(self._file(name))
+            self._stored[name] = self._stores[name].join()
+        return self._stores[name]
 
     def _run(self, case: Case, variant: Variant) -> Result:
         """Run a case on a variant, after its program and those of the next pairs are written."""
@@ -283,104 +329,81 @@ class Suite:
         self._batches[name] = min(2 * size, _LARGEST_BATCH)
         return self._listed[name][position : position + size]
 
-    def _put(self, case: Case, variant: Variant, result: Result) -> None:
-        """Keep a result among the partial ones; stop the run where that cannot be done."""
-        tally = Tally.of(result, self.known(variant), _fitting_disciplines(case, variant, result))
-        try:
-            self.recording.put(variant, result, tally)
-        except WriteError as error:
-            self._stop_unwritten(error)
-
     def _stop_unwritten(self, error: WriteError) -> None:
         """Stop the run, since further results could not be written."""
         self.unwritten = self.unwritten or str(error)
         assert self.session is not None
         self.session.shouldstop = "results cannot be written"
 
-    def judged(self, case: Case, variant: Variant, check: str) -> None:
-        """Forget the result of a case on a variant when its last item has run."""
-        pair = (case.id, variant.id)
-        left = self._checks_left.setdefault(pair, set(self._checks[pair]))
-        left.discard(check)
-        if not left:
-            self._results.pop(pair, None)
-            del self._checks_left[pair]
-
-    def has_item(self, case: Case, variant: Variant, check: str) -> bool:
-        """Whether a check of a case on a variant has an item in this run."""
-        return check in self._checks[case.id, variant.id]
-
-    def known(self, variant: Variant) -> tuple[Entry, ...]:
-        """The known deviations of a variant's adapter."""
-        return self._chosen[variant.adapter].known
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Have an item that has run take no more memory than before."""
-        outcome = yield
-        if isinstance(item, CheckItem):
-            item.lighten()
-        return outcome
-
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, None, None]:
-        """Give JUnit the item's name as it is: pytest adds a bracket to one with words after it. Forget
-        the report where nobody wants to see it."""
-        if self.junit is not None and "::" in report.nodeid:
-            self.junit.node_reporter(report).add_attribute("name", report.nodeid.partition("::")[2])
-        yield
-        forget(self.config, report)
-
     # -- end -----------------------------------------------------------------------------------
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
-        """Take over what an xdist worker has to say in the end: its seconds are added to the run's."""
+        """Take over what an xdist worker has to say in the end."""
         self.lost = self.lost or bool(error)
         output = getattr(node, "workeroutput", None) or {}
         self.unwritten = self.unwritten or output.get("conformance_unwritten", "")
-        for name, seconds in output.get("conformance_seconds", {}).items():
-            self._add_seconds(name, seconds)
-        for name, pairs in output.get("conformance_selected", {}).items():
-            self.plan.selected[name] = {(case, variant) for case, variant in pairs}
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Stop the workers; merge the partial results into one results file per adapter."""
+        """Stop the workers, and end the run in the results files."""
         with self.interrupts.held_off():
             for name, runner in self.runners.items():
                 runner.close()
-                self._add_seconds(name, runner.watch.seconds)
+                self._guarded(lambda n=name, r=runner: self._add_seconds(n, r))
             if self.worker_input is not None:
-                selected = {name: sorted(pairs) for name, pairs in self.plan.selected.items()}
                 output = self.config.workeroutput  # type: ignore[attr-defined]
-                output["conformance_seconds"] = self.seconds
-                output["conformance_selected"] = selected
                 output["conformance_unwritten"] = self.unwritten
                 return
-            if self.recording.partial is None:
+            if self.config.option.collectonly:
                 return
-            self.runs += [self._finished(chosen, session) for chosen in self.selection.chosen]
-            if not any(run.unwritten for run in self.runs):
-                self.recording.partial.remove()
+            for chosen in self.selection.chosen:
+                self.runs.append(self._finished(chosen, session))
         self.ended = self._exit(session)
         if self.ended is not None:
             session.exitstatus = self.ended
 
-    def _finished(self, chosen: Chosen, session: pytest.Session) -> AdapterRun:
-        """An adapter's run, its results written. Where they cannot be, the partial ones are kept."""
-        assert self.recording.partial is not None
-        name = chosen.adapter.name
-        empty = self.recording.empty_run(chosen)
-        if name in self.broken:
-            return replace(empty, broken=str(self.broken[name]))
+    def _add_seconds(self, name: str, runner: Runner) -> None:
+        if name in self._stores:
+            self._stores[name].add_seconds(runner.watch.seconds)
+
+    def _guarded(self, write: Callable[[], None]) -> None:
+        """Write something at the end; where that cannot be done, say so."""
         try:
-            return self.recording.finish(chosen, self._cause(session), self.seconds[name])
+            write()
         except WriteError as error:
-            folder = self.recording.partial.folder
-            hint = f"what was finished is kept in {folder}: make room, then --resume"
-            self.unwritten = f"{error.where}: {error.message}\n  hint: {hint}"
-            return replace(empty, unwritten=True)
+            self.unwritten = self.unwritten or str(error)
+
+    def _finished(self, chosen: Chosen, session: pytest.Session) -> AdapterRun:
+        """End an adapter's run: what became of it."""
+        name = chosen.adapter.name
+        run = AdapterRun(name, self._file(name), known=chosen.known)
+        if name in self.broken:
+            return replace(run, broken=str(self.broken[name]))
+        if name not in self._stores:
+            return run
+        store, shard = self._stores[name], self.selection.shard
+        results = store.results()
+        lacks = [pair for pair in results.missing if shard is None or pair in shard]
+        cause = self._cause(session) if lacks else ""
+        judged = len(results.results)
+        interrupted = f"{cause} after {judged:,} of {judged + len(lacks):,} pairs" if cause else ""
+        self._guarded(lambda: store.finish(interrupted))
+        whole = not (interrupted or lacks or shard or self._selection_in_words())
+        if not shard and not interrupted:
+            for part in self.selection.paths.reports.glob(f"{name}.*-of-*.db"):
+                part.unlink(missing_ok=True)
+        stale = ()
+        if whole and chosen.whole:
+            met = {n for result in results.results for n in covered(chosen.known, result)}
+            stale = unused(chosen.known, met, self.selection.cases, self.selection.paths)
+        return replace(
+            run,
+            results=results,
+            stale=stale,
+            interrupted=interrupted,
+            hint=discipline_hint(results, self.selection.cases, chosen.variants),
+        )
 
     def _cause(self, session: pytest.Session) -> str:
         """What ended the run before it had all results, if it lacks any; empty where an option told it
@@ -409,8 +432,8 @@ class Suite:
         if status == pytest.ExitCode.INTERRUPTED and any(run.results for run in self.runs):
             # xdist ends `-x`, and pytest `--stepwise`, as if somebody had interrupted the run.
             return Exit.UNEXPECTED if session.testsfailed else Exit.INTERRUPTED
-        if status == pytest.ExitCode.NO_TESTS_COLLECTED and any(self.plan.selected.values()):
-            return Exit.OK  # more shards than there is to do
+        if status == pytest.ExitCode.NO_TESTS_COLLECTED and self._planned:
+            return Exit.OK  # an empty shard, or cases that no variant can express
         if status == pytest.ExitCode.OK and any(run.stale for run in self.runs):
             return Exit.UNEXPECTED
         return None
@@ -420,9 +443,10 @@ class Suite:
         with self.interrupts.held_off():
             for runner in self.runners.values():
                 runner.close()
-            is_worker = self.worker_input is not None
-            self.recording.close(keep=is_worker or any(run.unwritten for run in self.runs))
-        gc.unfreeze()
+            for store in self._stores.values():
+                store.close()
+            if self._plans is not None:
+                self._plans.cleanup()
         self.interrupts.restore()
         if self.ended is None and self.unwritten:
             self.ended = Exit.NOT_WRITTEN
@@ -430,38 +454,9 @@ class Suite:
             self.ended = Exit(128 + self.interrupts.received)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """A table of statuses, then what was unexpected."""
-        if any(run.results or run.broken or run.unwritten for run in self.runs) or self.unwritten:
+        """A table of outcomes, then what was unexpected."""
+        if any(run.results or run.broken for run in self.runs) or self.unwritten:
             terminalreporter.section("conformance")
             print_summary(self.runs, terminalreporter)
             if self.unwritten:
                 terminalreporter.write_line(f"error: {self.unwritten}", red=True)
-
-    def _add_seconds(self, name: str, seconds: dict[str, float]) -> None:
-        for stage, value in seconds.items():
-            self.seconds[name][stage] += value
-
-
-def _deselect(
-    config: pytest.Config, items: list[pytest.Item], unwanted: Callable[[CheckItem], bool]
-) -> None:
-    """Take the items of ours that are unwanted out of the list, and tell pytest so."""
-    deselected = [item for item in items if isinstance(item, CheckItem) and unwanted(item)]
-    config.hook.pytest_deselected(items=deselected)
-    identities = set(map(id, deselected))
-    items[:] = [item for item in items if id(item) not in identities]
-
-
-def _fitting_disciplines(case: Case, variant: Variant, result: Result) -> tuple[Discipline, ...]:
-    """Of a user's implementation whose executions are wrong: the other disciplines under which they
-    would be right. The declared discipline may then be the only mistake."""
-    failed = any(v.check == "executions" and v.status is Status.FAIL for v in result.verdicts)
-    if variant.implementation is None or result.observation is None or not failed:
-        return ()
-    others = [name for name in get_args(Discipline) if name != variant.model.discipline]
-    return tuple(
-        name
-        for name in others
-        if (verdict := executions_under(case, variant, result.observation, name)) is not None
-        and verdict.status is Status.PASS
-    )
