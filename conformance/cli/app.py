@@ -21,7 +21,6 @@ from conformance.cli import (
     history,
     known,
     merge,
-    probe,
     recorded,
     report,
     run,
@@ -47,7 +46,6 @@ app = typer.Typer(
 PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 app.command(context_settings=PASS_ON, epilog=EXIT_CODES)(run.run)
 app.command(epilog=EXIT_CODES)(merge.merge)
-app.command(epilog=EXIT_CODES)(probe.probe)
 app.command(epilog=EXIT_CODES)(compare.compare)
 app.command(epilog=EXIT_CODES)(diff.diff)
 app.command(epilog=EXIT_CODES)(history.history)

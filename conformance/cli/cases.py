@@ -35,6 +35,7 @@ from conformance.emit.programs import EmitFailure, texts
 from conformance.errors import ConformanceError
 from conformance.language import load
 from conformance.language.capabilities import CAPABILITIES, required_by
+from conformance.observe.signature import completed
 from conformance.paths import find_paths
 from conformance.run.runner import checks_of, lacking
 
@@ -132,7 +133,7 @@ def emit(
     named = case_named(case, paths.cases)
     owner = find_adapter(adapter, paths.adapters)
     described = implementation_described(implementation, option, always, None)
-    owner = owner if described is None else adapt(owner, described)
+    owner = owner if described is None else adapt(owner, completed(owner, described))
     chosen = owner.variant(variant.removeprefix(f"{owner.name}/"))
     unsupported = lacking(named, chosen)
     if unsupported is not None:

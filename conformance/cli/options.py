@@ -156,14 +156,6 @@ FamilyNames = Annotated[
         show_default=False,
     ),
 ]
-ProbeFirst = Annotated[
-    bool,
-    typer.Option(
-        "--probe",
-        help="Find out first what the implementation offers and what it is built on, as "
-        "`conformance probe` does, and run it so.",
-    ),
-]
 ShardNumber = Annotated[
     str,
     typer.Option(

@@ -21,7 +21,6 @@ from conformance.cli.options import (
     ImplementationOptions,
     KnownFile,
     MemoryLimit,
-    ProbeFirst,
     ReportsFolder,
     Resume,
     Rounds,
@@ -32,14 +31,13 @@ from conformance.cli.options import (
     Verbose,
     implementation_described,
 )
-from conformance.cli.probe import probe_and_print, to_yaml
 from conformance.cli.progress import Progress
 from conformance.cli.repeat import repeated
 from conformance.drivers.implementation import Described
 from conformance.errors import ConformanceError
 from conformance.exits import Exit
 from conformance.paths import Paths, find_paths
-from conformance.writing import write_text, writing
+from conformance.writing import writing
 
 #: What pytest's own statuses are here.
 _CODES: Mapping[int, Exit] = {
@@ -61,7 +59,6 @@ def run(
     always: ImplementationAlways = [],  # noqa: B006
     discipline: ImplementationDiscipline = None,
     known: KnownFile = None,
-    probe: ProbeFirst = False,
     shard: ShardNumber = "",
     smoke: SmokeOnly = False,
     resume: Resume = False,
@@ -88,7 +85,7 @@ def run(
       conformance run --adapter jax -n 2 --junitxml reports/jax.xml
       conformance run --adapter jax --shard 2/4
       conformance run --adapter torch --resume
-      conformance run --adapter torch --implementation my_package.memory:checkpoint --probe
+      conformance run --adapter torch --implementation my_package.memory:checkpoint
     """
     paths = find_paths(cases, adapters_folder, reports)
     described = implementation_described(implementation, option, always, discipline)
@@ -96,13 +93,7 @@ def run(
     arguments += _repeated("--adapter", adapter)
     arguments += _repeated("--variant", variant)
     arguments += _repeated("--case", [*case, *(f"{name}/*" for name in family)])
-    if probe:
-        if described is None or len(adapter) != 1:
-            raise ConformanceError("--probe needs one --adapter and an --implementation")
-        arguments += ["--implementation", str(_write_probed(adapter[0], described, paths))]
-        if known is None and described.known.is_file():
-            known = described.known
-    elif implementation:
+    if implementation:
         arguments += ["--implementation", implementation]
         arguments += _repeated("--option", option)
         arguments += _repeated("--always", always)
@@ -145,15 +136,6 @@ def _pytest_arguments(
 def _repeated(option: str, values: Sequence[str]) -> list[str]:
     """An option once for each of its values."""
     return [word for value in values for word in (option, value)]
-
-
-def _write_probed(adapter: str, described: Described, paths: Paths) -> Path:
-    """Probe an implementation, and write what is found as a file beside the results to come."""
-    probed = probe_and_print(adapter, described, paths)
-    file = paths.reports / f"{described.name}.yaml"
-    write_text(file, to_yaml(probed, folder=described.folder))
-    typer.echo(f"implementation: {file}", err=True)
-    return file
 
 
 def _session(arguments: list[str]) -> int:

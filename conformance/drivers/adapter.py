@@ -143,6 +143,20 @@ class VariantModel(_Strict):
         return word in self.residuals.get("region", "").split()
 
 
+class Keyword(_Strict):
+    """What a keyword of the framework's own means where an implementation has it in its signature."""
+
+    options: list[str] = Field(default=[], description="The options of a case that it passes on.")
+    always: bool | None = Field(
+        default=None, description="The value that every call is given, where it passes on none."
+    )
+    known: list[str] = Field(
+        default=[],
+        description="The variants that it belongs to (`torch/selective`): the implementation is built "
+        "on these.",
+    )
+
+
 class AdapterModel(_Strict):
     """The file `adapter.yaml`."""
 
@@ -176,10 +190,9 @@ class AdapterModel(_Strict):
         default={},
         description="Options that a function may be given beside those of cases, and what they mean.",
     )
-    usual_keywords: dict[str, str] = Field(
+    keywords: dict[str, Keyword] = Field(
         default={},
-        description="The keyword that functions of this framework usually have for an option of "
-        "cases; `conformance probe` looks for it.",
+        description="The framework's own keywords that such a function may have in its signature.",
     )
 
 

@@ -18,6 +18,7 @@ import ast
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,14 @@ OPTIONS: Mapping[str, str] = {
     "merge_adjacent": "merge-adjacent",
     "save": "policy",
     "contexts": "contexts",
+}
+#: Of these, the ones that every call of a region is given, whatever the case asks for.
+GIVEN_ALWAYS = ("preserve_rng", "merge_adjacent")
+#: How a function of each style is called.
+CALLS: Mapping[Style, str] = {
+    "call": "function(region, *args, **kwargs)",
+    "transform": "function(region)(*args, **kwargs)",
+    "module": "function(module)(*args, **kwargs)",
 }
 _TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -196,6 +205,58 @@ def _check(model: ImplementationModel, where: str) -> None:
             raise ImplementationError(f"{keyword!r} is no keyword of Python's", where=where)
     words = [*model.lacks, *model.offers]
     check_words("it", words, model.refuses, model.residuals or {}, where, ImplementationError)
+
+
+def by_signature(adapter: Adapter, described: Described, signature: Signature) -> Described:
+    """The description with what the function's signature says: the framework's own keywords that it has
+    (`keywords` in `adapter.yaml`), and the variants that these belong to. What is declared stays.
+
+    Raises `ImplementationError` where the function cannot be called as it is described.
+    """
+    model = described.model
+    by_name = {
+        parameter.name
+        for parameter in signature.parameters.values()
+        if parameter.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    }
+    options, always, known = dict(model.options), dict(model.always), list(model.known)
+    for keyword, meaning in adapter.model.keywords.items():
+        declared = keyword in model.always
+        if declared and (meaning.options or model.always[keyword] != meaning.always):
+            continue
+        if keyword not in by_name:
+            continue
+        for option in meaning.options:
+            options.setdefault(option, keyword)
+        if meaning.always is not None:
+            always[keyword] = meaning.always
+        known += [] if model.known else [name for name in meaning.known if name not in known]
+    update = {"options": options, "always": always, "known": known}
+    described = replace(described, model=model.model_copy(update=update))
+    _check_call(adapter, described, signature)
+    return described
+
+
+def _check_call(adapter: Adapter, described: Described, signature: Signature) -> None:
+    """Raise `ImplementationError` where no call of the function can succeed."""
+    model, styles = described.model, adapter.model.implementations
+    style = model.style or next(iter(styles))
+    keywords = {keyword for option, keyword in model.options.items() if option in GIVEN_ALWAYS}
+    arguments = ("region", "argument") if style == "call" else ("region",)
+    try:
+        bound = signature.bind(*arguments, **dict.fromkeys({*keywords, *model.always}))
+        rest = [p.name for p in signature.parameters.values() if p.kind is Parameter.VAR_POSITIONAL]
+        if style == "call" and not {*rest} <= {*bound.arguments}:
+            raise TypeError(f"the region's arguments come after {', '.join(bound.arguments)}")
+    except TypeError as error:
+        others = " or ".join(f"`style: {other}`" for other in styles if other != style)
+        otherwise = f", or {others} in a YAML file" if others else ""
+        raise ImplementationError(
+            f"{model.function}{signature} cannot be called as {CALLS[style]}: {error}",
+            where=described.where,
+            hint="declare what it requires with --always KEYWORD=VALUE or --option OPTION=KEYWORD"
+            + otherwise,
+        ) from error
 
 
 def adapt(adapter: Adapter, described: Described) -> Adapter:

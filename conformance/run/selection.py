@@ -15,6 +15,7 @@ from conformance.errors import AdapterError, ConformanceError, nearest
 from conformance.judge.known import Entry, read
 from conformance.language.load import load_folder
 from conformance.model.case import Case
+from conformance.observe.signature import completed
 from conformance.oracle.shapes import check_shapes, is_own
 from conformance.paths import Paths, find_paths
 from conformance.results import cases_hash
@@ -103,13 +104,17 @@ def select(
     selected = [
         limits.put_on(find_adapter(name, paths.adapters)) for name in dict.fromkeys(adapters)
     ]
-    shares = [] if described is None else described.model.known
-    if known is not None and described is not None and not known.suffix:
-        shares, known = [*shares, str(known)], None
+    shares: list[str] = []
     if described is not None:
-        described = built_on(described, shares, paths.adapters)
         if len(selected) != 1:
             raise AdapterError("an implementation needs one adapter to run in, and no more")
+        if known is not None and not known.suffix:
+            declared = {"known": [*described.model.known, str(known)]}
+            described = replace(described, model=described.model.model_copy(update=declared))
+            known = None
+        described = completed(selected[0], described)
+        shares = described.model.known
+        described = built_on(described, shares, paths.adapters)
         selected = [adapt(selected[0], described)]
     if known is not None:
         if len(selected) != 1:
