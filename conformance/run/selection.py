@@ -178,7 +178,7 @@ def built_on(described: Described, variants: Sequence[str], adapters: Path) -> D
     }
     if own.discipline is None:
         update["discipline"] = first.discipline
-    if own.residuals is None and own.discipline in (None, first.discipline):
+    if first.residuals and own.residuals is None and own.discipline in (None, first.discipline):
         update["residuals"] = first.residuals
     return replace(described, model=described.model.model_copy(update=update))
 
