@@ -149,7 +149,11 @@ def test_a_signature_says_what_is_not_declared(
 @pytest.mark.parametrize(
     ("function", "always", "words"),
     [
-        (transforms, [], "(?s)too many positional arguments.*`style: transform` or `style: module`"),
+        (
+            transforms,
+            [],
+            "(?s)too many positional arguments.*`style: transform` or `style: module`",
+        ),
         (requires, [], "(?s)missing a required .*'limit'.*--always KEYWORD=VALUE"),
         (requires, ["limit=3"], ""),
         (takes_first, [], "the region's arguments come after function, offload"),
@@ -213,7 +217,7 @@ def test_a_file_says_more(tmp_path: Path) -> None:
     [
         ("memory.keep", "names no function"),
         ("memory:keep; import os", "names no function"),
-        ("absent.yaml", "no such file"),
+        ("absent.yaml", "No such file"),
     ],
 )
 def test_what_names_no_function_is_refused(text: str, words: str) -> None:

@@ -115,6 +115,10 @@ class Described:
     folder: Path
     file: str = ""
 
+    def changed(self, **fields: object) -> Described:
+        """The description with other values of these fields of its model."""
+        return replace(self, model=self.model.model_copy(update=fields))
+
     @property
     def where(self) -> str:
         """Where it was described, for messages."""
@@ -144,37 +148,26 @@ def describe(
     `preserve_rng=preserve_rng_state`, `always` like `use_reentrant=False`; they and `discipline`
     override the file. Raises `ImplementationError`.
     """
-    described = _read(Path(text)) if text.endswith((".yaml", ".yml")) else _named(text)
+    described = Described(ImplementationModel(function=text), Path.cwd())
+    if text.endswith((".yaml", ".yml")):
+        model = read_model(Path(text), ImplementationModel, ImplementationError)
+        described = Described(model, Path(text).absolute().parent, text)
     keywords = dict(_name_and_value(word, "--option") for word in options)
     constants = dict(_name_and_value(word, "--always") for word in always)
-    model = described.model.model_copy(
-        update={
-            "options": {**described.model.options, **keywords},
-            "always": {
-                **described.model.always,
-                **{name: _literal(text, name) for name, text in constants.items()},
-            },
-            **({"discipline": discipline} if discipline else {}),
-        }
+    literals = {name: _literal(text, name) for name, text in constants.items()}
+    own = described.model
+    described = described.changed(
+        options={**own.options, **keywords},
+        always={**own.always, **literals},
+        discipline=discipline or own.discipline,
     )
-    _check(model, described.where)
-    return replace(described, model=model)
-
-
-def _named(text: str) -> Described:
-    return Described(ImplementationModel(function=text), Path.cwd())
-
-
-def _read(file: Path) -> Described:
-    if not file.is_file():
-        raise ImplementationError("no such file", where=file)
-    model = read_model(file, ImplementationModel, ImplementationError)
-    return Described(model, file.absolute().parent, str(file))
+    _check(described.model, described.where)
+    return described
 
 
 def _name_and_value(word: str, flag: str) -> tuple[str, str]:
-    name, sign, value = word.partition("=")
-    if not (name and sign and value):
+    name, _, value = word.partition("=")
+    if not (name and value):
         raise ImplementationError(f"{flag} {word!r} is not NAME=VALUE")
     return name, value
 
@@ -231,8 +224,7 @@ def by_signature(adapter: Adapter, described: Described, signature: Signature) -
         if meaning.always is not None:
             always[keyword] = meaning.always
         known += [] if model.known else [name for name in meaning.known if name not in known]
-    update = {"options": options, "always": always, "known": known}
-    described = replace(described, model=model.model_copy(update=update))
+    described = described.changed(options=options, always=always, known=known)
     _check_call(adapter, described, signature)
     return described
 
@@ -240,7 +232,7 @@ def by_signature(adapter: Adapter, described: Described, signature: Signature) -
 def _check_call(adapter: Adapter, described: Described, signature: Signature) -> None:
     """Raise `ImplementationError` where no call of the function can succeed."""
     model, styles = described.model, adapter.model.implementations
-    style = model.style or next(iter(styles))
+    style: Style = next(iter(styles)) if model.style is None else model.style
     keywords = {keyword for option, keyword in model.options.items() if option in GIVEN_ALWAYS}
     arguments = ("region", "argument") if style == "call" else ("region",)
     try:
@@ -274,29 +266,25 @@ def adapt(adapter: Adapter, described: Described) -> Adapter:
             where=where,
             hint=nearest(style, styles),
         )
-    for name in model.options:
-        options = {*OPTIONS, *adapter.model.implementation_options}
-        if name not in options:
-            raise ImplementationError(
-                f"no option {name!r} of a case", where=where, hint=nearest(name, options)
-            )
-    for name in model.variants:
-        if name not in styles[style]:
-            raise ImplementationError(
-                f"no variant {name!r} for style {style!r}",
-                where=where,
-                hint=nearest(name, styles[style]),
-            )
+    options = {*OPTIONS, *adapter.model.implementation_options}
+    for names, known, words in (
+        (model.options, options, "option {!r} of a case"),
+        (model.variants, styles[style], f"variant {{!r}} for style {style!r}"),
+    ):
+        for name in names:
+            if name not in known:
+                raise ImplementationError(
+                    f"no {words.format(name)}", where=where, hint=nearest(name, known)
+                )
     variants = {
         name: _variant(variant, model)
         for name, variant in styles[style].items()
         if not model.variants or name in model.variants
     }
-    title = model.title or f"{model.function} ({adapter.model.title})"
     changed = adapter.model.model_copy(
         update={
             "name": described.name,
-            "title": title,
+            "title": model.title or f"{model.function} ({adapter.model.title})",
             "packages": [*model.packages, *adapter.model.packages],
             "variants": variants,
         }
@@ -325,18 +313,13 @@ def _variant(variant: VariantModel, model: ImplementationModel) -> VariantModel:
     offered = {OPTIONS[option] for option in model.options if option in OPTIONS}
     offered |= set(model.offers)
     of_variant = {word: why for word, why in variant.lacks.items() if word not in offered}
-    fields = {
-        "discipline": model.discipline,
-        "exact": model.exact,
-        "exact_gradients": model.exact_gradients,
-        "residuals": model.residuals,
-        "only": model.only,
-    }
+    fields = ("discipline", "exact", "exact_gradients", "residuals", "only")
+    declared = {name: getattr(model, name) for name in fields}
     return variant.model_copy(
         update={
             "lacks": {**lacks, **of_variant, **model.lacks},
             "refuses": {**variant.refuses, **model.refuses},
-            **{name: value for name, value in fields.items() if value is not None},
+            **{name: value for name, value in declared.items() if value is not None},
         }
     )
 

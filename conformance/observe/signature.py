@@ -22,8 +22,10 @@ def completed(adapter: Adapter, described: Described) -> Described:
         tempfile.TemporaryDirectory(prefix="conformance-signature-") as folder,
         Pool(own, Path(folder) / "log.txt") as pool,
     ):
+        variant = own.variants[0].name
         try:
-            signature = pool.signature(own.variants[0].name, described.model.function)
+            pool.describe([variant])  # what a function imports may come with the adapter
+            signature = pool.signature(variant, described.model.function)
         except BrokenAdapterError:
             return described
     return described if signature is None else by_signature(adapter, described, signature)

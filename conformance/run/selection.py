@@ -109,8 +109,7 @@ def select(
         if len(selected) != 1:
             raise AdapterError("an implementation needs one adapter to run in, and no more")
         if known is not None and not known.suffix:
-            declared = {"known": [*described.model.known, str(known)]}
-            described = replace(described, model=described.model.model_copy(update=declared))
+            described = described.changed(known=[*described.model.known, str(known)])
             known = None
         described = completed(selected[0], described)
         shares = described.model.known
@@ -180,7 +179,7 @@ def built_on(described: Described, variants: Sequence[str], adapters: Path) -> D
         update["discipline"] = first.discipline
     if first.residuals and own.residuals is None and own.discipline in (None, first.discipline):
         update["residuals"] = first.residuals
-    return replace(described, model=described.model.model_copy(update=update))
+    return described.changed(**update)
 
 
 def _shared(variants: Iterable[str], paths: Paths) -> tuple[Entry, ...]:
