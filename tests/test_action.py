@@ -1,4 +1,4 @@
-"""`action.yml` passes what the commands accept, and uses all that it is given; issue forms are complete."""
+"""`action.yml` passes what the commands accept and uses all inputs; issue forms are complete."""
 
 from __future__ import annotations
 

@@ -186,10 +186,6 @@ class AdapterModel(_Strict):
         description="Where `--implementation` is taken: for each style in which a function can be given "
         "regions, the variants that such programs have.",
     )
-    implementation_options: dict[str, str] = Field(
-        default={},
-        description="Options that a function may be given beside those of cases, and what they mean.",
-    )
     keywords: dict[str, Keyword] = Field(
         default={},
         description="The framework's own keywords that such a function may have in its signature.",

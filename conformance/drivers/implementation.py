@@ -77,7 +77,7 @@ class ImplementationModel(BaseModel):
         default={},
         description="The function's keyword for each option of a case that it accepts: "
         + ", ".join(f"`{name}`" for name in OPTIONS)
-        + "; for what an adapter knows beside these, see its own words.",
+        + "; beside these, what the adapter's `keywords` name.",
     )
     always: dict[str, Any] = Field(
         default={}, description="Keywords that every call is given, with plain values."
@@ -266,7 +266,7 @@ def adapt(adapter: Adapter, described: Described) -> Adapter:
             where=where,
             hint=nearest(style, styles),
         )
-    options = {*OPTIONS, *adapter.model.implementation_options}
+    options = {*OPTIONS, *(o for word in adapter.model.keywords.values() for o in word.options)}
     for names, known, words in (
         (model.options, options, "option {!r} of a case"),
         (model.variants, styles[style], f"variant {{!r}} for style {style!r}"),
