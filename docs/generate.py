@@ -23,6 +23,7 @@ from conformance.drivers import contract
 from conformance.drivers.adapter import (
     DISCIPLINES,
     AdapterModel,
+    Keyword,
     Refusal,
     VariantModel,
     all_adapters,
@@ -190,6 +191,22 @@ def variant_keys() -> str:
 
 def refusal_keys() -> str:
     return _keys(Refusal)
+
+
+def keyword_keys() -> str:
+    return _keys(Keyword)
+
+
+def keywords() -> str:
+    def rows() -> Iterator[tuple[str, ...]]:
+        for adapter in all_adapters(ROOT / "adapters"):
+            for keyword, meaning in adapter.model.keywords.items():
+                options = " and ".join(f"`{option}`" for option in meaning.options)
+                given = f"the case's {options}" if options else f"`{meaning.always}`"
+                known = ", ".join(f"`{variant}`" for variant in meaning.known)
+                yield f"`{adapter.name}`", f"`{keyword}`", given, known
+
+    return table(("adapter", "keyword", "what it is given", "built on"), rows())
 
 
 def known_keys() -> str:
@@ -430,6 +447,8 @@ PARTS: Mapping[str, Callable[[], str]] = {
         adapter_keys,
         variant_keys,
         refusal_keys,
+        keyword_keys,
+        keywords,
         known_keys,
         emitter_methods,
         observer_methods,

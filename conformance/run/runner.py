@@ -248,7 +248,7 @@ class Runner:
         with self.watch.stage("import"):
             described = self.pool.describe([variant.name for variant in variants])
             if self.adapter.implementation is not None and variants:
-                self.pool.parameters(variants[0].name, self.adapter.implementation.function)
+                self.pool.signature(variants[0].name, self.adapter.implementation.function)
         return described
 
     def emit(self, pairs: Sequence[tuple[Case, Variant]]) -> None:
