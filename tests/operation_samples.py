@@ -239,7 +239,7 @@ def offered(adapter: Adapter) -> set[str]:
 def operations_of(adapter: Adapter) -> set[str]:
     """The operations that an adapter's programs may have: its emitter's own, and what programs write
     the same way in every framework."""
-    own = set(adapter.load("emitter").Emitter.operations)
+    own = set(adapter.load("emitter").WORDS.operations)
     return own | set(HELPERS) | {"sin_or_cos"}
 
 

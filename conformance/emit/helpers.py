@@ -1,7 +1,7 @@
 """Operations that a program defines from others, in the same way for every framework.
 
 Each uses the framework's own `sin`, `cos`, `sum`, …; an adapter whose framework has a form of its own
-(`jax.lax.cond`) emits the operation itself, which takes precedence. `written` is `Emitter.written`,
+(`jax.lax.cond`) emits the operation itself, which takes precedence. `written` is `Body.written`,
 which returns an operation with its arguments and options as a Python expression.
 """
 

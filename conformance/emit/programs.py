@@ -74,7 +74,7 @@ def texts(
 
 
 def _draft(adapter: Adapter, case: Case, variant: Variant) -> Draft:
-    emitter: Emitter = adapter.load("emitter").Emitter(case, variant)
+    emitter: Emitter = adapter.load("emitter").emitter(case, variant)
     return emitter.write()
 
 

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from conformance.emit import lists, loops
-from conformance.emit.base import Base
 from conformance.emit.expressions import listed
 from conformance.emit.lists import Item
+from conformance.emit.part import Part
 from conformance.model.case import Array
 
 #: Up to so many entries of a list or dict are written out, more as a comprehension over names.
 FEW = 3
 
 
-class Values(Base):
+class Values(Part):
     """Writes single tensors, dicts and lists of them, those that are in lists of parameters included."""
+
+    @property
+    def in_lists(self) -> Mapping[str, Item]:
+        """The parameters that are in lists, and where."""
+        return self.emitter.in_lists
+
+    def gradients(self) -> str:
+        """A dict of the gradients that tensors hold, of those that the case asks for."""
+        return self.entries(self.case.wrt, part=".grad")
+
+    def state(self) -> list[str]:
+        """The entries of the case's state in a dict."""
+        return [f'"{array.name}": {self.value(array.name)}' for array in self.case.state]
 
     def chosen(self, arrays: Iterable[Array]) -> str:
         """A dict of some of the program's tensors by name, out of `values`."""
