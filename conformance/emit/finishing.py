@@ -53,8 +53,12 @@ def finish(drafts: Mapping[str, contract.Draft]) -> dict[str, Text]:
 
 
 def _ruff(folder: str, *arguments: str) -> None:
+    """Run ruff with nothing left to the defaults that releases change: the width, and the Python that
+    programs are for. Stable styles of ruff differ in nothing that programs contain; a test holds the
+    oldest and the newest release that the suite takes to that."""
     line = f"--config=line-length={LINE_LENGTH}"
-    command = [find_ruff_bin(), *arguments, "--isolated", "--no-cache", line, "."]
+    options = ["--isolated", "--no-cache", "--target-version", "py311", line]
+    command = [find_ruff_bin(), *arguments, *options, "."]
     # Run elsewhere, since ruff would sort modules in the current folder as the program's own.
     done = subprocess.run(
         command,
