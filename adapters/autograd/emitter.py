@@ -93,12 +93,12 @@ RUN = partial(
     zeros="np.zeros_like({x})",
 )
 PARTS = Parts(WORDS, Arrays, Checkpoint, RUN, forward=Functions)
-VARIANTS = {"arguments": replace(PARTS, forward=Handed), "closure": PARTS}
+VARIANTS = {"arguments": PARTS.but(forward=Handed), "closure": PARTS}
 
 
 def emitter(case: Case, variant: Variant) -> Emitter:
     """What writes a case for `arguments` or `closure`."""
     parts = VARIANTS[variant.name]
     if case.procedure.kind == "train":  # what is trained is put back by its name
-        parts = replace(parts, words=replace(parts.words, lists="nothing"))
+        parts = parts.but(lists="nothing")
     return Emitter(case, variant, parts)

@@ -339,20 +339,19 @@ PARTS = Parts(
     forward=Functions,
     values=procedures.Values,
 )
-SCAN = replace(PARTS, recompute=Inline, body=Chains, forward=Bodies)
+SCAN = PARTS.but(recompute=Inline, body=Chains, forward=Bodies)
 
 
 def emitter(case: Case, variant: Variant) -> Emitter:
     """What writes a case for a variant."""
     parts = SCAN if variant.name == "scan" else PARTS
-    rules = {
-        str(s.options.get("rule", "reverse")) for _, s in case.statements() if s.op == "custom_sin"
-    }
-    words = replace(WORDS, helpers={**operations.HELPERS, "custom_sin": operations.custom(rules)})
+    called = [s for _, s in case.statements() if s.op == "custom_sin"]
+    rules = {str(s.options.get("rule", "reverse")) for s in called}
+    parts = parts.but(helpers={**operations.HELPERS, "custom_sin": operations.custom(rules)})
     if variant.name != "eager" and case.procedure.kind != "train":
         # A list is differentiated as a whole, and a compiled program keeps what that takes.
-        words = replace(words, lists="nothing")
-    return Emitter(case, variant, replace(parts, words=words))
+        parts = parts.but(lists="nothing")
+    return Emitter(case, variant, parts)
 
 
 def is_wide(case: Case) -> bool:

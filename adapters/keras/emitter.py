@@ -31,6 +31,7 @@ from conformance.model.program import Site
 from . import gradients, models, operations
 
 WORDS = Words(
+    imports=("import os", "import random"),
     helpers=operations.HELPERS,
     operations=operations.OPERATIONS,
     loops="calls",  # operations are told apart by the lines that led to them
@@ -316,44 +317,39 @@ class Differentiated(Run):
 
 
 REMAT = Parts(WORDS, Variables, Remat, Differentiated, body=Statements, forward=Regions)
-FIT = Parts(
-    replace(WORDS, procedures_written=("train",), shares=False),  # a model has no functions
-    models.Fed,
-    Recompute,
-    models.Fitted,
-    body=models.Constructed,
-    forward=models.Models,
-)
 WAYS: Mapping[str, Parts] = {
     "remat": REMAT,
-    "scope": replace(REMAT, recompute=Scoped),
-    "fit": FIT,
+    "scope": REMAT.but(recompute=Scoped),
+    "fit": REMAT.but(
+        procedures_written=("train",),
+        shares=False,  # a model has no functions
+        tensors=models.Fed,
+        recompute=Recompute,
+        run=models.Fitted,
+        body=models.Constructed,
+        forward=models.Models,
+    ),
 }
 
 
 def emitter(case: Case, variant: Variant) -> Emitter:
     """What writes a case for a variant."""
     way, name = variant.name.partition("-")[0], variant.name.rpartition("-")[2]
-    parts, backend, order = WAYS[way], gradients.BACKENDS[name], case.procedure.order
-    words = replace(
-        parts.words,
-        imports=(
-            "import os",
-            "import random",
-            f'os.environ["KERAS_BACKEND"] = "{name}"',
-            "import keras",
-            "import numpy as np",
-            *backend.imports,
-            "from keras import ops",
-        ),
+    backend, order = gradients.BACKENDS[name], case.procedure.order
+    parts = WAYS[way].but(
+        f'os.environ["KERAS_BACKEND"] = "{name}"',
+        "import keras",
+        "import numpy as np",
+        *backend.imports,
+        "from keras import ops",
         without_gradients=backend.without_gradients,
     )
     if name == "jax" and order > 1:
         nested = operations.CUSTOM_SIN_ORDERS.format(order=order)
-        words = replace(words, helpers={**words.helpers, "custom_sin": nested})
+        parts = parts.but(helpers={**WORDS.helpers, "custom_sin": nested})
     if case.procedure.kind == "backward":  # layers own what they capture
-        words = replace(words, lists="all" if way == "remat" else "uncaptured")
-    return Emitter(case, variant, replace(parts, words=words))
+        parts = parts.but(lists="all" if way == "remat" else "uncaptured")
+    return Emitter(case, variant, parts)
 
 
 def _dtypes(case: Case) -> set[str]:

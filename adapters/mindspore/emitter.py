@@ -7,7 +7,6 @@ once, `Primitive.recompute` does without a cell and configures the operation its
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import RAISE_IF, Emitter, Parts, Words
@@ -105,8 +104,8 @@ PARTS = Parts(
     body=cells.Statements,
     forward=cells.Cells,
 )
-LAYERS = replace(PARTS, layers=layers.Layers, forward=layers.CellsOfLayers)
-TRAINED = replace(LAYERS, words=replace(WORDS, procedures_written=("train",)), run=training.Trains)
+LAYERS = PARTS.but(layers=layers.Layers, forward=layers.CellsOfLayers)
+TRAINED = LAYERS.but(procedures_written=("train",), run=training.Trains)
 VARIANTS: Mapping[str, Parts] = {
     "graph-layers": LAYERS,
     "model-train": TRAINED,
@@ -117,19 +116,16 @@ VARIANTS: Mapping[str, Parts] = {
 
 def emitter(case: Case, variant: Variant) -> Emitter:
     """What writes a case for a variant in PyNative mode or in graph mode."""
-    parts = VARIANTS.get(variant.name, PARTS)
-    words = parts.words
-    read = {name for node in walk(case.program) for name in node_reads(node)}
-    if not compiles(variant.name):
-        words = replace(
-            words,
-            operations={**OPERATIONS, **pynative_operations(case)},
-            helpers={**words.helpers, **pynative_helpers(case)},
-        )
-    elif not read.issuperset(array.name for array in case.parameters):
-        # a list would make parameters of a graph that reads them nowhere
-        words = replace(words, lists="nothing")
     # One of the two keywords that `Cell.recompute` holds to be bools.
     other = variant.name == "graph-cell-communication"
     wrong = f'{"parallel_optimizer" if other else "mp"}_comm_recompute="wrong"'
-    return Emitter(case, variant, replace(parts, words=replace(words, wrong_option=wrong)))
+    parts = VARIANTS.get(variant.name, PARTS).but(wrong_option=wrong)
+    read = {name for node in walk(case.program) for name in node_reads(node)}
+    if not compiles(variant.name):
+        operations = {**OPERATIONS, **pynative_operations(case)}
+        helpers = {**parts.words.helpers, **pynative_helpers(case)}
+        parts = parts.but(operations=operations, helpers=helpers)
+    elif not read.issuperset(array.name for array in case.parameters):
+        # a list would make parameters of a graph that reads them nowhere
+        parts = parts.but(lists="nothing")
+    return Emitter(case, variant, parts)

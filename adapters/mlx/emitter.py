@@ -125,7 +125,7 @@ RUN = partial(
 PARTS = Parts(WORDS, Arrays, Checkpoint, RUN)
 VARIANTS = {
     "function": PARTS,
-    "module": replace(PARTS, recompute=CheckpointModule, forward=Modules),
+    "module": PARTS.but(recompute=CheckpointModule, forward=Modules),
 }
 
 

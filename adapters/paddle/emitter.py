@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 
 from conformance.drivers.adapter import Variant
@@ -270,60 +269,41 @@ class Mixed(ToStatic):
 
 
 PARTS = Parts(WORDS, PaddleTensors, PaddleRecompute, PaddleRun)
-EAGER = replace(PARTS, words=replace(WORDS, shares=True))
-LAYERS = replace(
-    PARTS,
-    words=replace(
-        WORDS,
-        imports=(*WORDS.imports, "from paddle import nn"),
-        lists="uncaptured",  # layers hold what they capture
-        list_of_parameters="nn.ParameterList({})",
-    ),
+EAGER = PARTS.but(shares=True)  # regions are functions that Python runs each time
+LAYERS = PARTS.but(
+    "from paddle import nn",
+    lists="uncaptured",  # layers hold what they capture
+    list_of_parameters="nn.ParameterList({})",
     tensors=ParametersOfLayers,
     layers=layers.Layers,
     forward=layers.Networks,
     values=layers.Turned,
 )
-FIT = replace(LAYERS, words=replace(LAYERS.words, procedures_written=("train",)), run=layers.Fits)
+FIT = LAYERS.but(procedures_written=("train",), run=layers.Fits)
 VARIANTS: Mapping[str, Parts] = {
-    # Regions are functions that Python runs each time.
     **dict.fromkeys(
         ("reentrant", "hook", "defaults", "reentrant-around-hook", "hook-around-reentrant"), EAGER
     ),
     "layers": LAYERS,
     "model-fit": FIT,
     "model-fit-hook": FIT,
-    "pir-pass": replace(
-        PARTS,
-        words=replace(
-            WORDS,
-            lists="nothing",  # what is fed has a name each
-            loops="nothing",  # a graph tells operations apart by the lines that led to them
-            imports=static.IMPORTS,
-            operations={**OPERATIONS, **static.OPERATIONS},
-            helpers={**HELPERS, **static.HELPERS},
-        ),
+    "pir-pass": PARTS.but(
+        lists="nothing",  # what is fed has a name each
+        loops="nothing",  # a graph tells operations apart by the lines that led to them
+        imports=static.IMPORTS,
+        operations={**OPERATIONS, **static.OPERATIONS},
+        helpers={**HELPERS, **static.HELPERS},
         tensors=static.Fed,
         body=static.Body,
         run=static.Graphs,
     ),
-    "sequential": replace(
-        PARTS,
-        words=replace(
-            WORDS,
-            imports=(
-                *WORDS.imports,
-                "from paddle.incubate.distributed.fleet import recompute_sequential",
-            ),
-        ),
-        forward=Sequential,
+    "sequential": PARTS.but(
+        "from paddle.incubate.distributed.fleet import recompute_sequential", forward=Sequential
     ),
-    "to-static-ast": replace(
-        PARTS,
-        words=replace(WORDS, helpers={**HELPERS, "accumulate_sin": static.ACCUMULATE_SIN}),
-        forward=ToStatic,
+    "to-static-ast": PARTS.but(
+        helpers={**HELPERS, "accumulate_sin": static.ACCUMULATE_SIN}, forward=ToStatic
     ),
-    "to-static-sot": replace(PARTS, forward=Mixed),
+    "to-static-sot": PARTS.but(forward=Mixed),
 }
 
 

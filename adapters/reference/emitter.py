@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from conformance.drivers.adapter import Variant
 from conformance.emit.code import BACKWARD
 from conformance.emit.emitter import Call, Emitter, Parts, Recompute, Run, Tensors, Words
@@ -128,7 +126,7 @@ class TapeRun(Run):
 
 def emitter(case: Case, variant: Variant) -> Emitter:
     """What writes a case for `float64`."""
-    words = WORDS
+    parts = Parts(WORDS, TapeTensors, TapeRecompute, TapeRun)
     if case.procedure.kind == "train":
-        words = replace(words, lists="nothing")  # what is trained is put back by its name
-    return Emitter(case, variant, Parts(words, TapeTensors, TapeRecompute, TapeRun))
+        parts = parts.but(lists="nothing")  # what is trained is put back by its name
+    return Emitter(case, variant, parts)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.code import BACKWARD, FORWARD
@@ -335,13 +334,8 @@ class Taped(Run):
 
 PARTS = Parts(WORDS, Variables, RecomputeGrad, Taped, forward=Regions)
 VARIANTS: Mapping[str, Parts] = {
-    "loop": replace(PARTS, body=loops.Loops),
-    "keras-model": replace(
-        PARTS,
-        words=replace(WORDS, imports=(*WORDS.imports, "import keras")),
-        tensors=KerasVariables,
-        forward=KerasModels,
-    ),
+    "loop": PARTS.but(body=loops.Loops),
+    "keras-model": PARTS.but("import keras", tensors=KerasVariables, forward=KerasModels),
 }
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from conformance.drivers.adapter import Variant
 from conformance.emit import usual
@@ -264,55 +263,39 @@ class Inside(Forward):
         super().write_region(region)
 
 
-def _words(*imports: str, **others: Any) -> Words:
-    return replace(WORDS, imports=(*WORDS.imports, *imports), **others)
-
-
 EAGER = Parts(WORDS, TorchTensors, Checkpoint, TorchRun)
-#: A graph tells operations apart by the lines that led to them.
-COMPILED = replace(
-    EAGER,
-    words=_words(*compiling.IMPORTS, loops="nothing", shares=False),
+SELECTIVE = EAGER.but(*selective.IMPORTS, recompute=partial(Checkpoint, policies=Policies))
+COMPILED = EAGER.but(
+    *compiling.IMPORTS,
+    loops="nothing",  # a graph tells operations apart by the lines that led to them
+    shares=False,
     recompute=partial(Checkpoint, policies=selective.Traced),
     run=partial(TorchRun, compiled=compiling.lines),
 )
-MODULES = replace(
-    EAGER,
-    words=_words("from torch import nn", shares=False, lists="uncaptured"),
-    tensors=Parameters,
-)
+MODULES = EAGER.but("from torch import nn", shares=False, lists="uncaptured", tensors=Parameters)
 #: Variants that are written in another way than the eager ones.
 VARIANTS: Mapping[str, Parts] = {
     "compiled-aot-eager": COMPILED,
-    "compiled-eager": replace(COMPILED, recompute=partial(Checkpoint, policies=selective.Compiled)),
+    "compiled-eager": COMPILED.but(recompute=partial(Checkpoint, policies=selective.Compiled)),
     "compiled-inductor": COMPILED,
-    "memory-budget": replace(
-        COMPILED, recompute=partial(Checkpoint, policies=selective.Compiled, direct=True)
+    "memory-budget": COMPILED.but(
+        recompute=partial(Checkpoint, policies=selective.Compiled, direct=True)
     ),
-    "compiled-inside": replace(
-        COMPILED, forward=Inside, run=partial(TorchRun, compiled=compiling.again)
+    "compiled-inside": COMPILED.but(
+        forward=Inside, run=partial(TorchRun, compiled=compiling.again)
     ),
-    "contexts": replace(EAGER, words=_words("from contextlib import contextmanager")),
-    "method": replace(
-        MODULES,
-        words=replace(MODULES.words, list_of_parameters="nn.ParameterList({})"),
-        layers=method.Layers,
-        forward=method.Methods,
+    "contexts": EAGER.but("from contextlib import contextmanager"),
+    "method": MODULES.but(
+        list_of_parameters="nn.ParameterList({})", layers=method.Layers, forward=method.Methods
     ),
-    "selective": replace(
-        EAGER,
-        words=_words(*selective.IMPORTS),
-        recompute=partial(Checkpoint, policies=Policies),
-    ),
-    # A sequence is made where it is called.
-    "sequential": replace(
-        EAGER,
-        words=_words("from torch.utils.checkpoint import checkpoint_sequential", shares=False),
+    "selective": SELECTIVE,
+    "sequential": EAGER.but(
+        "from torch.utils.checkpoint import checkpoint_sequential",
+        shares=False,  # a sequence is made where it is called
         forward=Sequential,
     ),
-    "wrapper": replace(
-        MODULES,
-        words=_words("from torch import nn", *wrapper.IMPORTS, shares=False, lists="uncaptured"),
+    "wrapper": MODULES.but(
+        *wrapper.IMPORTS,
         recompute=partial(Checkpoint, policies=Policies, direct=True),
         forward=wrapper.Wrapped,
     ),
@@ -322,9 +305,9 @@ VARIANTS: Mapping[str, Parts] = {
 def emitter(case: Case, variant: Variant) -> Emitter:
     """What writes a case for a variant."""
     own = variant.implementation
-    name = "selective" if own is not None and "save" in own.options else variant.name
-    parts = VARIANTS.get(name, EAGER)
+    if own is not None and "save" in own.options:
+        return Emitter(case, variant, SELECTIVE)
+    parts = VARIANTS.get(variant.name, EAGER)
     if own is None and any(region.save for region in case.regions()):
-        imports = tuple(dict.fromkeys((*parts.words.imports, *selective.IMPORTS)))
-        parts = replace(parts, words=replace(parts.words, imports=imports))
+        parts = parts.but(*selective.IMPORTS)
     return Emitter(case, variant, parts)

@@ -19,7 +19,8 @@ import builtins
 import re
 import symtable
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from conformance.drivers.adapter import Variant
 from conformance.emit import lists
@@ -60,7 +61,7 @@ __all__ = [
 @dataclass(frozen=True)
 class Parts:
     """What a variant's programs are written with: the framework's words, and for each part of a program
-    what makes the object that writes it. `replace` makes another variant of them."""
+    what makes the object that writes it."""
 
     words: Words
     #: `inputs`: how tensors are made.
@@ -77,6 +78,13 @@ class Parts:
     forward: Callable[[Emitter], Forward] = Forward
     #: What `run` reads out of `values`.
     values: Callable[[Emitter], Values] = Values
+
+    def but(self, *imports: str, **changes: Any) -> Parts:
+        """The parts of another variant: with other parts, with other words (`lists="all"`), and with
+        more lines of `imports`."""
+        words = {name: changes.pop(name) for name in [*changes] if hasattr(self.words, name)}
+        words.setdefault("imports", tuple(dict.fromkeys((*self.words.imports, *imports))))
+        return replace(self, words=replace(self.words, **words), **changes)
 
 
 class Emitter:

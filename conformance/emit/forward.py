@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from conformance.emit import loops
 from conformance.emit.expressions import function, short_exponents
-from conformance.emit.helpers import CALLS, HELPERS
+from conformance.emit.helpers import CALLS, helper
 from conformance.emit.part import Call, Part
 from conformance.errors import NotEmittedError
 from conformance.language.operations import OF_CALLABLES, OPERATIONS
@@ -56,9 +56,9 @@ class Body(Part):
             if op in first and op in self.words.operations:
                 self.code(text)
                 self.code("\n")
-        for op, helper in HELPERS.items():
+        for op in CALLS:
             if op in first and op not in self.words.operations:
-                self.code(helper(self.written, first[op]))
+                self.code(helper(op, self.written, first[op]))
                 self.code("\n")
 
     def write_nodes(self, nodes: Iterable[Node], region: str) -> None:
