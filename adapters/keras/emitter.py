@@ -13,7 +13,17 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from conformance.drivers.adapter import Variant
-from conformance.emit.emitter import Body, Emitter, Forward, Parts, Recompute, Run, Tensors, Words
+from conformance.emit.emitter import (
+    PROCEDURES,
+    Body,
+    Emitter,
+    Forward,
+    Parts,
+    Recompute,
+    Run,
+    Tensors,
+    Words,
+)
 from conformance.emit.expressions import class_name, elements, function, listed
 from conformance.model.case import (
     Again,
@@ -36,10 +46,7 @@ WORDS = Words(
     operations=operations.OPERATIONS,
     loops="calls",  # operations are told apart by the lines that led to them
     shares=True,
-    procedures_written=(
-        *("backward", "part", "functional", "per_output", "second_backward"),
-        *("second_order", "third_order", "inference", "train"),
-    ),
+    procedures_written=PROCEDURES,
     reduction="ops.{kind}({x})",
     wrong_option='mode="wrong"',
     seeding="keras.utils.set_random_seed({seed})",

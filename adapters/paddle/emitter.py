@@ -13,7 +13,17 @@ from conformance.drivers.adapter import Variant
 from conformance.emit import usual
 from conformance.emit.accumulating import CALLS, Accumulating, functions
 from conformance.emit.code import BACKWARD, FORWARD
-from conformance.emit.emitter import RAISE_IF, Call, Emitter, Forward, Parts, Tensors, Words, Writer
+from conformance.emit.emitter import (
+    PROCEDURES,
+    RAISE_IF,
+    Call,
+    Emitter,
+    Forward,
+    Parts,
+    Tensors,
+    Words,
+    Writer,
+)
 from conformance.emit.expressions import elements, listed, numpy_fill, unless_default
 from conformance.emit.recompute import Calling
 from conformance.emit.sequences import Sequences
@@ -111,10 +121,7 @@ HELPERS: Mapping[str, str] = {
     ),
 }
 WORDS = Words(
-    procedures_written=(
-        *("backward", "part", "functional", "per_output", "second_backward"),
-        *("second_order", "third_order", "inference", "train"),
-    ),
+    procedures_written=PROCEDURES,
     imports=(
         "import random",
         "import numpy as np",

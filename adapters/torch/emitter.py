@@ -10,7 +10,17 @@ from conformance.drivers.adapter import Variant
 from conformance.emit import usual
 from conformance.emit.accumulating import CALLS, Accumulating, functions
 from conformance.emit.code import BACKWARD, FORWARD
-from conformance.emit.emitter import RAISE_IF, Call, Emitter, Forward, Parts, Tensors, Words, Writer
+from conformance.emit.emitter import (
+    PROCEDURES,
+    RAISE_IF,
+    Call,
+    Emitter,
+    Forward,
+    Parts,
+    Tensors,
+    Words,
+    Writer,
+)
 from conformance.emit.expressions import listed
 from conformance.emit.recompute import Calling
 from conformance.emit.sequences import Sequences
@@ -94,10 +104,7 @@ OPERATIONS: Mapping[str, Writer] = {
     "add_in_place": "{a}.add_({b})",
 }
 WORDS = Words(
-    procedures_written=(
-        *("backward", "part", "functional", "per_output", "second_backward"),
-        *("second_order", "third_order", "inference", "train"),
-    ),
+    procedures_written=PROCEDURES,
     imports=(
         "import random",
         "import numpy as np",

@@ -30,7 +30,15 @@ from conformance.emit.expressions import function, in_docstring
 from conformance.emit.forward import Body, Forward
 from conformance.emit.layers import Layers
 from conformance.emit.lists import Item
-from conformance.emit.part import OWN_NAMES, RAISE_IF, Call, Words, Writer, imported
+from conformance.emit.part import (
+    OWN_NAMES,
+    PROCEDURES,
+    RAISE_IF,
+    Call,
+    Words,
+    Writer,
+    imported,
+)
 from conformance.emit.recompute import Calling, Recompute
 from conformance.emit.running import Run
 from conformance.emit.tensors import Tensors
@@ -40,22 +48,8 @@ from conformance.language.operations import OF_CALLABLES
 from conformance.model.case import Again, Case, Region, flat, node_makes, walk
 
 #: What adapters import from here.
-__all__ = [
-    "RAISE_IF",
-    "Body",
-    "Call",
-    "Calling",
-    "Emitter",
-    "Forward",
-    "Layers",
-    "Parts",
-    "Recompute",
-    "Run",
-    "Tensors",
-    "Values",
-    "Words",
-    "Writer",
-]
+__all__ = ["RAISE_IF", "Body", "Call", "Calling", "Emitter", "Forward", "Layers", "Parts"]
+__all__ += ["PROCEDURES", "Recompute", "Run", "Tensors", "Values", "Words", "Writer"]
 
 
 @dataclass(frozen=True)

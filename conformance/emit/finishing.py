@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from ruff.__main__ import find_ruff_bin
 
@@ -15,6 +16,7 @@ from conformance.drivers import contract
 from conformance.emit.code import MARK
 from conformance.model.program import Site
 
+K = TypeVar("K")
 #: The greatest width of a program's lines.
 LINE_LENGTH = 88
 #: Time limit of ruff for a batch of programs, in seconds; it usually takes less than one.
@@ -31,7 +33,7 @@ class Text:
     notes: frozenset[str] = frozenset()
 
 
-def finish(drafts: Mapping[str, contract.Draft]) -> dict[str, Text]:
+def finish(drafts: Mapping[K, contract.Draft]) -> dict[K, Text]:
     """Format drafts as one batch with ruff: remove unused imports, sort imports, format, remove marks.
 
     Raises `RuntimeError` with ruff's own words where a draft is not valid Python.

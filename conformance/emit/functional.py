@@ -8,7 +8,7 @@ all procedures for two kinds of such frameworks.
 from __future__ import annotations
 
 from conformance.emit.expressions import listed
-from conformance.emit.part import Words
+from conformance.emit.part import PROCEDURES, Words
 from conformance.emit.running import Run
 
 #: By procedure, the function that is differentiated last, where that is made of gradients itself.
@@ -19,10 +19,7 @@ HIGHER = {"second_order": "total_of", "third_order": "second_total_of"}
 WORDS = Words(
     halving="for name in {names}:\n    values[name] *= 0.5",
     halving_one='values["{name}"] *= 0.5',
-    procedures_written=(
-        *("backward", "part", "functional", "per_output", "second_backward"),
-        *("second_order", "third_order", "inference", "train"),
-    ),
+    procedures_written=PROCEDURES,
 )
 
 

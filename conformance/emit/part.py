@@ -46,6 +46,11 @@ RAISE_IF = """
             raise ValueError("raise_if")
         return x
     """
+#: All kinds of procedure.
+PROCEDURES = (
+    *("backward", "part", "functional", "per_output", "second_backward"),
+    *("second_order", "third_order", "inference", "train"),
+)
 #: Names that every program defines.
 OWN_NAMES = frozenset(
     {"plain", "recomputed", "run", "main", "inputs", "values", "outputs", "forward"}
