@@ -39,17 +39,17 @@ class NotEmittedError(AdapterError):
     """An adapter's emitter does not support `asked`, an operation. The case is unsupported; this is no
     defect."""
 
-    def __init__(self, variant: str, asked: str, words: str = "{} does not emit {}") -> None:
+    def __init__(self, variant: str, asked: str, kind: str = "the operation ") -> None:
         self.asked = asked
-        super().__init__(words.format(variant, asked))
+        super().__init__(f"{variant}: the adapter does not write {kind}{asked}")
 
 
 class NotOfferedError(NotEmittedError):
-    """The same of another part of a case (a procedure, an explicit generator, hooks), whose optional
-    member (`conformance.drivers.contract.MayWrite`) the emitter has not."""
+    """The same of another part of a case (a procedure, an explicit generator, hooks), for which the
+    adapter has no words (`conformance.emit.part.Words`) or no method."""
 
     def __init__(self, variant: str, asked: str) -> None:
-        super().__init__(variant, asked, "{}: the adapter does not write {}")
+        super().__init__(variant, asked, kind="")
 
 
 class ImplementationError(ConformanceError):

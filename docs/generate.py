@@ -29,7 +29,7 @@ from conformance.drivers.adapter import (
     all_adapters,
 )
 from conformance.emit.asked import PARTS as ASKED
-from conformance.emit.emitter import Emitter
+from conformance.emit.emitter import Body, Forward, Layers, Recompute, Run, Tensors, Values
 from conformance.exits import MEANINGS
 from conformance.judge.checks import CHECKS
 from conformance.judge.known import EntryModel
@@ -55,6 +55,21 @@ from conformance.oracle.expected import expect
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 _PART = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+#: The parts of an emitter that an adapter may write in its own way.
+EMITTER_PARTS: Mapping[str, type] = {
+    "tensors": Tensors,
+    "recompute": Recompute,
+    "run": Run,
+    "body": Body,
+    "layers": Layers,
+    "forward": Forward,
+    "values": Values,
+}
+#: What is said of required methods that a class of the suite may have already.
+REQUIRED = {
+    "write_gradients": "required, and there in [classes for procedures](#procedures)",
+    "checkpoint": "required, but of a `Calling`",
+}
 #: The cases whose reruns are shown under every discipline.
 WORKED = ("structure/unused-output", "regions/nested")
 
@@ -221,14 +236,20 @@ def known_keys() -> str:
 
 
 def emitter_methods() -> str:
-    writers: dict[str, dict[str, None]] = {}
-    for adapter in sorted(all_adapters(ROOT / "adapters"), key=lambda adapter: adapter.name):
-        made = adapter.load("emitter").Emitter
-        for one in {*made.__mro__, *_subclasses(made)}:
-            if one.__module__.rpartition(".")[0] == made.__module__.rpartition(".")[0]:
+    adapters = sorted(all_adapters(ROOT / "adapters"), key=lambda adapter: adapter.name)
+    packages = {adapter.load("emitter").__package__: adapter.name for adapter in adapters}
+    rows = []
+    for part, base in EMITTER_PARTS.items():
+        writers: dict[str, dict[str, None]] = {}
+        below = [
+            (one, packages.get(one.__module__.rpartition(".")[0])) for one in _subclasses(base)
+        ]
+        for one, adapter in sorted(below, key=lambda pair: str(pair[1])):
+            if adapter is not None:
                 for name in vars(one):
-                    writers.setdefault(name, {})[adapter.name] = None
-    return _methods(Emitter, writers)
+                    writers.setdefault(name, {})[adapter] = None
+        rows += [(part, *row) for row in _methods(base, writers)]
+    return table(("part", "method", "written by", "what it does"), rows)
 
 
 def observer_methods() -> str:
@@ -240,7 +261,7 @@ def observer_methods() -> str:
                 for inner in node.body:
                     if isinstance(inner, ast.FunctionDef):
                         writers.setdefault(inner.name, {})[path.parent.name] = None
-    return _methods(Observer, writers)
+    return table(("method", "written by", "what it does"), _methods(Observer, writers))
 
 
 def _subclasses(one: type) -> Iterator[type]:
@@ -249,7 +270,7 @@ def _subclasses(one: type) -> Iterator[type]:
         yield from _subclasses(below)
 
 
-def _methods(base: type, writers: Mapping[str, Mapping[str, None]]) -> str:
+def _methods(base: type, writers: Mapping[str, Mapping[str, None]]) -> list[tuple[str, str, str]]:
     """The methods of a base class that adapters write, and which of the shipped ones do.
 
     What a further class writes, for some variants, counts as the adapter's.
@@ -273,9 +294,9 @@ def _methods(base: type, writers: Mapping[str, Mapping[str, None]]) -> str:
         names = ", ".join(n for n in inspect.signature(method).parameters if n != "self")
         by = "required" if name in must else ", ".join(writers[name])
         if name in by_classes:
-            by = "required, and there in [classes for procedures](#procedures)"
+            by = REQUIRED.get(name, "required")
         rows.append((f"`{name}({names})`", by, _paragraphs(method.__doc__ or "")))
-    return table(("method", "written by", "what it does"), rows)
+    return rows
 
 
 def methods() -> str:

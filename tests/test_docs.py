@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -195,7 +196,7 @@ def test_the_example_adapter_writes_programs(tmp_path: Path) -> None:
     for line in shown.splitlines():
         if line.startswith("    "):
             assert f"{line}\n" in program.text
-    number = len(adapter.load("emitter").Emitter.operations)
+    number = len(adapter.load("emitter").WORDS.operations)
     assert f"emits {number} of the\n[operations]" in page.read_text("utf-8")
 
 
@@ -215,13 +216,13 @@ def _follow_the_tutorial(folder: Path) -> Path:
                     subprocess.run(shlex.split(line)[1:], cwd=folder, check=True)
         elif block.startswith("    def wait"):
             (made / "observe.py").open("a").write(f"\n{block}")
-        elif block.startswith("    def __new__"):
+        elif block.startswith("def emitter"):
             was = emitter_file.read_text("utf-8")
-            emitter_file.write_text(was.replace("    def tensor", f"{block}\n    def tensor", 1))
-        elif block.startswith("    operations: Mapping"):
+            emitter_file.write_text(was[: was.index("def emitter")] + block)
+        elif block.startswith("    operations={"):
             was = emitter_file.read_text("utf-8")
-            begin = was.index("    operations: Mapping")
-            end = was.index("    }\n", begin) + len("    }\n")
+            begin = was.index("    operations={")
+            end = was.index("    },\n", begin) + len("    },\n")
             emitter_file.write_text(was[:begin] + block + was[end:])
         elif block.startswith("class Modules"):
             emitter_file.open("a").write(f"\n\n{block}")
@@ -255,7 +256,6 @@ def test_the_examples_of_an_emitter_write_what_the_page_shows() -> None:
     after = page.read_text("utf-8").partition("### One example each")[2]
     modules = (code, emitter, case_model)
     names: dict[str, Any] = {k: v for module in modules for k, v in vars(module).items()}
-    names["Base"] = emitter.Emitter
     shown = ""
     for text in re.findall(r"^```python\n(.*?)^```$", after, re.DOTALL | re.MULTILINE):
         if text.startswith("def run("):
@@ -263,22 +263,16 @@ def test_the_examples_of_an_emitter_write_what_the_page_shows() -> None:
             break
         exec(compile(f"from __future__ import annotations\n{text}", str(page), "exec"), names)
     torch = read_adapter(ROOT / "adapters" / "torch")
-    own = torch.load("emitter").Emitter
-    taken = ("write_gradients", "drawing", "halving")
-    made = type("Example", (own,), {name: names[name] for name in taken})
-    (case,) = (case for case in suite_cases.CASES if case.id == "randomness/drawn-between")
-    draft = made(case, torch.variant("non-reentrant")).write()
-    (text,) = finishing.finish({"example": draft}).values()
-    assert shown in text.text
-    for identity, line in (
+    own = torch.load("emitter")
+    parts = replace(own.EAGER, words=replace(own.WORDS, **names["WORDS"]), run=names["Taped"])
+    for identity, lines in (
+        ("randomness/drawn-between", shown),
         ("procedures/train", "w -= 0.1 * w.grad"),
         ("procedures/second-backward", '"again": {"x": values["x"].grad, "w": values["w"].grad}'),
     ):
-        (other,) = (case for case in suite_cases.CASES if case.id == identity)
-        kinds = ("write_training", "procedures_written", "write_gradients")
-        made = type("Example", (own,), {name: names[name] for name in kinds})
-        draft = made(other, torch.variant("non-reentrant")).write()
-        assert line in finishing.finish({"example": draft})["example"].text
+        (case,) = (case for case in suite_cases.CASES if case.id == identity)
+        draft = emitter.Emitter(case, torch.variant("non-reentrant"), parts).write()
+        assert lines in finishing.finish({"example": draft})["example"].text
     call = emitter.Call("sum", {"x": "h"}, {"axis": 0, "keepdims": False}, case.statements()[0][1])
     assert names["summed"](call) == "np.sum(h, axis=0)"
-    assert "def gelu(x):" in names["helpers"]["gelu"]
+    assert "def gelu(x):" in names["HELPERS"]["gelu"]

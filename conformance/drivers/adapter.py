@@ -1,6 +1,6 @@
 """Adapters: folders with all that is specific to one framework, found by path, not imported by name.
 
-A folder holds `adapter.yaml` (what this module reads), `emitter.py` (a class `Emitter`, see
+A folder holds `adapter.yaml` (what this module reads), `emitter.py` (a function `emitter`, see
 `conformance.emit.emitter`), `observe.py` (a class `Observer`, see
 `conformance.observe.worker.observer`; imported in the worker process alone), `requirements.txt`,
 `known.yaml`, and `reproducers` with a program for each cause of a known deviation.
