@@ -24,7 +24,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -49,9 +49,9 @@ from conformance.language.load import load_file, load_folder
 from conformance.model.case import Case
 from conformance.model.verdict import Level, Status, Verdict
 from conformance.report import claims, coverage, write_report
-from conformance.results import beside, recorded
+from conformance.results import beside
 from conformance.results.partial import PartialResults
-from conformance.run import earlier, smoke, smoke_cover
+from conformance.run import earlier
 from conformance.run.summary import Tally
 from tests import report_samples as samples
 
@@ -376,25 +376,6 @@ def read_documents(file: Path) -> None:
     claims.validate(claims.read(file), _cases(), _variants())
 
 
-def read_smoke(file: Path) -> None:
-    """A smoke selection."""
-    found = smoke.read(file)
-    found.validate(_adapter("torch"), _cases())
-    found.pairs(_adapter("torch"))
-
-
-def read_caught(file: Path) -> None:
-    """The faults on record."""
-    smoke_cover.read_caught(replace(_adapter("torch"), folder=file.parent))
-
-
-def read_recorded(file: Path) -> None:
-    """Recorded seconds."""
-    found = recorded.read(file.parent)
-    for variant in _adapter("torch").variants:
-        found.seconds("basics/conv-relu-gradient", variant.id)
-
-
 def read_partial(file: Path) -> None:
     """A file of what a run has left that was cut off, the others as they should be; going on from it."""
     name, whole = file.name, _partial_results()
@@ -484,9 +465,6 @@ def kinds() -> Mapping[str, Kind]:
         Kind("arrays", [beside(_results())], read_arrays, "mine.safetensors", None, 2),
         Kind("coverage", [ROOT / "cases" / "coverage.csv"], read_coverage, "coverage.csv", _csv),
         Kind("documents", [ROOT / claims.FILE], read_documents, "documents.yaml", _yaml),
-        Kind("smoke", of_adapters("smoke.yaml"), read_smoke, "smoke.yaml", _yaml),
-        Kind("caught", of_adapters("caught.yaml"), read_caught, "caught.yaml", _yaml),
-        Kind("recorded", of_adapters("recorded.json"), read_recorded, "recorded.json", _json),
         *(
             Kind(f"partial-{path.suffix[1:]}", [path], read_partial, path.name, form, 0.5)
             for path in kept_files

@@ -35,7 +35,7 @@ def run(conformance) -> Command:
     "command",
     [
         *("run", "compare", "report", "list", "show", "emit", "schema", "adapters", "known"),
-        *("merge", "recorded", "bug"),
+        *("merge", "bug"),
     ],
 )
 def test_every_command_has_help_with_examples(conformance, command):
@@ -57,7 +57,7 @@ def test_help_documents_exit_codes_and_completion(conformance):
 def test_green_run_exits_0_and_ends_with_a_table(run, tmp_path):
     done = run("--adapter", "mini", "--variant", "right", fresh=True)
     assert done.returncode == 0, done.stderr
-    assert done.stderr == "1 of 30 checks\n"  # nothing is recorded that would say how long
+    assert done.stderr == "1 of 30 checks\n"
     lines = [line.split() for line in done.stdout.splitlines()]
     assert ["variant", "pass", "unsupported"] in lines
     assert ["mini/right", "25", "5"] in lines
@@ -181,19 +181,6 @@ def test_known_lists_and_updates(conformance, run, tmp_path):
     assert "without a reason" in done.stderr
     file.write_text(file.read_text().replace("reason: ''", "reason: it is made to be"))
     assert run("--adapter", "mini", "--variant", "wrong", *folder).returncode == 0
-
-
-def test_recorded_lists_and_updates(conformance, run, tmp_path):
-    copy = tmp_path / "copy"
-    shutil.copytree(mini.ADAPTERS, copy)
-    place = ("--adapters-folder", str(copy), *CASES)
-    assert conformance("recorded", *place).stdout.strip() == "nothing is recorded"
-    assert run("--adapter", "mini", "--variant", "right", *place).returncode == 0
-    done = conformance("recorded", "--adapter", "mini", "--update", *place)
-    assert done.stdout == f"{copy / 'mini' / 'recorded.json'}: 5 recorded\n", done.stderr
-    row = next(line.split() for line in conformance("recorded", *place).stdout.splitlines()[3:])
-    assert row[:2] == ["mini/right", "5"]
-    assert conformance("recorded", "--update", *place).returncode == 2
 
 
 def test_compare_and_report(conformance, run, tmp_path):

@@ -22,10 +22,8 @@ from conformance.cli import (
     known,
     merge,
     probe,
-    recorded,
     report,
     run,
-    smoke,
 )
 from conformance.errors import ConformanceError
 from conformance.exits import MEANINGS, Exit
@@ -62,8 +60,6 @@ app.command()(cases.emit)
 app.command()(cases.schema)
 app.command()(cases.adapters)
 app.command()(known.known)
-app.command()(recorded.recorded)
-app.command()(smoke.smoke)
 app.command(epilog=EXIT_CODES)(coverage.coverage)
 
 

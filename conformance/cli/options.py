@@ -178,8 +178,7 @@ SmokeOnly = Annotated[
     bool,
     typer.Option(
         "--smoke",
-        help="Only the adapter's smoke selection: a few cases that still show every known "
-        "deviation, and catch every fault that the suite has been tried on.",
+        help="Only the everyday cases, on every variant: those with `smoke: true`.",
     ),
 ]
 Resume = Annotated[

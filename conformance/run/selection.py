@@ -1,5 +1,4 @@
-"""What a run is asked for: cases, adapters with their variants, what is known to deviate, and the
-smoke selection."""
+"""What a run is asked for: cases, adapters with their variants, and what is known to deviate."""
 
 from __future__ import annotations
 
@@ -18,18 +17,16 @@ from conformance.model.case import Case
 from conformance.oracle.shapes import check_shapes, is_own
 from conformance.paths import Paths, find_paths
 from conformance.results import cases_hash
-from conformance.run import smoke
-from conformance.run.shards import Pair, Shard
+from conformance.run.shards import Shard
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """An adapter with those of its variants that run; `smoke` are the pairs of its smoke selection."""
+    """An adapter with those of its variants that run."""
 
     adapter: Adapter
     variants: tuple[Variant, ...]
     known: tuple[Entry, ...]
-    smoke: frozenset[Pair] = frozenset()
 
     @property
     def whole(self) -> bool:
@@ -87,16 +84,14 @@ def select(
     described: Described | None = None,
     known: Path | None = None,
     *,
-    with_smoke: bool = False,
     named: Sequence[str] = (),
     limits: Limits = Limits(),
 ) -> Selection:
     """Read what a run needs. A variant is named alone or with its adapter (`torch/reentrant`);
     `described` is somebody's own recompute, to be put in the place of one adapter's, and `known` a
     list of known deviations that takes the place of one adapter's, or a variant (`torch/reentrant`)
-    that shares its own with somebody's recompute. Smoke selections are read if asked for `with_smoke`,
-    and then every adapter must have one. `named` are patterns of the ids of cases, all if there are
-    none. `limits` take the place of the adapters'.
+    that shares its own with somebody's recompute. `named` are patterns of the ids of cases, all if
+    there are none. `limits` take the place of the adapters'.
 
     Raises `ConformanceError` for anything that does not exist or is malformed.
     """
@@ -138,7 +133,6 @@ def select(
                 if not variants or any(_is_named(v, name) for name in variants)
             ),
             (*read(adapter.known), *_shared(shares, paths)),
-            _smoke(adapter, cases) if with_smoke else frozenset(),
         )
         for adapter in selected
     )
@@ -188,12 +182,6 @@ def _shared(variants: Iterable[str], paths: Paths) -> tuple[Entry, ...]:
         known = (entry for entry in read(adapter.known) if entry.names_variant(shared))
         entries += (replace(entry, variants=("*",), shared=shared) for entry in known)
     return tuple(entries)
-
-
-def _smoke(adapter: Adapter, cases: Sequence[Case]) -> frozenset[Pair]:
-    smoke_selection = smoke.find(adapter)
-    smoke_selection.validate(adapter, cases)
-    return frozenset(smoke_selection.pairs(adapter))
 
 
 def unused(

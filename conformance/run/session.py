@@ -24,14 +24,14 @@ from conformance.exits import Exit
 from conformance.judge.known import Entry
 from conformance.model.case import Case
 from conformance.model.verdict import Status
-from conformance.results import STAGES, Result, recorded
+from conformance.results import STAGES, Result
 from conformance.run.interrupts import Interrupts, die_with_parent
 from conformance.run.items import CaseFile, CheckItem
 from conformance.run.light import forget
 from conformance.run.recording import Recording
 from conformance.run.runner import Runner, checks_of, executions_under, is_final
 from conformance.run.selection import Chosen, Selection
-from conformance.run.shards import Pair, jobs, pair_of, split
+from conformance.run.shards import Pair, pair_of
 from conformance.run.summary import AdapterRun, Tally, print_summary
 
 #: How many programs are written together, first and at most.
@@ -165,20 +165,17 @@ class Suite:
         )
         started = [c for c in self.selection.chosen if c.adapter.name not in broken]
         for case in self._by_file.get(file.path.resolve(), ()):
-            for chosen in started:
-                for variant in chosen.variants:
-                    in_smoke = (case.id, variant.id) in chosen.smoke
-                    if in_smoke or not self.config.option.smoke:
-                        yield from self._items(file, case, variant, in_smoke)
+            if case.smoke or not self.config.option.smoke:
+                for chosen in started:
+                    for variant in chosen.variants:
+                        yield from self._items(file, case, variant)
 
-    def _items(
-        self, file: CaseFile, case: Case, variant: Variant, in_smoke: bool
-    ) -> Iterator[CheckItem]:
-        """The items of a case on a variant, marked `smoke` if they are in the smoke selection."""
+    def _items(self, file: CaseFile, case: Case, variant: Variant) -> Iterator[CheckItem]:
+        """The items of a case on a variant."""
         pair = (case.id, variant.id)
         for check in checks_of(case):
             name = f"{case.id}[{variant.id}] {check}"
-            item = CheckItem.from_parent(
+            yield CheckItem.from_parent(
                 file,
                 name=name,
                 # Given whole: pytest would not recognise an id in which words follow the bracket, once
@@ -190,9 +187,6 @@ class Suite:
                 pair=pair,
                 check=check,
             )
-            if in_smoke:
-                item.add_marker("smoke")
-            yield item
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(
@@ -209,15 +203,10 @@ class Suite:
     def _shard(self, items: Sequence[CheckItem]) -> Container[Pair]:
         """The pairs of these items that are in this machine's shard. Notes all of them as selected."""
         assert self.selection.shard is not None
-        pairs = {item.pair: (item.case, item.variant) for item in items}
-        in_shard: set[Pair] = set()
-        for name, chosen in self._chosen.items():
-            adapter = chosen.adapter
-            of_adapter = {p: both for p, both in pairs.items() if both[1].adapter == name}
-            listed = jobs(adapter, recorded.read(adapter.folder), list(of_adapter.values()))
-            self.plan.selected[name] = set(of_adapter)
-            in_shard |= split(listed, self.selection.shard.of)[self.selection.shard.number - 1]
-        return in_shard
+        pairs = {item.pair: item.variant.adapter for item in items}
+        for name in self._chosen:
+            self.plan.selected[name] = {pair for pair, owner in pairs.items() if owner == name}
+        return {pair for pair in pairs if self.selection.shard.has(pair)}
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: Sequence[str]) -> None:
