@@ -32,7 +32,7 @@ from tests.operation_samples import written as sample  # noqa: E402
 from tests.samples_together import alone, part, together  # noqa: E402
 from tests.suite_cases import BY_ID  # noqa: E402
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 ADAPTER = read_adapter(ROOT / "adapters" / "jax")
 VARIANTS = ("eager", "jit", "jit-two-phase")
 ACTIVATION = 2048 * 64 * 4  # bytes of one activation of the memory family

@@ -29,7 +29,7 @@ from tests.every_program import not_imported  # noqa: E402
 from tests.operation_samples import offered, operations_of, samples_of, written  # noqa: E402
 from tests.suite_cases import BY_ID  # noqa: E402
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 ADAPTER = read_adapter(ROOT / "adapters" / "autograd")
 ACTIVATION = 2048 * 64 * 4  # bytes of one activation of the memory family
 Function = Callable[..., Any]

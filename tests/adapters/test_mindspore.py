@@ -30,7 +30,7 @@ from tests.operation_samples import IN_CASES, offered, operations_of, samples_of
 from tests.operation_samples import written as sample  # noqa: E402
 from tests.suite_cases import BY_ID  # noqa: E402
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 ADAPTER = read_adapter(ROOT / "adapters" / "mindspore")
 EAGER = ("pynative-reentrant", "pynative-non-reentrant")
 GRAPH = ("graph-function", "jit", "graph-cell")

@@ -23,7 +23,7 @@ from tests.suite_cases import BY_ID as CASES
 
 torch = framework("torch", "torch")
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 ADAPTER = read_adapter(ROOT / "adapters" / "torch")
 VARIANTS = ("reentrant", "non-reentrant", "non-reentrant-whole")
 #: One activation of the cases of `memory`, one weight, and a float32 scalar.

@@ -32,7 +32,7 @@ torch = framework("torch", "torch")
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 ADAPTER = read_adapter(ROOT / "adapters" / "torch")
 WHOLE = ("reentrant", "non-reentrant-whole")
 EARLY = ("non-reentrant", "selective", "wrapper")

@@ -39,7 +39,7 @@ from tests.suite_cases import BY_ID as SUITE
 
 torch = framework("torch", "torch")
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 ADAPTER = read_adapter(ROOT / "adapters" / "torch")
 VARIANTS = ("reentrant", "non-reentrant")
 #: Every variant that takes a function and runs eagerly.

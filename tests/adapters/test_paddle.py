@@ -38,7 +38,7 @@ from tests.operation_samples import (
     written,
 )
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 ADAPTER = read_adapter(ROOT / "adapters" / "paddle")
 os.environ.update(ADAPTER.model.environment)  # before the import, as in the worker
 paddle = pytest.importorskip("paddle", reason="PaddlePaddle is not installed here")

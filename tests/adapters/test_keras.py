@@ -26,7 +26,7 @@ from tests.every_program import not_imported
 from tests.operation_samples import offered, operations_of, samples_of, written
 from tests.suite_cases import BY_ID
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 ADAPTER = read_adapter(ROOT / "adapters" / "keras")
 # As in a worker of this backend's variants.
 OWN = ADAPTER.variant(f"remat-{os.environ.get('KERAS_BACKEND', 'tensorflow')}").model.environment

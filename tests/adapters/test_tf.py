@@ -30,7 +30,7 @@ from tests.operation_samples import written as sample  # noqa: E402
 from tests.samples_together import alone, part, together  # noqa: E402
 from tests.suite_cases import BY_ID  # noqa: E402
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 ADAPTER = read_adapter(ROOT / "adapters" / "tf")
 VARIANTS = ("eager", "function", "forward-function", "xla")
 
@@ -74,7 +74,7 @@ DRAWN: dict[str, tuple[list[str], dict[str, tuple[int, ...]]]] = {
         {"a": (3, 4)},
     ),
 }
-#: Operations whose numbers are checked in `test_adapter_tf_graphs.py`, or that have none.
+#: Operations whose numbers are checked in `test_tf_graphs.py`, or that have none.
 ELSEWHERE = {"raise_if", *OF_CALLABLES, "uniform_from", "numpy_uniform", "python_uniform"}
 
 

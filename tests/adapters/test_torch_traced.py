@@ -18,7 +18,7 @@ from tests.suite_cases import BY_ID as CASES
 
 torch = framework("torch", "torch")
 
-from tests.test_adapter_torch_variants import (  # noqa: E402 (it needs PyTorch)
+from tests.adapters.test_torch_variants import (  # noqa: E402 (it needs PyTorch)
     CHAIN,
     DEFINED,
     NESTED,
@@ -30,7 +30,7 @@ from tests.test_adapter_torch_variants import (  # noqa: E402 (it needs PyTorch)
     written,
 )
 
-ADAPTER = read_adapter(Path(__file__).resolve().parents[1] / "adapters" / "torch")
+ADAPTER = read_adapter(Path(__file__).resolve().parents[2] / "adapters" / "torch")
 EAGER, INSIDE = "compiled-eager", "compiled-inside"
 UNIT = 6 * 8 * 4
 

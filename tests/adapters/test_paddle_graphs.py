@@ -22,7 +22,7 @@ from conformance.observe.worker.loaded import LoadedProgram, load_program
 from tests.operation_samples import written
 from tests.suite_cases import BY_ID
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 ADAPTER = read_adapter(ROOT / "adapters" / "paddle")
 os.environ.update(ADAPTER.model.environment)  # before the import, as in the worker
 os.environ.update(ADAPTER.variant("pir-pass").model.environment)

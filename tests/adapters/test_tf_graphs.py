@@ -25,7 +25,7 @@ from conformance.language.load import load_text  # noqa: E402
 from conformance.model.case import Case  # noqa: E402
 from conformance.model.observation import Leaf  # noqa: E402
 from conformance.observe.worker.loaded import LoadedProgram, load_program  # noqa: E402
-from tests.test_adapter_tf import (  # noqa: E402
+from tests.adapters.test_tf import (  # noqa: E402
     ADAPTER,
     VARIANTS,
     counts,

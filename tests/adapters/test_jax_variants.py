@@ -33,7 +33,7 @@ from conformance.observe.worker.entry import observe  # noqa: E402
 from conformance.observe.worker.loaded import load_program  # noqa: E402
 from tests.suite_cases import BY_ID  # noqa: E402
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 ADAPTER = read_adapter(ROOT / "adapters" / "jax")
 ACTIVATION = 256 * 64 * 4
 #: What the probes replace in a program, by the operation that it emits.
@@ -159,7 +159,7 @@ def in_a_process(function: Callable[[Program], Any], program: Program) -> Any:
 import json, sys
 sys.path[:0] = [{str(ROOT)!r}]
 from conformance.model.program import Program, Site
-from tests.test_adapter_jax_variants import {function.__name__}
+from tests.adapters.test_jax_variants import {function.__name__}
 print(json.dumps({function.__name__}({program!r})))
 """
     own = ADAPTER.variant(program.variant).model.environment

@@ -19,8 +19,7 @@ from conformance.language.load import load_text  # noqa: E402
 from conformance.model.case import Case  # noqa: E402
 from conformance.model.observation import Run  # noqa: E402
 from conformance.observe.worker.loaded import LoadedProgram, load_program  # noqa: E402
-
-from .test_adapter_mindspore import (  # noqa: E402
+from tests.adapters.test_mindspore import (  # noqa: E402
     ADAPTER,
     EAGER,
     UNIT,
