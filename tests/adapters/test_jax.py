@@ -17,59 +17,28 @@ from tests.frameworks import framework
 
 jax = framework("jax", "jax")
 
-from conformance.drivers.adapter import read_adapter  # noqa: E402
-from conformance.emit.programs import write_programs  # noqa: E402
 from conformance.language.operations import OF_CALLABLES, OPERATIONS  # noqa: E402
 from conformance.model.case import Case  # noqa: E402
 from conformance.model.observation import Leaf, Observation, Run  # noqa: E402
 from conformance.model.program import Program  # noqa: E402
-from conformance.observe.worker.entry import observer as worker_observer  # noqa: E402
 from conformance.oracle.expected import expect  # noqa: E402
 from conformance.oracle.interpreter import make_inputs  # noqa: E402
+from tests.adapters.bench import ROOT, Bench, reruns  # noqa: E402
 from tests.every_program import not_imported  # noqa: E402
 from tests.operation_samples import IN_CASES, offered, operations_of  # noqa: E402
 from tests.operation_samples import written as sample  # noqa: E402
 from tests.samples_together import alone, part, together  # noqa: E402
 from tests.suite_cases import BY_ID  # noqa: E402
 
-ROOT = Path(__file__).resolve().parents[2]
-ADAPTER = read_adapter(ROOT / "adapters" / "jax")
+BENCH = Bench("jax")
+ADAPTER, emitted, observed = BENCH.adapter, BENCH.emitted, BENCH.observed
 VARIANTS = ("eager", "jit", "jit-two-phase")
 ACTIVATION = 2048 * 64 * 4  # bytes of one activation of the memory family
-
-
-def emitted(case: Case, variant: str, folder: Path) -> Program:
-    """The program of a case, written below a folder."""
-    chosen = ADAPTER.variant(variant)
-    program = write_programs(ADAPTER, [(case, chosen)], folder)[case.id, chosen.id]
-    assert isinstance(program, Program), program
-    return program
-
-
-def observed(case: Case, variant: str, folder: Path) -> Observation:
-    observer = worker_observer(str(ADAPTER.folder), variant)
-    seen: Observation = observer.observe(emitted(case, variant, folder))
-    return seen
-
-
-def published(identity: str) -> Case:
-    """A case of the suite, by its id."""
-    return BY_ID[identity]
 
 
 def written(*body: str, **shapes: tuple[int, ...]) -> Case:
     """A case that runs statements in a region and squares y; its arrays are float64."""
     return sample("one", list(body), shapes)
-
-
-def reruns(run: Run) -> dict[str, int]:
-    """Reruns by `region.statement`, of those that ran again."""
-    assert run.executions is not None
-    return {
-        f"{e.region}.{e.statement}": e.count
-        for e in run.executions
-        if e.phase == "rerun" and e.count
-    }
 
 
 # -- the numbers of each operation ---------------------------------------------------------------
@@ -205,9 +174,9 @@ def test_the_derivative_of_a_sine_is_no_rerun_of_it(tmp_path: Path) -> None:
 
 
 def test_a_gradient_that_the_forward_takes_is_forward_work(tmp_path: Path) -> None:
-    program = emitted(published("custom/gradient-inside"), "eager", tmp_path)
+    program = emitted(BY_ID["custom/gradient-inside"], "eager", tmp_path)
     assert "jax.grad(lambda x: jnp.sin(x).sum())(x)" in program.text
-    seen = observed(published("custom/gradient-inside"), "eager", tmp_path)
+    seen = observed(BY_ID["custom/gradient-inside"], "eager", tmp_path)
     assert seen.recomputed.executions is not None
     counts = {(e.statement, e.phase): e.count for e in seen.recomputed.executions if e.region}
     assert [counts[name, "forward"] for name in "hesa"] == [1, 1, 1, 1]
@@ -232,12 +201,12 @@ def test_the_outermost_transformations_are_those_of_the_procedure(
     procedure: str, names: str, backward: bool, tmp_path: Path
 ) -> None:
     jaxprs: Any = ADAPTER.load("jaxprs")
-    program = emitted(published("basics/arithmetic"), "eager", tmp_path)
+    program = emitted(BY_ID["basics/arithmetic"], "eager", tmp_path)
     assert jaxprs.in_backward(names, replace(program, procedure=procedure)) is backward
 
 
 def test_calls_of_one_region_count_each(tmp_path: Path) -> None:
-    seen = observed(published("documents/tensorflow-four-calls"), "eager", tmp_path)
+    seen = observed(BY_ID["documents/tensorflow-four-calls"], "eager", tmp_path)
     assert seen.recomputed.executions is not None
     counts = {(e.statement, e.phase): e.count for e in seen.recomputed.executions if e.region}
     # the last product is read by no gradient
@@ -284,7 +253,7 @@ def test_a_reference_is_followed_to_the_value_that_it_holds(tmp_path: Path) -> N
 
 
 def test_a_nested_region_that_captures_nothing_is_written_once(tmp_path: Path) -> None:
-    program = emitted(published("nested/inference"), "eager", tmp_path)
+    program = emitted(BY_ID["nested/inference"], "eager", tmp_path)
     assert program.text.count("def outer(") == 2  # it calls another function in each path
     assert program.text.count("\ndef inner(") == 1
     assert "jax.checkpoint(inner)(s1)" in program.text
@@ -293,7 +262,7 @@ def test_a_nested_region_that_captures_nothing_is_written_once(tmp_path: Path) -
 
 
 def test_an_inert_checkpoint_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    case = published("memory/chain-whole")
+    case = BY_ID["memory/chain-whole"]
     good = observed(case, "eager", tmp_path).recomputed
     assert reruns(good)["network."] == 1
     assert good.retained == 0
@@ -306,9 +275,9 @@ def test_an_inert_checkpoint_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_bytes_between_forward_and_backward_are_exact(tmp_path: Path) -> None:
     # Each of the 8 layers keeps its input: h0, and the results of the first 7.
-    seen = observed(published("memory/chain-each"), "eager", tmp_path)
+    seen = observed(BY_ID["memory/chain-each"], "eager", tmp_path)
     assert seen.recomputed.retained == 8 * ACTIVATION
-    leaves = _residual_bytes(emitted(published("memory/chain-each"), "eager", tmp_path))
+    leaves = _residual_bytes(emitted(BY_ID["memory/chain-each"], "eager", tmp_path))
     assert leaves == seen.recomputed.retained
 
 
@@ -327,7 +296,7 @@ def _residual_bytes(program: Program) -> int:
 def test_a_rerun_that_the_compiler_merged_is_none_and_one_behind_a_barrier_is_one(
     tmp_path: Path,
 ) -> None:
-    case = published("captures/captured-parameter")
+    case = BY_ID["captures/captured-parameter"]
     assert "block.h" not in reruns(observed(case, "jit", tmp_path).recomputed)
     # The barriers stay only in a process of their own: XLA reads its flags once.
     program = emitted(case, "jit", tmp_path)
@@ -357,7 +326,7 @@ print([e.count for e in found if (e.statement, e.phase) == ("h", "rerun")])
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_draws_are_the_arrays_that_the_program_puts_out(variant: str, tmp_path: Path) -> None:
-    seen = observed(published("randomness/two-dropouts"), variant, tmp_path).recomputed
+    seen = observed(BY_ID["randomness/two-dropouts"], variant, tmp_path).recomputed
     assert seen.samples is not None
     assert isinstance(seen.outputs, tuple)
     for place, label in ((1, "d1"), (2, "d2")):
