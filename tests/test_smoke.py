@@ -1,4 +1,4 @@
-"""The everyday cases: what `--smoke` runs, and that they answer every question of the report."""
+"""The smoke cases: what `--smoke` runs, and that they answer every question of the report."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def test_a_smoke_run_is_these_cases_on_every_variant(tmp_path: Path) -> None:
     assert run.header.selection.startswith("--smoke, ")
     assert commands.conformance(tmp_path, "report", *PLACE[:2]).returncode == 0
     text = (tmp_path / "reports" / "report.md").read_text().replace("\\", "")
-    assert "The everyday cases, not the whole suite: mini (--smoke, " in text
+    assert "The smoke cases, not the whole suite: mini (--smoke, " in text
 
 
-def test_without_everyday_cases_nothing_is_selected(tmp_path: Path) -> None:
+def test_without_smoke_cases_nothing_is_selected(tmp_path: Path) -> None:
     (tmp_path / "cases").mkdir()
     text = next(mini.CASES.glob("*.yaml")).read_text().replace("    smoke: true\n", "")
     (tmp_path / "cases" / "mini.yaml").write_text(text)

@@ -187,7 +187,7 @@ class Report(_View, frozen=True):
         if not parts:
             return ""
         smoke = all(adapter.selection.startswith(SMOKE) for adapter in parts)
-        run_kind = "The everyday cases" if smoke else "A part"
+        run_kind = "The smoke cases" if smoke else "A part"
         selections: dict[str, list[str]] = {}
         for adapter in parts:
             selections.setdefault(adapter.selection, []).append(adapter.name)
