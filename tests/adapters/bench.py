@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from conformance.drivers.adapter import read_adapter
 from conformance.emit.programs import write_programs
 from conformance.model.case import Case
-from conformance.model.observation import Observation, Run
+from conformance.model.observation import Leaf, Observation, Run
 from conformance.model.program import Program
 from conformance.observe.worker import entry
 from conformance.observe.worker.loaded import load_program
+from tests.operation_samples import SHARES, NumPy, differences
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -72,3 +75,24 @@ def reruns(run: Run) -> dict[str, int]:
     assert run.executions is not None
     again = [e for e in run.executions if e.phase == "rerun" and e.count]
     return {f"{e.region}.{e.statement}": e.count for e in again}
+
+
+def assert_numpys(
+    observation: Observation,
+    row: tuple[str, list[str], dict[str, Any], NumPy],
+    arrays: Mapping[str, Any],
+) -> None:
+    """What was observed of a sample is what NumPy comes to; `arrays` are its program's inputs."""
+    operation, _, shapes, function = row
+    read = {name: array for name, array in arrays.items() if name not in ("mean", "var")}
+    for run in (observation.plain, observation.recomputed):
+        assert run.error is None
+        assert isinstance(run.outputs, Leaf)
+        tolerance = 1e-6 if operation == "astype" else 1e-10
+        np.testing.assert_allclose(run.outputs.array, function(**read) ** 2, rtol=tolerance)
+        for name in shapes:
+            if operation == "astype":  # differences do not survive the cast
+                slope = 2 * arrays[name]
+            else:
+                slope = differences(function, read, name) * SHARES.get(operation, 1)
+            np.testing.assert_allclose(run.gradients[name], slope, rtol=1e-6, atol=1e-7)

@@ -25,7 +25,7 @@ from conformance.oracle.expected import expect  # noqa: E402
 from conformance.oracle.interpreter import make_inputs  # noqa: E402
 from tests.adapters.bench import ROOT, Bench, reruns  # noqa: E402
 from tests.every_program import not_imported  # noqa: E402
-from tests.operation_samples import IN_CASES, offered, operations_of  # noqa: E402
+from tests.operation_samples import IN_CASES, offered, operations_of, samples_of  # noqa: E402
 from tests.operation_samples import written as sample  # noqa: E402
 from tests.samples_together import alone, part, together  # noqa: E402
 from tests.suite_cases import BY_ID  # noqa: E402
@@ -43,80 +43,33 @@ def written(*body: str, **shapes: tuple[int, ...]) -> Case:
 
 # -- the numbers of each operation ---------------------------------------------------------------
 
-IMAGE, MATRIX = (2, 3, 5, 4), (3, 4)
-BODIES: list[tuple[tuple[str, ...], dict[str, tuple[int, ...]]]] = [
-    (("p = add(a, b)", "q = subtract(b, p)", "y = divide(q, a)"), {"a": MATRIX, "b": (4,)}),
-    (("p = multiply(a, b)", "y = negative(p)"), {"a": MATRIX, "b": (3, 1)}),
-    (("y = divide(2.0, a)",), {"a": MATRIX}),
-    (("y = matmul(a, b)",), {"a": (2, 3, 4), "b": (4, 5)}),
-    (("y = linear(a, w, b)",), {"a": (2, 3, 4), "w": (5, 4), "b": (5,)}),
-    (("y = conv2d(a, w, stride=2)",), {"a": IMAGE, "w": (4, 3, 2, 2)}),
-    (('y = conv2d(a, w, padding="same")',), {"a": IMAGE, "w": (4, 3, 2, 2)}),
-    (("y = max_pool2d(a, size=2)",), {"a": IMAGE}),
-    (("y = avg_pool2d(a, size=2)",), {"a": IMAGE}),
-    (
-        ("y = batch_norm(a, gamma, beta, mean, var, momentum=0.25, eps=0.001)",),
-        {"a": IMAGE, "gamma": (3,), "beta": (3,)},
-    ),
-    (
-        ("y = layer_norm(a, gamma, beta, eps=0.001)",),
-        {"a": MATRIX, "gamma": (4,), "beta": (4,)},
-    ),
-    (("y = embedding(i, a)",), {"a": MATRIX}),
-    (("b = subtract(a, 1.2)", "y = relu(b)"), {"a": MATRIX}),
-    *(
-        ((f"y = {op}(a)",), {"a": MATRIX})
-        for op in ("gelu", "tanh", "sigmoid", "sin", "cos", "exp", "log", "softmax", "sum", "mean")
-    ),
-    (("y = softmax(a, axis=0)",), {"a": MATRIX}),
-    *(((f"y = {op}(a)",), {"a": MATRIX}) for op in ("square", "sqrt", "max", "cumulative_sum")),
-    (("b = subtract(a, 1.2)", "y = abs(b)"), {"a": MATRIX}),
-    (("y = maximum(a, b)",), {"a": MATRIX, "b": (4,)}),
-    (("p = max(a, axis=0)", "q = cumulative_sum(a, axis=0)", "y = add(q, p)"), {"a": MATRIX}),
-    (
-        ("b = matmul(a, c)", "y = solve(b, d)"),
-        {"a": (3, 4), "c": (4, 3), "d": (3, 2)},
-    ),
-    (("y = branch_sin(a)",), {"a": MATRIX}),
-    (("b = negative(a)", "y = branch_sin(b)"), {"a": MATRIX}),
-    (("y = loop_sin(a, times=3)",), {"a": MATRIX}),
-    (("y = noted_sin(a)",), {"a": MATRIX}),
-    (("b = negative(a)", "p = sin(b)", "c = add_in_place(b, p)", "y = exp(c)"), {"a": MATRIX}),
-    (("y = custom_sin(a)",), {"a": MATRIX}),
-    (("p = sum(a, axis=0)", "q = mean(a, axis=1, keepdims=True)", "y = add(p, q)"), {"a": MATRIX}),
-    (
-        ("p = reshape(a, shape=[-1, 2, 3])", "y = permute_dims(p, axes=[2, 0, 1])"),
-        {"a": (2, 3, 4)},
-    ),
-    (("y = concat([a, b, a], axis=1)",), {"a": MATRIX, "b": (3, 2)}),
-    (("p, q = split(a, sections=2, axis=1)", "y = divide(p, q)"), {"a": MATRIX}),
-    (('b = astype(a, dtype="float32")', 'y = astype(b, dtype="float64")'), {"a": MATRIX}),
-    (("b = stop_gradient(a)", "y = multiply(a, b)"), {"a": MATRIX}),
+MATRIX = (3, 4)
+#: Samples that draw numbers; the others run in one program.
+DRAWN: list[tuple[tuple[str, ...], dict[str, tuple[int, ...]]]] = [
     (("y = dropout(a, p=0.25)",), {"a": (20, 20)}),
     (("u = uniform(shape=[3, 4], low=2.0, high=6.0)", "y = multiply(a, u)"), {"a": MATRIX}),
     (("u = uniform(shape=[3, 4], seed=7)", "y = multiply(a, u)"), {"a": MATRIX}),
     (("u = numpy_uniform(shape=[3, 4], low=2.0, high=6.0)", "y = multiply(a, u)"), {"a": MATRIX}),
     (("u = python_uniform(low=2.0, high=6.0)", "y = multiply(a, u)"), {"a": MATRIX}),
 ]
+REST = [
+    *((tuple(statements), shapes) for _, statements, shapes, _ in samples_of(ADAPTER)),
+    (("b = negative(a)", "p = sin(b)", "c = add_in_place(b, p)", "y = exp(c)"), {"a": MATRIX}),
+]
+TOGETHER = together(REST)
+INPUTS = make_inputs(TOGETHER)
 ELSEWHERE = {"raise_if", *OF_CALLABLES, "uniform_from"}
 
 
 def test_every_operation_is_emitted_and_has_its_numbers_checked() -> None:
     assert offered(ADAPTER) <= operations_of(ADAPTER) | OF_CALLABLES
-    text = " ".join(line for body, _ in BODIES for line in body)
+    text = " ".join(line for body, _ in (*REST, *DRAWN) for line in body)
     checked = {op for op in OPERATIONS if f" {op}(" in text} | ELSEWHERE | IN_CASES
     assert offered(ADAPTER) <= checked
 
 
 def test_programs_read_nothing_that_they_do_not_import() -> None:
     assert not_imported(ADAPTER) == []
-
-
-#: Samples that draw numbers; the others run in one program.
-DRAWN = [row for row in BODIES if any(op in " ".join(row[0]) for op in ("dropout", "uniform"))]
-REST = [row for row in BODIES if row not in DRAWN]
-TOGETHER = together(REST)
-INPUTS = make_inputs(TOGETHER)
 
 
 @pytest.fixture(scope="module")

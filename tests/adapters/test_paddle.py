@@ -16,18 +16,16 @@ import pytest
 from conformance.language.load import load_text
 from conformance.language.operations import OPERATIONS
 from conformance.model.case import Case
-from conformance.model.observation import Leaf, Run
+from conformance.model.observation import Run
 from conformance.model.program import Program
 from conformance.observe.worker.loaded import LoadedProgram, load_program
 from conformance.run.runner import refused
-from tests.adapters.bench import Bench
+from tests.adapters.bench import Bench, assert_numpys
 from tests.every_program import not_imported
 from tests.operation_samples import (
     IN_CASES,
     RANDOM_OR_RAISING,
-    SHARES,
     NumPy,
-    differences,
     offered,
     operations_of,
     samples_of,
@@ -76,23 +74,9 @@ def test_programs_read_nothing_that_they_do_not_import() -> None:
 def test_an_operation_and_its_gradients_are_numpys(
     case: Case, row: tuple[str, list[str], dict[str, Any], NumPy], variant: str, emit: Emit
 ) -> None:
-    operation, _, shapes, function = row
     program = emit(case, variant)
     arrays = {name: t.numpy() for name, t in load_program(program).inputs().items()}
-    read = {name: array for name, array in arrays.items() if name not in ("mean", "var")}
-    observation = observe(program)
-    for run in (observation.plain, observation.recomputed):
-        assert run.error is None
-        assert isinstance(run.outputs, Leaf)
-        wanted = function(**read)
-        tolerance = 1e-6 if operation == "astype" else 1e-10
-        np.testing.assert_allclose(run.outputs.array, wanted**2, rtol=tolerance)
-        for name in shapes:
-            if operation == "astype":  # differences do not survive the cast
-                slope = 2 * arrays[name]
-            else:
-                slope = differences(function, read, name) * SHARES.get(operation, 1)
-            np.testing.assert_allclose(run.gradients[name], slope, rtol=1e-6, atol=1e-7)
+    assert_numpys(observe(program), row, arrays)
 
 
 def test_batch_norm_keeps_the_share_of_running_statistics_that_the_case_says(

@@ -20,16 +20,14 @@ from conformance.model.case import Case
 from conformance.model.observation import Leaf, Run
 from conformance.model.program import Program
 from conformance.observe.worker.loaded import LoadedProgram, load_program
-from tests.adapters.bench import Bench
+from tests.adapters.bench import Bench, assert_numpys
 from tests.every_program import not_imported
 from tests.frameworks import framework
 from tests.operation_samples import (
     IN_CASES,
     NUMBERS,
     RANDOM_OR_RAISING,
-    SHARES,
     NumPy,
-    differences,
     offered,
     operations_of,
     written,
@@ -79,23 +77,9 @@ def test_programs_read_nothing_that_they_do_not_import() -> None:
 def test_an_operation_and_its_gradients_are_numpys(
     case: Case, row: tuple[str, list[str], dict[str, Any], NumPy], variant: str, emit: Emit
 ) -> None:
-    operation, _, shapes, function = row
     program = emit(case, variant)
-    values = load_program(program).inputs()
-    arrays = {name: tensor.detach().numpy() for name, tensor in values.items()}
-    read = {name: array for name, array in arrays.items() if name not in ("mean", "var")}
-    observation = observe(program)
-    for run in (observation.plain, observation.recomputed):
-        assert run.error is None
-        assert isinstance(run.outputs, Leaf)
-        tolerance = 1e-6 if operation == "astype" else 1e-10
-        np.testing.assert_allclose(run.outputs.array, function(**read) ** 2, rtol=tolerance)
-        for name in shapes:
-            if operation == "astype":  # differences do not survive the cast
-                slope = 2 * arrays[name]
-            else:
-                slope = differences(function, read, name) * SHARES.get(operation, 1)
-            np.testing.assert_allclose(run.gradients[name], slope, rtol=1e-6, atol=1e-7)
+    arrays = {name: t.detach().numpy() for name, t in load_program(program).inputs().items()}
+    assert_numpys(observe(program), row, arrays)
 
 
 def test_dropout_drops_its_share_and_scales_the_rest(emit: Emit) -> None:
