@@ -12,8 +12,8 @@ from tests.forked_workers import forked, start_server
 #: What implementations of faults import. PyTorch's checkpoint imports its compiler when it is called.
 IMPORTED = ("torch._dynamo", "torch.utils.checkpoint", "jax")
 #: By fault: for each case that ran, the checks that caught something.
-Found = Mapping[str, Mapping[str, tuple[str, ...]]]
-FOUND = pytest.StashKey[dict[str, Mapping[str, tuple[str, ...]]]]()
+Found = dict[str, Mapping[str, tuple[str, ...]]]
+FOUND = pytest.StashKey[Found]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
