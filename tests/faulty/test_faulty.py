@@ -14,8 +14,8 @@ import pytest
 
 from conformance.language.operations import RANDOM
 from conformance.model.case import Case
+from conformance.model.result import Result
 from conformance.model.verdict import Level, Status
-from conformance.results import Result
 from tests.faulty.faults import (
     CASES,
     SOUND,
