@@ -4,7 +4,7 @@ Reading cases raises `CaseError`; finding or reading an adapter `AdapterError`, 
 writing an operation or a part of a case that it does not know `NotEmittedError`; describing somebody's
 own recompute `ImplementationError`; reading results
 `ResultsError` and its kinds; putting results together `ComparisonError`; starting an adapter
-`BrokenAdapterError`; reading or choosing a smoke selection `SmokeError`; writing any file `WriteError`.
+`BrokenAdapterError`; writing any file `WriteError`.
 The command line shows them as one message and exits with `exit_code`.
 """
 
@@ -86,10 +86,6 @@ class WriteError(ConformanceError):
     """A file cannot be written."""
 
     exit_code = Exit.NOT_WRITTEN
-
-
-class SmokeError(ConformanceError):
-    """A smoke selection is missing or malformed, or cannot be chosen."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

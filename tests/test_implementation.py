@@ -21,8 +21,8 @@ from conformance.drivers.implementation import adapt, by_signature, describe
 from conformance.emit.programs import EmitFailure, texts
 from conformance.errors import ImplementationError
 from conformance.model.case import Case
-from conformance.store import read
 from conformance.run.selection import built_on
+from conformance.store import read
 from tests.suite_cases import BY_ID as CASES
 
 ROOT = Path(__file__).parents[1]

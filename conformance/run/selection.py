@@ -175,7 +175,7 @@ def select(
     )
     wanted = _wanted(named, cases, paths)
     if smoke:
-        wanted &= {case.id for case in cases if getattr(case, "smoke", False)}
+        wanted &= {case.id for case in cases if case.smoke}
     part = Shard.parse(shard) if shard else None
     return Selection(paths, cases, chosen, part, wanted, limits)
 

@@ -21,7 +21,7 @@ from conformance.observe.worker import entry
 from tests import suite_cases
 from tests.frameworks import framework
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 BENCHMARK: Any = load_file(ROOT / "benchmarks" / "rss.py", "conformance_benchmark_rss")
 unavailable = BENCHMARK.PAGES.unavailable
 #: For each adapter, the module that it needs and the variants with memory between two passes.

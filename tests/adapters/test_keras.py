@@ -12,22 +12,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conformance.drivers.adapter import read_adapter
-from conformance.emit.programs import write_programs
 from conformance.language.load import load_text
 from conformance.language.operations import OF_CALLABLES
 from conformance.model.case import Case
-from conformance.model.observation import Leaf, Observation, Run
+from conformance.model.observation import Leaf, Run
 from conformance.model.program import Program
-from conformance.observe.worker.entry import observer as worker_observer
 from conformance.observe.worker.loaded import LoadedProgram, load_program
 from conformance.oracle.expected import expect
+from tests.adapters.bench import Bench
 from tests.every_program import not_imported
 from tests.operation_samples import offered, operations_of, samples_of, written
 from tests.suite_cases import BY_ID
 
-ROOT = Path(__file__).resolve().parents[1]
-ADAPTER = read_adapter(ROOT / "adapters" / "keras")
+BENCH = Bench("keras")
+ADAPTER, observer, emitted, observed = BENCH.adapter, BENCH.observer, BENCH.emitted, BENCH.observed
 # As in a worker of this backend's variants.
 OWN = ADAPTER.variant(f"remat-{os.environ.get('KERAS_BACKEND', 'tensorflow')}").model.environment
 for name, value in {**ADAPTER.model.environment, **OWN}.items():
@@ -41,28 +39,6 @@ LIST, LARGER = f"scope-list-{BACKEND}", f"scope-larger-{BACKEND}"
 VARIANTS = (REMAT, SCOPE, LIST, LARGER)
 FIT, FIT_ACTIVATIONS = f"fit-{BACKEND}", f"fit-activations-{BACKEND}"
 UNIT = 2048 * 64 * 4
-
-
-def emitted(case: Case, variant: str, folder: Path) -> Program:
-    """The program of a case, written below a folder."""
-    chosen = ADAPTER.variant(variant)
-    program = write_programs(ADAPTER, [(case, chosen)], folder)[case.id, chosen.id]
-    assert isinstance(program, Program), program
-    return program
-
-
-def observer(variant: str) -> Any:
-    return worker_observer(str(ADAPTER.folder), variant)
-
-
-def observed(case: Case, variant: str, folder: Path) -> Observation:
-    seen: Observation = observer(variant).observe(emitted(case, variant, folder))
-    return seen
-
-
-def published(identity: str) -> Case:
-    """A case of the suite, by its id."""
-    return BY_ID[identity]
 
 
 def chain(*body: str, after: str = "z = multiply(y, y)") -> Case:
@@ -140,7 +116,7 @@ def test_an_operation_and_its_gradients_are_the_references(
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_nested_region_runs_again_twice(variant: str, tmp_path: Path) -> None:
-    found = reruns(observed(published("regions/nested"), variant, tmp_path).recomputed)
+    found = reruns(observed(BY_ID["regions/nested"], variant, tmp_path).recomputed)
     assert {n for (region, _), n in found.items() if region == "inner"} == {2}
     assert {n for (region, _), n in found.items() if region == "outer"} == {1}
     assert {label for region, label in found if region == "inner"} >= {"h2", "s2"}
@@ -162,7 +138,7 @@ def test_one_more_operation_is_one_more_rerun(variant: str, tmp_path: Path) -> N
 def test_a_callable_that_is_called_three_times_runs_again_three_times(
     variant: str, tmp_path: Path
 ) -> None:
-    seen = observed(published("regions/called-repeatedly"), variant, tmp_path).recomputed
+    seen = observed(BY_ID["regions/called-repeatedly"], variant, tmp_path).recomputed
     assert set(reruns(seen).values()) == {3}
     forward = {
         (e.region, e.statement): e.count for e in seen.executions or () if e.phase == "forward"
@@ -174,7 +150,7 @@ def test_a_callable_that_is_called_three_times_runs_again_three_times(
 def test_an_inert_recompute_is_seen(
     variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = emitted(published("memory/chain-each"), variant, tmp_path)
+    program = emitted(BY_ID["memory/chain-each"], variant, tmp_path)
     honest = observer(variant).observe(program)
     assert reruns(honest.recomputed)
     if variant == REMAT:
@@ -312,7 +288,7 @@ def test_bytes_kept_are_the_activations_that_were_published(
     name: str, variant: str, tmp_path: Path
 ) -> None:
     plain, recomputed = CHAINS[name]
-    case = published(f"memory/{name}")
+    case = BY_ID[f"memory/{name}"]
     seen = observed(case, variant, tmp_path)
     assert seen.plain.retained == (plain + LAST) * UNIT
     assert seen.recomputed.retained == (recomputed + (LAST if recomputed else 0)) * UNIT
@@ -339,7 +315,7 @@ def test_a_tensor_read_from_a_variable_is_kept_once_the_variable_has_another_val
 
 
 def test_one_more_tensor_kept_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = emitted(published("memory/chain-each"), REMAT, tmp_path)
+    program = emitted(BY_ID["memory/chain-each"], REMAT, tmp_path)
     honest = observer(REMAT).observe(program).recomputed.retained
     remat, kept = keras.remat, list[Any]()
 
@@ -364,7 +340,7 @@ def test_the_draws_are_those_of_the_forward_and_of_the_rerun(variant: str, tmp_p
     """A rerun draws anew from a SeedGenerator, but on JAX, where the region was traced once."""
     if variant.startswith("scope-larger") and BACKEND == "jax":
         pytest.skip("the look at the shape draws too, and this variant is not run on such cases")
-    seen = observed(published("randomness/explicit-generator"), variant, tmp_path)
+    seen = observed(BY_ID["randomness/explicit-generator"], variant, tmp_path)
     assert isinstance(seen.recomputed.outputs, tuple)
     forward, again = (d.array for d in seen.recomputed.samples or ())
     drawn = seen.recomputed.outputs[1]
@@ -389,7 +365,7 @@ def test_a_generator_is_told_by_what_it_draws_next() -> None:
 def test_fit_trains_the_model_that_the_reference_trains(tmp_path: Path) -> None:
     """Every kind of layer: their weights start from the case's arrays, and are read back as those."""
     for identity in ("models/lenet", "training/batch-norm", "training/residual"):
-        case = published(identity)
+        case = BY_ID[identity]
         run = observer(FIT).values(loaded(emitted(case, FIT, tmp_path), "plain"))
         expected = expect(case, "whole")
         assert run.error is None
@@ -405,7 +381,7 @@ def test_fit_trains_the_model_that_the_reference_trains(tmp_path: Path) -> None:
 
 
 def test_fit_constructs_the_layers_of_regions_in_the_scope_and_no_others(tmp_path: Path) -> None:
-    program = emitted(published("models/lenet"), FIT, tmp_path)
+    program = emitted(BY_ID["models/lenet"], FIT, tmp_path)
     module = load_program(program)
     for forward in (module.plain, module.recomputed):
         model = forward(**module.inputs())
@@ -415,7 +391,7 @@ def test_fit_constructs_the_layers_of_regions_in_the_scope_and_no_others(tmp_pat
 
 
 def test_a_layer_under_autocast_has_a_policy_of_mixed_precision(tmp_path: Path) -> None:
-    case = published("autocast/block")
+    case = BY_ID["autocast/block"]
     run = observer(SCOPE).values(loaded(emitted(case, SCOPE, tmp_path), "plain"))
     exact = expect(replace(case, autocast=""), "whole").outputs
     assert isinstance(run.outputs, Leaf)

@@ -17,44 +17,23 @@ from tests.frameworks import framework
 
 jax = framework("jax", "jax")
 
-from conformance.drivers.adapter import read_adapter  # noqa: E402
-from conformance.emit.programs import write_programs  # noqa: E402
 from conformance.language.operations import OF_CALLABLES, OPERATIONS  # noqa: E402
 from conformance.model.case import Case  # noqa: E402
 from conformance.model.observation import Leaf, Observation, Run  # noqa: E402
 from conformance.model.program import Program  # noqa: E402
-from conformance.observe.worker.entry import observer as worker_observer  # noqa: E402
 from conformance.oracle.expected import expect  # noqa: E402
 from conformance.oracle.interpreter import make_inputs  # noqa: E402
+from tests.adapters.bench import ROOT, Bench, reruns  # noqa: E402
 from tests.every_program import not_imported  # noqa: E402
-from tests.operation_samples import IN_CASES, offered, operations_of  # noqa: E402
+from tests.operation_samples import IN_CASES, offered, operations_of, samples_of  # noqa: E402
 from tests.operation_samples import written as sample  # noqa: E402
 from tests.samples_together import alone, part, together  # noqa: E402
 from tests.suite_cases import BY_ID  # noqa: E402
 
-ROOT = Path(__file__).resolve().parents[1]
-ADAPTER = read_adapter(ROOT / "adapters" / "jax")
+BENCH = Bench("jax")
+ADAPTER, emitted, observed = BENCH.adapter, BENCH.emitted, BENCH.observed
 VARIANTS = ("eager", "jit", "jit-two-phase")
 ACTIVATION = 2048 * 64 * 4  # bytes of one activation of the memory family
-
-
-def emitted(case: Case, variant: str, folder: Path) -> Program:
-    """The program of a case, written below a folder."""
-    chosen = ADAPTER.variant(variant)
-    program = write_programs(ADAPTER, [(case, chosen)], folder)[case.id, chosen.id]
-    assert isinstance(program, Program), program
-    return program
-
-
-def observed(case: Case, variant: str, folder: Path) -> Observation:
-    observer = worker_observer(str(ADAPTER.folder), variant)
-    seen: Observation = observer.observe(emitted(case, variant, folder))
-    return seen
-
-
-def published(identity: str) -> Case:
-    """A case of the suite, by its id."""
-    return BY_ID[identity]
 
 
 def written(*body: str, **shapes: tuple[int, ...]) -> Case:
@@ -62,92 +41,35 @@ def written(*body: str, **shapes: tuple[int, ...]) -> Case:
     return sample("one", list(body), shapes)
 
 
-def reruns(run: Run) -> dict[str, int]:
-    """Reruns by `region.statement`, of those that ran again."""
-    assert run.executions is not None
-    return {
-        f"{e.region}.{e.statement}": e.count
-        for e in run.executions
-        if e.phase == "rerun" and e.count
-    }
-
-
 # -- the numbers of each operation ---------------------------------------------------------------
 
-IMAGE, MATRIX = (2, 3, 5, 4), (3, 4)
-BODIES: list[tuple[tuple[str, ...], dict[str, tuple[int, ...]]]] = [
-    (("p = add(a, b)", "q = subtract(b, p)", "y = divide(q, a)"), {"a": MATRIX, "b": (4,)}),
-    (("p = multiply(a, b)", "y = negative(p)"), {"a": MATRIX, "b": (3, 1)}),
-    (("y = divide(2.0, a)",), {"a": MATRIX}),
-    (("y = matmul(a, b)",), {"a": (2, 3, 4), "b": (4, 5)}),
-    (("y = linear(a, w, b)",), {"a": (2, 3, 4), "w": (5, 4), "b": (5,)}),
-    (("y = conv2d(a, w, stride=2)",), {"a": IMAGE, "w": (4, 3, 2, 2)}),
-    (('y = conv2d(a, w, padding="same")',), {"a": IMAGE, "w": (4, 3, 2, 2)}),
-    (("y = max_pool2d(a, size=2)",), {"a": IMAGE}),
-    (("y = avg_pool2d(a, size=2)",), {"a": IMAGE}),
-    (
-        ("y = batch_norm(a, gamma, beta, mean, var, momentum=0.25, eps=0.001)",),
-        {"a": IMAGE, "gamma": (3,), "beta": (3,)},
-    ),
-    (
-        ("y = layer_norm(a, gamma, beta, eps=0.001)",),
-        {"a": MATRIX, "gamma": (4,), "beta": (4,)},
-    ),
-    (("y = embedding(i, a)",), {"a": MATRIX}),
-    (("b = subtract(a, 1.2)", "y = relu(b)"), {"a": MATRIX}),
-    *(
-        ((f"y = {op}(a)",), {"a": MATRIX})
-        for op in ("gelu", "tanh", "sigmoid", "sin", "cos", "exp", "log", "softmax", "sum", "mean")
-    ),
-    (("y = softmax(a, axis=0)",), {"a": MATRIX}),
-    *(((f"y = {op}(a)",), {"a": MATRIX}) for op in ("square", "sqrt", "max", "cumulative_sum")),
-    (("b = subtract(a, 1.2)", "y = abs(b)"), {"a": MATRIX}),
-    (("y = maximum(a, b)",), {"a": MATRIX, "b": (4,)}),
-    (("p = max(a, axis=0)", "q = cumulative_sum(a, axis=0)", "y = add(q, p)"), {"a": MATRIX}),
-    (
-        ("b = matmul(a, c)", "y = solve(b, d)"),
-        {"a": (3, 4), "c": (4, 3), "d": (3, 2)},
-    ),
-    (("y = branch_sin(a)",), {"a": MATRIX}),
-    (("b = negative(a)", "y = branch_sin(b)"), {"a": MATRIX}),
-    (("y = loop_sin(a, times=3)",), {"a": MATRIX}),
-    (("y = noted_sin(a)",), {"a": MATRIX}),
-    (("b = negative(a)", "p = sin(b)", "c = add_in_place(b, p)", "y = exp(c)"), {"a": MATRIX}),
-    (("y = custom_sin(a)",), {"a": MATRIX}),
-    (("p = sum(a, axis=0)", "q = mean(a, axis=1, keepdims=True)", "y = add(p, q)"), {"a": MATRIX}),
-    (
-        ("p = reshape(a, shape=[-1, 2, 3])", "y = permute_dims(p, axes=[2, 0, 1])"),
-        {"a": (2, 3, 4)},
-    ),
-    (("y = concat([a, b, a], axis=1)",), {"a": MATRIX, "b": (3, 2)}),
-    (("p, q = split(a, sections=2, axis=1)", "y = divide(p, q)"), {"a": MATRIX}),
-    (('b = astype(a, dtype="float32")', 'y = astype(b, dtype="float64")'), {"a": MATRIX}),
-    (("b = stop_gradient(a)", "y = multiply(a, b)"), {"a": MATRIX}),
+MATRIX = (3, 4)
+#: Samples that draw numbers; the others run in one program.
+DRAWN: list[tuple[tuple[str, ...], dict[str, tuple[int, ...]]]] = [
     (("y = dropout(a, p=0.25)",), {"a": (20, 20)}),
     (("u = uniform(shape=[3, 4], low=2.0, high=6.0)", "y = multiply(a, u)"), {"a": MATRIX}),
     (("u = uniform(shape=[3, 4], seed=7)", "y = multiply(a, u)"), {"a": MATRIX}),
     (("u = numpy_uniform(shape=[3, 4], low=2.0, high=6.0)", "y = multiply(a, u)"), {"a": MATRIX}),
     (("u = python_uniform(low=2.0, high=6.0)", "y = multiply(a, u)"), {"a": MATRIX}),
 ]
+REST = [
+    *((tuple(statements), shapes) for _, statements, shapes, _ in samples_of(ADAPTER)),
+    (("b = negative(a)", "p = sin(b)", "c = add_in_place(b, p)", "y = exp(c)"), {"a": MATRIX}),
+]
+TOGETHER = together(REST)
+INPUTS = make_inputs(TOGETHER)
 ELSEWHERE = {"raise_if", *OF_CALLABLES, "uniform_from"}
 
 
 def test_every_operation_is_emitted_and_has_its_numbers_checked() -> None:
     assert offered(ADAPTER) <= operations_of(ADAPTER) | OF_CALLABLES
-    text = " ".join(line for body, _ in BODIES for line in body)
+    text = " ".join(line for body, _ in (*REST, *DRAWN) for line in body)
     checked = {op for op in OPERATIONS if f" {op}(" in text} | ELSEWHERE | IN_CASES
     assert offered(ADAPTER) <= checked
 
 
 def test_programs_read_nothing_that_they_do_not_import() -> None:
     assert not_imported(ADAPTER) == []
-
-
-#: Samples that draw numbers; the others run in one program.
-DRAWN = [row for row in BODIES if any(op in " ".join(row[0]) for op in ("dropout", "uniform"))]
-REST = [row for row in BODIES if row not in DRAWN]
-TOGETHER = together(REST)
-INPUTS = make_inputs(TOGETHER)
 
 
 @pytest.fixture(scope="module")
@@ -205,9 +127,9 @@ def test_the_derivative_of_a_sine_is_no_rerun_of_it(tmp_path: Path) -> None:
 
 
 def test_a_gradient_that_the_forward_takes_is_forward_work(tmp_path: Path) -> None:
-    program = emitted(published("custom/gradient-inside"), "eager", tmp_path)
+    program = emitted(BY_ID["custom/gradient-inside"], "eager", tmp_path)
     assert "jax.grad(lambda x: jnp.sin(x).sum())(x)" in program.text
-    seen = observed(published("custom/gradient-inside"), "eager", tmp_path)
+    seen = observed(BY_ID["custom/gradient-inside"], "eager", tmp_path)
     assert seen.recomputed.executions is not None
     counts = {(e.statement, e.phase): e.count for e in seen.recomputed.executions if e.region}
     assert [counts[name, "forward"] for name in "hesa"] == [1, 1, 1, 1]
@@ -232,12 +154,12 @@ def test_the_outermost_transformations_are_those_of_the_procedure(
     procedure: str, names: str, backward: bool, tmp_path: Path
 ) -> None:
     jaxprs: Any = ADAPTER.load("jaxprs")
-    program = emitted(published("basics/arithmetic"), "eager", tmp_path)
+    program = emitted(BY_ID["basics/arithmetic"], "eager", tmp_path)
     assert jaxprs.in_backward(names, replace(program, procedure=procedure)) is backward
 
 
 def test_calls_of_one_region_count_each(tmp_path: Path) -> None:
-    seen = observed(published("documents/tensorflow-four-calls"), "eager", tmp_path)
+    seen = observed(BY_ID["documents/tensorflow-four-calls"], "eager", tmp_path)
     assert seen.recomputed.executions is not None
     counts = {(e.statement, e.phase): e.count for e in seen.recomputed.executions if e.region}
     # the last product is read by no gradient
@@ -284,7 +206,7 @@ def test_a_reference_is_followed_to_the_value_that_it_holds(tmp_path: Path) -> N
 
 
 def test_a_nested_region_that_captures_nothing_is_written_once(tmp_path: Path) -> None:
-    program = emitted(published("nested/inference"), "eager", tmp_path)
+    program = emitted(BY_ID["nested/inference"], "eager", tmp_path)
     assert program.text.count("def outer(") == 2  # it calls another function in each path
     assert program.text.count("\ndef inner(") == 1
     assert "jax.checkpoint(inner)(s1)" in program.text
@@ -293,7 +215,7 @@ def test_a_nested_region_that_captures_nothing_is_written_once(tmp_path: Path) -
 
 
 def test_an_inert_checkpoint_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    case = published("memory/chain-whole")
+    case = BY_ID["memory/chain-whole"]
     good = observed(case, "eager", tmp_path).recomputed
     assert reruns(good)["network."] == 1
     assert good.retained == 0
@@ -306,9 +228,9 @@ def test_an_inert_checkpoint_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_bytes_between_forward_and_backward_are_exact(tmp_path: Path) -> None:
     # Each of the 8 layers keeps its input: h0, and the results of the first 7.
-    seen = observed(published("memory/chain-each"), "eager", tmp_path)
+    seen = observed(BY_ID["memory/chain-each"], "eager", tmp_path)
     assert seen.recomputed.retained == 8 * ACTIVATION
-    leaves = _residual_bytes(emitted(published("memory/chain-each"), "eager", tmp_path))
+    leaves = _residual_bytes(emitted(BY_ID["memory/chain-each"], "eager", tmp_path))
     assert leaves == seen.recomputed.retained
 
 
@@ -327,7 +249,7 @@ def _residual_bytes(program: Program) -> int:
 def test_a_rerun_that_the_compiler_merged_is_none_and_one_behind_a_barrier_is_one(
     tmp_path: Path,
 ) -> None:
-    case = published("captures/captured-parameter")
+    case = BY_ID["captures/captured-parameter"]
     assert "block.h" not in reruns(observed(case, "jit", tmp_path).recomputed)
     # The barriers stay only in a process of their own: XLA reads its flags once.
     program = emitted(case, "jit", tmp_path)
@@ -357,7 +279,7 @@ print([e.count for e in found if (e.statement, e.phase) == ("h", "rerun")])
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_draws_are_the_arrays_that_the_program_puts_out(variant: str, tmp_path: Path) -> None:
-    seen = observed(published("randomness/two-dropouts"), variant, tmp_path).recomputed
+    seen = observed(BY_ID["randomness/two-dropouts"], variant, tmp_path).recomputed
     assert seen.samples is not None
     assert isinstance(seen.outputs, tuple)
     for place, label in ((1, "d1"), (2, "d2")):

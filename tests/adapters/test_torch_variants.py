@@ -6,23 +6,20 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+from conformance.results import read
 from typer.testing import CliRunner
 
 from conformance.cli.app import app
-from conformance.drivers.adapter import read_adapter
-from conformance.emit.programs import write_programs
 from conformance.language.load import load_text
 from conformance.model.case import Case
 from conformance.model.observation import Run
-from conformance.model.program import Program
 from conformance.model.verdict import Status
-from conformance.observe.worker import entry
-from conformance.observe.worker.loaded import LoadedProgram, load_program
+from conformance.observe.worker.loaded import LoadedProgram
+from tests.adapters.bench import Bench
 from tests.frameworks import framework
 from tests.suite_cases import BY_ID as CASES
 
@@ -30,20 +27,12 @@ torch = framework("torch", "torch")
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
-ROOT = Path(__file__).resolve().parents[1]
-ADAPTER = read_adapter(ROOT / "adapters" / "torch")
+BENCH = Bench("torch")
+ADAPTER, made = BENCH.adapter, BENCH.made
 WHOLE = ("reentrant", "non-reentrant-whole")
 EARLY = ("non-reentrant", "selective", "wrapper")
 #: Operations whose kernels no gradient runs, with what they compute.
 KERNELS = {"sin": np.sin, "tanh": np.tanh, "exp": np.exp}
-
-
-def made(case: Case, variant: str, folder: Path) -> tuple[Program, ModuleType, Any]:
-    """Program, its module and the observer of a variant."""
-    chosen = ADAPTER.variant(variant)
-    program = write_programs(ADAPTER, [(case, chosen)], folder)[case.id, chosen.id]
-    assert isinstance(program, Program), program
-    return program, load_program(program), entry.observer(str(ADAPTER.folder), variant)
 
 
 def written(program: str) -> Case:

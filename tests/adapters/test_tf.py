@@ -14,47 +14,22 @@ from tests.frameworks import framework
 
 tf = framework("tf", "tensorflow")
 
-from conformance.drivers.adapter import read_adapter  # noqa: E402
-from conformance.emit.programs import write_programs  # noqa: E402
 from conformance.language.operations import OF_CALLABLES, OPERATIONS  # noqa: E402
 from conformance.model.case import Case  # noqa: E402
 from conformance.model.observation import Leaf, Observation, Run  # noqa: E402
-from conformance.model.program import Program  # noqa: E402
-from conformance.observe.worker.entry import observer as worker_observer  # noqa: E402
 from conformance.observe.worker.loaded import load_program  # noqa: E402
 from conformance.oracle.expected import expect  # noqa: E402
 from conformance.oracle.interpreter import make_inputs  # noqa: E402
+from tests.adapters.bench import Bench  # noqa: E402
 from tests.every_program import not_imported  # noqa: E402
 from tests.operation_samples import IN_CASES, offered, operations_of, samples_of  # noqa: E402
 from tests.operation_samples import written as sample  # noqa: E402
 from tests.samples_together import alone, part, together  # noqa: E402
 from tests.suite_cases import BY_ID  # noqa: E402
 
-ROOT = Path(__file__).resolve().parents[1]
-ADAPTER = read_adapter(ROOT / "adapters" / "tf")
+BENCH = Bench("tf")
+ADAPTER, observer, emitted, observed = BENCH.adapter, BENCH.observer, BENCH.emitted, BENCH.observed
 VARIANTS = ("eager", "function", "forward-function", "xla")
-
-
-def observer(variant: str) -> Any:
-    return worker_observer(str(ADAPTER.folder), variant)
-
-
-def emitted(case: Case, variant: str, folder: Path) -> Program:
-    """The program of a case, written below a folder."""
-    chosen = ADAPTER.variant(variant)
-    program = write_programs(ADAPTER, [(case, chosen)], folder)[case.id, chosen.id]
-    assert isinstance(program, Program), program
-    return program
-
-
-def observed(case: Case, variant: str, folder: Path) -> Observation:
-    seen: Observation = observer(variant).observe(emitted(case, variant, folder))
-    return seen
-
-
-def published(identity: str) -> Case:
-    """A case of the suite, by its id."""
-    return BY_ID[identity]
 
 
 def counts(run: Run) -> dict[tuple[str, str, str], int]:
@@ -74,7 +49,7 @@ DRAWN: dict[str, tuple[list[str], dict[str, tuple[int, ...]]]] = {
         {"a": (3, 4)},
     ),
 }
-#: Operations whose numbers are checked in `test_adapter_tf_graphs.py`, or that have none.
+#: Operations whose numbers are checked in `test_tf_graphs.py`, or that have none.
 ELSEWHERE = {"raise_if", *OF_CALLABLES, "uniform_from", "numpy_uniform", "python_uniform"}
 
 
@@ -180,7 +155,7 @@ def test_uniform_stays_within_its_bounds_and_fills_them(variant: str, tmp_path: 
 def test_the_draws_are_those_of_the_run_whose_values_are_judged(
     name: str, variant: str, tmp_path: Path
 ) -> None:
-    case = published(f"randomness/{name}")
+    case = BY_ID[f"randomness/{name}"]
     seen = observed(case, variant, tmp_path)
     for run in (seen.plain, seen.recomputed):
         assert isinstance(run.outputs, tuple)
@@ -196,7 +171,7 @@ def test_the_draws_are_those_of_the_run_whose_values_are_judged(
 
 
 def test_eager_reruns_the_whole_region_and_a_nested_one_once_more(tmp_path: Path) -> None:
-    seen = counts(observed(published("regions/nested"), "eager", tmp_path).recomputed)
+    seen = counts(observed(BY_ID["regions/nested"], "eager", tmp_path).recomputed)
     rerun = {key[:2]: n for key, n in seen.items() if key[2] == "rerun"}
     assert {n for (region, _), n in rerun.items() if region == "outer"} == {1}
     assert {n for (region, _), n in rerun.items() if region == "inner"} == {2}
@@ -204,7 +179,7 @@ def test_eager_reruns_the_whole_region_and_a_nested_one_once_more(tmp_path: Path
 
 
 def test_a_function_leaves_out_what_no_gradient_needs(tmp_path: Path) -> None:
-    seen = counts(observed(published("regions/nested-pair"), "function", tmp_path).recomputed)
+    seen = counts(observed(BY_ID["regions/nested-pair"], "function", tmp_path).recomputed)
     rerun = {key[:2]: n for key, n in seen.items() if key[2] == "rerun" and key[1]}
     first, second = {"h1", "s1", "a1"}, {"h2", "s2", "y"}
     assert rerun == {
@@ -217,7 +192,7 @@ def test_a_function_leaves_out_what_no_gradient_needs(tmp_path: Path) -> None:
 def test_an_inert_recompute_is_seen(
     variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case = published("memory/chain-each")
+    case = BY_ID["memory/chain-each"]
     program = emitted(case, variant, tmp_path)
     honest = observer(variant).observe(program)
     assert any(key[2] == "rerun" for key in counts(honest.recomputed))
@@ -236,7 +211,7 @@ def test_bytes_kept_are_the_activations_that_were_published(
     name: str, plain: int, recomputed: int, tmp_path: Path
 ) -> None:
     unit = 2048 * 64 * 4
-    seen = observed(published(f"memory/{name}"), "eager", tmp_path)
+    seen = observed(BY_ID[f"memory/{name}"], "eager", tmp_path)
     assert seen.plain.retained == plain * unit
     assert seen.recomputed.retained == recomputed * unit
 
@@ -244,7 +219,7 @@ def test_bytes_kept_are_the_activations_that_were_published(
 @pytest.mark.parametrize("name", ["regions/nested-pair", "regions/adjacent", "regions/separate"])
 def test_nodes_counted_are_kernels_of_the_optimized_graph(name: str, tmp_path: Path) -> None:
     """Rewriting is off while nodes are counted; with it on, as many matrix products run."""
-    case = published(name)
+    case = BY_ID[name]
     program = emitted(case, "function", tmp_path)
     module = load_program(program)
     observe = ADAPTER.load("profiler")

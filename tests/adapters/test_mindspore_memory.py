@@ -19,17 +19,16 @@ from conformance.language.load import load_text  # noqa: E402
 from conformance.model.case import Case  # noqa: E402
 from conformance.model.observation import Run  # noqa: E402
 from conformance.observe.worker.loaded import LoadedProgram, load_program  # noqa: E402
-
-from .test_adapter_mindspore import (  # noqa: E402
+from tests.adapters.test_mindspore import (  # noqa: E402
     ADAPTER,
     EAGER,
     UNIT,
     emitted,
     observed,
     observer,
-    published,
     reruns,
 )
+from tests.suite_cases import BY_ID  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -88,8 +87,8 @@ def test_one_more_activation_raises_the_peak_by_one(variant: str, tmp_path: Path
 
 @pytest.mark.parametrize("variant", EAGER)
 def test_the_peak_is_known_exactly_and_twice_the_same(variant: str, tmp_path: Path) -> None:
-    first = peaks(published("memory/chain-each"), variant, tmp_path)
-    assert first == peaks(published("memory/chain-each"), variant, tmp_path)
+    first = peaks(BY_ID["memory/chain-each"], variant, tmp_path)
+    assert first == peaks(BY_ID["memory/chain-each"], variant, tmp_path)
     assert first[0] - first[1] > 16 * UNIT
 
 
@@ -155,7 +154,7 @@ def test_the_pool_says_what_the_profiler_recorded(
 ) -> None:
     """In graph mode the peak is that of the run that gives the values."""
     watcher = observer(variant)
-    program = emitted(published(name), variant, tmp_path)
+    program = emitted(BY_ID[name], variant, tmp_path)
     loaded = LoadedProgram.of(program, load_program(program), "recomputed")
     pool = watcher._pool
     found: list[Run] = []
@@ -177,7 +176,7 @@ def test_one_run_tells_of_executions_and_memory_what_two_do(
     name: str, variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watcher = observer(variant)
-    program = emitted(published(name), variant, tmp_path)
+    program = emitted(BY_ID[name], variant, tmp_path)
     assert watcher.together
     once = watcher.observe(program).recomputed
     monkeypatch.setattr(watcher, "together", False)
@@ -191,9 +190,9 @@ def test_one_run_tells_of_executions_and_memory_what_two_do(
 
 @pytest.mark.parametrize("variant", EAGER)
 def test_what_an_error_leaves_does_not_raise_the_next_peak(variant: str, tmp_path: Path) -> None:
-    case = published("memory/chain-segments")
+    case = BY_ID["memory/chain-segments"]
     before = peaks(case, variant, tmp_path)
-    error = observed(published("errors/raised-in-region"), variant, tmp_path)
+    error = observed(BY_ID["errors/raised-in-region"], variant, tmp_path)
     assert error.plain.error is not None
     assert peaks(case, variant, tmp_path) == before
 
@@ -249,7 +248,7 @@ def test_draws_from_python_are_seen_one_by_one(source: str, variant: str, tmp_pa
 
 def test_a_recursive_schedule_reruns_as_often_as_derived(tmp_path: Path) -> None:
     """Halving 16 sines: all but the last of each level once more per level, n log2(n) / 2 in all."""
-    case = published("growth/halving-16")
+    case = BY_ID["growth/halving-16"]
     again = reruns(observed(case, EAGER[0], tmp_path).recomputed)
     assert sum(count for (_, statement), count in again.items() if statement) == 32
 

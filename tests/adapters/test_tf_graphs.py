@@ -25,15 +25,15 @@ from conformance.language.load import load_text  # noqa: E402
 from conformance.model.case import Case  # noqa: E402
 from conformance.model.observation import Leaf  # noqa: E402
 from conformance.observe.worker.loaded import LoadedProgram, load_program  # noqa: E402
-from tests.test_adapter_tf import (  # noqa: E402
+from tests.adapters.test_tf import (  # noqa: E402
     ADAPTER,
     VARIANTS,
     counts,
     emitted,
     observed,
     observer,
-    published,
 )
+from tests.suite_cases import BY_ID  # noqa: E402
 
 MIB = 2**20
 
@@ -149,7 +149,7 @@ def test_a_function_that_holds_a_tensor_of_its_run_is_traced_anew(tmp_path: Path
 @pytest.mark.parametrize("name", ["regions/nested-pair", "control/loop", "basics/conv-relu-block"])
 def test_noting_operations_changes_nothing_of_a_graph(name: str, tmp_path: Path) -> None:
     """The graphs that the values come from are those that the program makes by itself."""
-    program = emitted(published(name), "function", tmp_path)
+    program = emitted(BY_ID[name], "function", tmp_path)
     module = load_program(program)
     lines, following = ADAPTER.load("lines"), ADAPTER.load("following")
     compiled = ADAPTER.load("compiled")
@@ -174,7 +174,7 @@ def test_noting_operations_changes_nothing_of_a_graph(name: str, tmp_path: Path)
 def test_the_instructions_that_ran_are_those_that_tensorflow_prints(
     name: str, tmp_path: Path
 ) -> None:
-    program = emitted(published(name), "xla", tmp_path)
+    program = emitted(BY_ID[name], "xla", tmp_path)
     module = load_program(program)
     functions = ADAPTER.load("compiled").Functions(program.file)
     with functions.active():
@@ -209,7 +209,7 @@ def test_the_optimized_graphs_of_forward_and_backward_hold_what_was_counted(
     name: str, tmp_path: Path
 ) -> None:
     """Sines have no other source than statements: a gradient of sine computes a cosine."""
-    program = emitted(published(name), "forward-function", tmp_path)
+    program = emitted(BY_ID[name], "forward-function", tmp_path)
     seen = counts(observer("forward-function").observe(program).recomputed)
     sines = {site.label for site in program.sites("statement", "recomputed") if site.op == "sin"}
     module = load_program(program)
@@ -226,7 +226,7 @@ def test_the_optimized_graphs_of_forward_and_backward_hold_what_was_counted(
 
 
 def test_a_chain_of_calls_is_one_loop_and_computes_what_the_chain_does(tmp_path: Path) -> None:
-    case = published("growth/sqrt-segments[n=16]")
+    case = BY_ID["growth/sqrt-segments[n=16]"]
     text = emitted(case, "loop", tmp_path).text
     assert text.count("tf.while_loop(") == 2
     assert text.count("recomputed_segment(h)") == 1
@@ -243,7 +243,7 @@ def test_optimised_instructions_are_as_many_more_than_plains_as_statements_ran_a
     name: str, tmp_path: Path
 ) -> None:
     """The matrix products of a rerun are counted without names of nodes; a fusion repeats none."""
-    program = emitted(published(name), "xla", tmp_path)
+    program = emitted(BY_ID[name], "xla", tmp_path)
     module = load_program(program)
 
     def opcodes(forward: Any) -> Counter[str]:
@@ -348,7 +348,7 @@ def test_one_more_kept_value_is_one_more_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", ["plain", "recomputed"])
 def test_the_peak_is_that_of_the_allocators_own_counter(path: str, tmp_path: Path) -> None:
     """With sizes that the allocator does not round, its counter's peak is exact, too."""
-    program = emitted(published("memory/chain-each"), "eager", tmp_path)
+    program = emitted(BY_ID["memory/chain-each"], "eager", tmp_path)
     peak = getattr(observer("eager").observe(program), path).peak
     text = program.text.replace(
         "    sources =",
@@ -379,7 +379,7 @@ def test_one_more_activation_at_the_peak_is_one_more(tmp_path: Path) -> None:
 
 def test_what_a_step_leaves_behind_is_seen(tmp_path: Path) -> None:
     """A tensor of 131072 bytes that each run leaves in a list."""
-    program = emitted(published("release/block"), "eager", tmp_path)
+    program = emitted(BY_ID["release/block"], "eager", tmp_path)
     module = load_program(program)
     left: list[Any] = []
 

@@ -13,24 +13,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conformance.drivers.adapter import read_adapter
 from conformance.emit.programs import write_programs
 from conformance.language.load import load_text
 from conformance.language.operations import OPERATIONS
 from conformance.model.case import Case
-from conformance.model.observation import Leaf, Observation, Run
+from conformance.model.observation import Leaf, Run
 from conformance.model.program import Program
-from conformance.observe.worker import entry
 from conformance.observe.worker.loaded import LoadedProgram, load_program
+from tests.adapters.bench import Bench, assert_numpys
 from tests.every_program import not_imported
 from tests.frameworks import framework
 from tests.operation_samples import (
     IN_CASES,
     NUMBERS,
     RANDOM_OR_RAISING,
-    SHARES,
     NumPy,
-    differences,
     offered,
     operations_of,
     written,
@@ -39,8 +36,8 @@ from tests.suite_cases import BY_ID as SUITE
 
 torch = framework("torch", "torch")
 
-ROOT = Path(__file__).resolve().parents[1]
-ADAPTER = read_adapter(ROOT / "adapters" / "torch")
+BENCH = Bench("torch")
+ADAPTER, observe = BENCH.adapter, BENCH.observe
 VARIANTS = ("reentrant", "non-reentrant")
 #: Every variant that takes a function and runs eagerly.
 FUNCTIONS = (*VARIANTS, "non-reentrant-whole", "selective", "wrapper")
@@ -54,22 +51,7 @@ Emit = Callable[[Case, str], Program]
 def emit(tmp_path_factory: pytest.TempPathFactory) -> Emit:
     """Gives the program of a case on a variant. Those of the samples are written in one batch."""
     folder = tmp_path_factory.mktemp("programs")
-    batch = [(case, ADAPTER.variant(name)) for case in SAMPLES for name in VARIANTS]
-    ready = dict(write_programs(ADAPTER, batch, folder))
-
-    def one(case: Case, variant: str) -> Program:
-        chosen = ADAPTER.variant(variant)
-        if (case.id, chosen.id) not in ready:
-            ready.update(write_programs(ADAPTER, [(case, chosen)], folder))
-        program = ready[case.id, chosen.id]
-        assert isinstance(program, Program), program
-        return program
-
-    return one
-
-
-def observe(program: Program) -> Observation:
-    return entry.observe(str(ADAPTER.folder), program)
+    return BENCH.emitting(folder, [(case, name) for case in SAMPLES for name in VARIANTS])
 
 
 def reruns(run: Run) -> dict[str, int]:
@@ -95,23 +77,9 @@ def test_programs_read_nothing_that_they_do_not_import() -> None:
 def test_an_operation_and_its_gradients_are_numpys(
     case: Case, row: tuple[str, list[str], dict[str, Any], NumPy], variant: str, emit: Emit
 ) -> None:
-    operation, _, shapes, function = row
     program = emit(case, variant)
-    values = load_program(program).inputs()
-    arrays = {name: tensor.detach().numpy() for name, tensor in values.items()}
-    read = {name: array for name, array in arrays.items() if name not in ("mean", "var")}
-    observation = observe(program)
-    for run in (observation.plain, observation.recomputed):
-        assert run.error is None
-        assert isinstance(run.outputs, Leaf)
-        tolerance = 1e-6 if operation == "astype" else 1e-10
-        np.testing.assert_allclose(run.outputs.array, function(**read) ** 2, rtol=tolerance)
-        for name in shapes:
-            if operation == "astype":  # differences do not survive the cast
-                slope = 2 * arrays[name]
-            else:
-                slope = differences(function, read, name) * SHARES.get(operation, 1)
-            np.testing.assert_allclose(run.gradients[name], slope, rtol=1e-6, atol=1e-7)
+    arrays = {name: t.detach().numpy() for name, t in load_program(program).inputs().items()}
+    assert_numpys(observe(program), row, arrays)
 
 
 def test_dropout_drops_its_share_and_scales_the_rest(emit: Emit) -> None:
@@ -286,7 +254,7 @@ def test_totals_agree_with_the_profiler_where_nothing_stops_early(emit: Emit) ->
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_inert_recompute_is_seen(variant: str, emit: Emit, monkeypatch: Any) -> None:
     program = emit(SUITE["memory/chain-whole"], variant)
-    observer = entry.observer(str(ADAPTER.folder), variant)
+    observer = BENCH.observer(variant)
     module = load_program(program)
     monkeypatch.setattr(module, "checkpoint", lambda function, *args, **options: function(*args))
     recomputed = LoadedProgram.of(program, module, "recomputed")

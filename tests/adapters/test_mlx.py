@@ -13,53 +13,20 @@ from tests.frameworks import framework
 
 mx = framework("mlx", "mlx.core")
 
-from conformance.drivers.adapter import read_adapter  # noqa: E402
-from conformance.emit.programs import write_programs  # noqa: E402
 from conformance.language.operations import OF_CALLABLES  # noqa: E402
-from conformance.model.case import Case  # noqa: E402
-from conformance.model.observation import Leaf, Observation, Run  # noqa: E402
-from conformance.model.program import Program  # noqa: E402
-from conformance.observe.worker.entry import observer as worker_observer  # noqa: E402
+from conformance.model.observation import Leaf  # noqa: E402
 from conformance.oracle.expected import expect  # noqa: E402
+from tests.adapters.bench import Bench, reruns  # noqa: E402
 from tests.every_program import not_imported  # noqa: E402
 from tests.operation_samples import offered, operations_of, samples_of, written  # noqa: E402
 from tests.suite_cases import BY_ID  # noqa: E402
 
-ROOT = Path(__file__).resolve().parents[1]
-ADAPTER = read_adapter(ROOT / "adapters" / "mlx")
+BENCH = Bench("mlx")
+ADAPTER, emitted, observed = BENCH.adapter, BENCH.emitted, BENCH.observed
 VARIANTS = ("module", "function")
 ACTIVATION = 2048 * 64 * 4  # bytes of one activation of the memory family
 #: MLX computes sines and others in float32 whatever the dtype is.
 RTOL, ATOL = 2e-5, 2e-6
-
-
-def emitted(case: Case, variant: str, folder: Path) -> Program:
-    """The program of a case, written below a folder."""
-    chosen = ADAPTER.variant(variant)
-    program = write_programs(ADAPTER, [(case, chosen)], folder)[case.id, chosen.id]
-    assert isinstance(program, Program), program
-    return program
-
-
-def observed(case: Case, variant: str, folder: Path) -> Observation:
-    observer = worker_observer(str(ADAPTER.folder), variant)
-    seen: Observation = observer.observe(emitted(case, variant, folder))
-    return seen
-
-
-def published(identity: str) -> Case:
-    """A case of the suite, by its id."""
-    return BY_ID[identity]
-
-
-def reruns(run: Run) -> dict[str, int]:
-    """Reruns by `region.statement`, of those that ran again."""
-    assert run.executions is not None
-    return {
-        f"{e.region}.{e.statement}": e.count
-        for e in run.executions
-        if e.phase == "rerun" and e.count
-    }
 
 
 # -- the numbers of each operation ---------------------------------------------------------------
@@ -139,14 +106,14 @@ def test_an_operation_that_gives_its_argument_back_is_none(tmp_path: Path) -> No
 
 
 def test_a_region_inside_another_runs_again_twice(tmp_path: Path) -> None:
-    found = reruns(observed(published("regions/nested"), "module", tmp_path).recomputed)
+    found = reruns(observed(BY_ID["regions/nested"], "module", tmp_path).recomputed)
     assert {found["inner.h2"], found["inner.s2"]} == {2}
     assert {found["outer.h1"], found["outer.s1"], found["outer.h3"]} == {1}
 
 
 def test_counts_come_in_the_order_of_the_program(tmp_path: Path) -> None:
     """Not in one that is drawn anew in every process."""
-    case = published("models/lenet")
+    case = BY_ID["models/lenet"]
     seen = observed(case, "module", tmp_path).recomputed.executions or ()
     labels = [s.label for region, s in case.statements() if region == "features"]
     for phase in ("forward", "rerun"):
@@ -156,7 +123,7 @@ def test_counts_come_in_the_order_of_the_program(tmp_path: Path) -> None:
 
 
 def test_a_callable_that_is_called_three_times_runs_again_three_times(tmp_path: Path) -> None:
-    seen = observed(published("regions/called-repeatedly"), "module", tmp_path).recomputed
+    seen = observed(BY_ID["regions/called-repeatedly"], "module", tmp_path).recomputed
     assert set(reruns(seen).values()) == {3}
     counts = {(e.region, e.statement, e.phase): e.count for e in seen.executions or ()}
     assert counts["layer", "", "forward"] == 3
@@ -164,23 +131,23 @@ def test_a_callable_that_is_called_three_times_runs_again_three_times(tmp_path: 
 
 def test_counts_are_those_of_the_primitives_in_the_graph(tmp_path: Path) -> None:
     """Against a graph that nothing ties to lines: products of plain and recomputed gradients."""
-    program = emitted(published("memory/chain-each"), "module", tmp_path)
+    program = emitted(BY_ID["memory/chain-each"], "module", tmp_path)
     space: dict[str, Any] = {"__name__": "written"}
     exec(compile(program.text, program.file, "exec"), space)
-    observer = worker_observer(str(ADAPTER.folder), "module")
+    observer = BENCH.observer("module")
     products = []
     for path in ("plain", "recomputed"):
         values = space["inputs"]()
         loss = mx.grad(lambda x, p=path, v=values: space[p](**{**v, "x": x}).sum())
         names = observer.graph([loss(values["x"])]).names.values()
         products.append(list(names).count("Matmul"))
-    again = reruns(observed(published("memory/chain-each"), "module", tmp_path).recomputed)
+    again = reruns(observed(BY_ID["memory/chain-each"], "module", tmp_path).recomputed)
     of_products = [n for label, n in again.items() if label.split(".")[1].startswith("p")]
     assert products[1] - products[0] == sum(of_products) == 8
 
 
 def test_an_inert_checkpoint_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    case = published("memory/chain-each")
+    case = BY_ID["memory/chain-each"]
     good = observed(case, "module", tmp_path)
     assert reruns(good.recomputed)["layer."] == 8
     monkeypatch.setattr(mx, "checkpoint", lambda function: function)
@@ -194,14 +161,14 @@ def test_an_inert_checkpoint_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_bytes_between_forward_and_backward_are_those_of_results(tmp_path: Path) -> None:
     # Each of the 8 layers keeps what it gives; x was there before.
-    seen = observed(published("memory/chain-each"), "module", tmp_path)
+    seen = observed(BY_ID["memory/chain-each"], "module", tmp_path)
     kept = (seen.recomputed.retained or 0) / ACTIVATION
     assert kept == pytest.approx(9, abs=0.01)
     assert (seen.plain.retained or 0) / ACTIVATION > 20
 
 
 def test_an_array_that_is_only_asked_for_takes_no_bytes() -> None:
-    observer = worker_observer(str(ADAPTER.folder), "module")
+    observer = BENCH.observer("module")
     x = mx.array([1.0, 2.0])
     y = mx.sin(x)
     assert observer.nbytes(x) == 8
@@ -215,7 +182,7 @@ def test_an_array_that_is_only_asked_for_takes_no_bytes() -> None:
 
 
 def test_the_rerun_draws_anew_and_its_draws_are_those_of_the_gradient(tmp_path: Path) -> None:
-    seen = observed(published("randomness/uniform-noise"), "function", tmp_path)
+    seen = observed(BY_ID["randomness/uniform-noise"], "function", tmp_path)
     samples = {d.phase: d.array for d in seen.recomputed.samples or ()}
     assert set(samples) == {"forward", "rerun"}
     assert not np.array_equal(samples["forward"], samples["rerun"])

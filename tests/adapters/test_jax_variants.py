@@ -22,38 +22,22 @@ from tests.frameworks import framework
 
 jax = framework("jax", "jax")
 
-from conformance.drivers.adapter import read_adapter  # noqa: E402
-from conformance.emit.programs import write_programs  # noqa: E402
 from conformance.language.capabilities import required_by  # noqa: E402
 from conformance.language.load import load_text  # noqa: E402
 from conformance.model.case import Case  # noqa: E402
-from conformance.model.observation import Leaf, Observation, Run  # noqa: E402
+from conformance.model.observation import Leaf, Run  # noqa: E402
 from conformance.model.program import Program  # noqa: E402
 from conformance.observe.worker.entry import observe  # noqa: E402
 from conformance.observe.worker.loaded import load_program  # noqa: E402
+from tests.adapters.bench import ROOT, Bench  # noqa: E402
 from tests.suite_cases import BY_ID  # noqa: E402
 
-ROOT = Path(__file__).resolve().parents[1]
-ADAPTER = read_adapter(ROOT / "adapters" / "jax")
+BENCH = Bench("jax")
+ADAPTER, emitted, observed = BENCH.adapter, BENCH.emitted, BENCH.observed
 ACTIVATION = 256 * 64 * 4
 #: What the probes replace in a program, by the operation that it emits.
 #: Their gradients do not read their results: a result that runs again is read by another statement.
 PROBED = ("sin", "cos")
-
-
-def emitted(case: Case, variant: str, folder: Path) -> Program:
-    chosen = ADAPTER.variant(variant)
-    program = write_programs(ADAPTER, [(case, chosen)], folder)[case.id, chosen.id]
-    assert isinstance(program, Program), program
-    return program
-
-
-def observed(case: Case, variant: str, folder: Path) -> Observation:
-    return observe(str(ADAPTER.folder), emitted(case, variant, folder))
-
-
-def published(identity: str) -> Case:
-    return BY_ID[identity]
 
 
 def chain(*body: str, after: str = "y = sin(h)", rounds: int = 4, more: str = "") -> Case:
@@ -159,7 +143,7 @@ def in_a_process(function: Callable[[Program], Any], program: Program) -> Any:
 import json, sys
 sys.path[:0] = [{str(ROOT)!r}]
 from conformance.model.program import Program, Site
-from tests.test_adapter_jax_variants import {function.__name__}
+from tests.adapters.test_jax_variants import {function.__name__}
 print(json.dumps({function.__name__}({program!r})))
 """
     own = ADAPTER.variant(program.variant).model.environment
@@ -194,7 +178,7 @@ def test_probes_that_run_count_what_is_read_from_the_program(variant: str, tmp_p
     ],
 )
 def test_probes_agree_on_published_cases(identity: str, variant: str, tmp_path: Path) -> None:
-    seen, ran = both_ways(emitted(published(identity), variant, tmp_path))
+    seen, ran = both_ways(emitted(BY_ID[identity], variant, tmp_path))
     assert seen == ran
     assert ran
 
@@ -224,8 +208,7 @@ def test_a_checkpoint_that_does_nothing_is_seen(
 
 def test_a_loop_of_one_round_is_written_where_the_case_says_so(tmp_path: Path) -> None:
     assert (
-        "lax.scan(layer, h, length=1)"
-        in emitted(published("control/one-round"), "scan", tmp_path).text
+        "lax.scan(layer, h, length=1)" in emitted(BY_ID["control/one-round"], "scan", tmp_path).text
     )
     assert "single-call" in required_by(chain("h = cos(h)", rounds=1))
 
@@ -313,7 +296,7 @@ def test_a_peak_falls_where_the_rerun_is_kept_apart(tmp_path: Path) -> None:
 def test_numbers_of_the_host_are_drawn_once_and_seen(
     identity: str, variant: str, tmp_path: Path
 ) -> None:
-    seen = observed(published(identity), variant, tmp_path).recomputed
+    seen = observed(BY_ID[identity], variant, tmp_path).recomputed
     assert seen.samples is not None
     assert [(d.statement, d.phase) for d in seen.samples] == [("u", "forward")]
     assert isinstance(seen.outputs, tuple)
@@ -354,7 +337,7 @@ def test_a_module_without_an_entry_is_refused() -> None:
 def test_what_was_traced_for_an_executable_counts_as_tracing_the_whole_run_does(
     identity: str, variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case = published(identity)
+    case = BY_ID[identity]
     found = observed(case, variant, tmp_path)
     hosts = ADAPTER.load("hosts")
     # A program that draws by other means than keys is traced as a whole.
@@ -371,7 +354,7 @@ def test_what_was_traced_for_an_executable_counts_as_tracing_the_whole_run_does(
 
 
 def test_an_optimised_module_is_the_same_without_the_optimisations_of_llvm(tmp_path: Path) -> None:
-    program = emitted(published("basics/mlp-block"), "jit", tmp_path)
+    program = emitted(BY_ID["basics/mlp-block"], "jit", tmp_path)
     code = f"""
 import sys
 sys.path[:0] = [{str(ROOT)!r}]

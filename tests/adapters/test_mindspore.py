@@ -15,23 +15,20 @@ from tests.frameworks import framework
 
 ms = framework("mindspore", "mindspore")
 
-from conformance.drivers.adapter import read_adapter  # noqa: E402
-from conformance.emit.programs import write_programs  # noqa: E402
 from conformance.language.load import load_text  # noqa: E402
 from conformance.language.operations import OF_CALLABLES, OPERATIONS  # noqa: E402
 from conformance.model.case import Case  # noqa: E402
-from conformance.model.observation import Leaf, Observation, Run  # noqa: E402
-from conformance.model.program import Program  # noqa: E402
-from conformance.observe.worker.entry import observer as worker_observer  # noqa: E402
+from conformance.model.observation import Leaf, Run  # noqa: E402
 from conformance.observe.worker.loaded import load_program  # noqa: E402
 from conformance.oracle.expected import expect  # noqa: E402
+from tests.adapters.bench import Bench  # noqa: E402
 from tests.every_program import not_imported  # noqa: E402
 from tests.operation_samples import IN_CASES, offered, operations_of, samples_of  # noqa: E402
 from tests.operation_samples import written as sample  # noqa: E402
 from tests.suite_cases import BY_ID  # noqa: E402
 
-ROOT = Path(__file__).resolve().parents[1]
-ADAPTER = read_adapter(ROOT / "adapters" / "mindspore")
+BENCH = Bench("mindspore")
+ADAPTER, observer, emitted, observed = BENCH.adapter, BENCH.observer, BENCH.emitted, BENCH.observed
 EAGER = ("pynative-reentrant", "pynative-non-reentrant")
 GRAPH = ("graph-function", "jit", "graph-cell")
 UNIT = 2048 * 64 * 4
@@ -41,28 +38,6 @@ UNIT = 2048 * 64 * 4
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """MindSpore writes into the current folder."""
     monkeypatch.chdir(tmp_path)
-
-
-def observer(variant: str) -> Any:
-    return worker_observer(str(ADAPTER.folder), variant)
-
-
-def emitted(case: Case, variant: str, folder: Path) -> Program:
-    """The program of a case, written below a folder."""
-    chosen = ADAPTER.variant(variant)
-    program = write_programs(ADAPTER, [(case, chosen)], folder)[case.id, chosen.id]
-    assert isinstance(program, Program), program
-    return program
-
-
-def observed(case: Case, variant: str, folder: Path) -> Observation:
-    seen: Observation = observer(variant).observe(emitted(case, variant, folder))
-    return seen
-
-
-def published(identity: str) -> Case:
-    """A case of the suite, by its id."""
-    return BY_ID[identity]
 
 
 def reruns(run: Run) -> dict[tuple[str, str], int]:
@@ -150,7 +125,7 @@ def test_uniform_stays_within_its_bounds_and_fills_them(variant: str, tmp_path: 
 
 
 def test_reentrant_reruns_the_whole_region_and_a_nested_one_once_more(tmp_path: Path) -> None:
-    seen = reruns(observed(published("regions/nested"), EAGER[0], tmp_path).recomputed)
+    seen = reruns(observed(BY_ID["regions/nested"], EAGER[0], tmp_path).recomputed)
     assert {n for (region, _), n in seen.items() if region == "outer"} == {1}
     assert {n for (region, _), n in seen.items() if region == "inner"} == {2}
     assert len(seen) == 9
@@ -169,7 +144,7 @@ def test_early_stop_comes_when_the_last_value_is_saved(tmp_path: Path) -> None:
 def test_an_inert_recompute_is_seen(
     variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = emitted(published("memory/chain-segments"), variant, tmp_path)
+    program = emitted(BY_ID["memory/chain-segments"], variant, tmp_path)
     honest = observer(variant).observe(program)
     assert reruns(honest.recomputed)
     monkeypatch.setattr(ms, "recompute", lambda block, *arguments, **_: block(*arguments))
@@ -212,7 +187,7 @@ def test_nodes_that_run_again_are_kernels_that_run(
     identity: str, variant: str, tmp_path: Path
 ) -> None:
     """The profiler counts more kernels than in the plain run by what the graph says runs again."""
-    case = published(identity)
+    case = BY_ID[identity]
     program = emitted(case, variant, tmp_path)
     seen = observer(variant).observe(program)
     operation = {(region, s.label): s.op for region, s in case.statements()}
@@ -339,7 +314,7 @@ def test_a_call_whose_result_is_dropped_is_no_part_of_the_graph(
 
 def test_a_draw_that_a_policy_keeps_is_the_same_in_both_runs(tmp_path: Path) -> None:
     """Its primitive has seeds of its own, and draws what the operation is to draw."""
-    module = load_program(emitted(published("policies/save-dropout"), "graph-cell", tmp_path))
+    module = load_program(emitted(BY_ID["policies/save-dropout"], "graph-cell", tmp_path))
     kept = [module.run(f)["outputs"][1].asnumpy() for f in (module.plain, module.recomputed)]
     values = {name: value.asnumpy() for name, value in module.inputs().items()}
     product = values["x"] @ values["w"]
@@ -348,7 +323,7 @@ def test_a_draw_that_a_policy_keeps_is_the_same_in_both_runs(tmp_path: Path) -> 
     # Sums of float32 terms of about 1, added up in another order than NumPy's: atol is 8 of their eps.
     np.testing.assert_allclose(kept[0][~dropped], 2 * product[~dropped], rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(*kept)
-    module = load_program(emitted(published("policies/save-draw"), "graph-cell", tmp_path))
+    module = load_program(emitted(BY_ID["policies/save-draw"], "graph-cell", tmp_path))
     kept = [module.run(f)["outputs"][1].asnumpy() for f in (module.plain, module.recomputed)]
     assert (kept[0] >= 0).all()
     assert (kept[0] < 1).all()
@@ -357,7 +332,7 @@ def test_a_draw_that_a_policy_keeps_is_the_same_in_both_runs(tmp_path: Path) -> 
 
 
 def test_the_comparison_page_recomputes_its_relu_alone_in_graph_mode(tmp_path: Path) -> None:
-    case = published("documents/torch-mindspore-comparison-cells")
+    case = BY_ID["documents/torch-mindspore-comparison-cells"]
     assert reruns(observed(case, "graph-cell", tmp_path).recomputed) == {}
     both = {("fc2", ""): 1, ("fc2", "h2"): 1, ("relu2", ""): 1, ("relu2", "r2"): 1}
     seen = reruns(observed(case, "graph-primitive", tmp_path).recomputed)
@@ -366,14 +341,14 @@ def test_the_comparison_page_recomputes_its_relu_alone_in_graph_mode(tmp_path: P
 
 
 def test_a_layer_that_is_a_region_is_seen_to_run_again(tmp_path: Path) -> None:
-    case = published("basics/conv-relu-gradient")
+    case = BY_ID["basics/conv-relu-gradient"]
     seen = observed(case, "pynative-layers", tmp_path)
     assert reruns(seen.plain) == {}
     assert reruns(seen.recomputed) == {("conv", ""): 1, ("conv", "y"): 1}
 
 
 def test_of_a_cell_and_a_primitive_in_one_network_the_primitive_runs_again(tmp_path: Path) -> None:
-    case = published("documents/torch-mindspore-comparison-cells")
+    case = BY_ID["documents/torch-mindspore-comparison-cells"]
     program = emitted(case, "graph-layers", tmp_path)
     assert "network.fc2.recompute()" in program.text
     assert "self.relu2 = ops.ReLU()" in program.text
@@ -382,14 +357,14 @@ def test_of_a_cell_and_a_primitive_in_one_network_the_primitive_runs_again(tmp_p
 
 
 def test_a_network_that_model_trains_is_seen_line_by_line(tmp_path: Path) -> None:
-    seen = observed(published("training/dense"), "model-train", tmp_path)
+    seen = observed(BY_ID["training/dense"], "model-train", tmp_path)
     assert reruns(seen.plain) == {}
     assert reruns(seen.recomputed) == {("block", ""): 2, ("block", "h"): 2, ("block", "y"): 2}
     assert seen.plain.losses == seen.recomputed.losses
 
 
 def test_a_step_that_model_compiles_is_one_graph_that_runs_in_each_step(tmp_path: Path) -> None:
-    case = published("procedures/train")
+    case = BY_ID["procedures/train"]
     seen = observed(case, "model-train-graph", tmp_path)
     assert reruns(seen.plain) == {}
     # Nothing needs the last product again.
@@ -405,7 +380,7 @@ def test_a_step_that_model_compiles_is_one_graph_that_runs_in_each_step(tmp_path
 
 def test_a_step_that_model_compiles_is_that_of_its_own_step(tmp_path: Path) -> None:
     """A program makes the step that `Model` makes of a network and an optimizer, for its gradients."""
-    program = emitted(published("training/dense"), "model-train-graph", tmp_path)
+    program = emitted(BY_ID["training/dense"], "model-train-graph", tmp_path)
     module = load_program(program)
     own: list[Any] = []
     for step in ("ms.Model(step)", "ms.Model(loss, optimizer=optimizer)"):
@@ -427,7 +402,7 @@ def test_a_step_that_model_compiles_is_that_of_its_own_step(tmp_path: Path) -> N
 
 def test_a_primitive_is_recomputed_by_the_compiler_alone_as_its_page_says(tmp_path: Path) -> None:
     """Variants in PyNative mode lack it for that: it is accepted there, and has no effect."""
-    case = published("documents/resnet-single-relu")
+    case = BY_ID["documents/resnet-single-relu"]
     again = {("activation", ""): 1, ("activation", "r1"): 1}
     for variant in ("graph-primitive", "jit-primitive"):
         assert reruns(observed(case, variant, tmp_path / variant).recomputed) == again
@@ -498,7 +473,7 @@ def test_bytes_kept_are_the_activations_that_were_published(
     name: str, plain: int, recomputed: int, variant: str, tmp_path: Path
 ) -> None:
     """Beside them the pool keeps blocks of 512 bytes for matrix products and scalars."""
-    seen = observed(published(f"memory/{name}"), variant, tmp_path)
+    seen = observed(BY_ID[f"memory/{name}"], variant, tmp_path)
     for run, units in ((seen.plain, plain), (seen.recomputed, recomputed)):
         assert run.retained is not None
         assert units * UNIT <= run.retained < units * UNIT + 2**14
@@ -506,8 +481,8 @@ def test_bytes_kept_are_the_activations_that_were_published(
 
 def test_a_merged_region_keeps_nothing_of_its_result(tmp_path: Path) -> None:
     variant = EAGER[1]
-    apart = observed(published("regions/adjacent"), variant, tmp_path)
-    merged = observed(published("regions/adjacent-merged"), variant, tmp_path)
+    apart = observed(BY_ID["regions/adjacent"], variant, tmp_path)
+    merged = observed(BY_ID["regions/adjacent-merged"], variant, tmp_path)
     unit = 1024 * 64 * 4
     assert apart.recomputed.retained is not None
     assert merged.recomputed.retained is not None

@@ -13,21 +13,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conformance.drivers.adapter import read_adapter
-from conformance.emit.programs import write_programs
 from conformance.language.load import load_text
 from conformance.model.case import Case
-from conformance.model.observation import Observation, Run
+from conformance.model.observation import Run
 from conformance.model.program import Program
-from conformance.observe.worker import entry
 from conformance.observe.worker.loaded import LoadedProgram, load_program
+from tests.adapters.bench import Bench
 from tests.frameworks import framework
 from tests.suite_cases import BY_ID as SUITE
 
 torch = framework("torch", "torch")
 
-ROOT = Path(__file__).resolve().parents[1]
-ADAPTER = read_adapter(ROOT / "adapters" / "torch")
+BENCH = Bench("torch")
+ADAPTER, emitted, observer, observe = BENCH.adapter, BENCH.emitted, BENCH.observer, BENCH.observe
 TAGGED = "compiled-aot-eager"
 BUDGET = "memory-budget"
 UNIT = 64 * 8 * 4
@@ -50,23 +48,9 @@ def _fresh_compiler() -> None:
     torch._functorch.config.activation_memory_budget = 1.0
 
 
-def program(case: Case, variant: str, folder: Path) -> Program:
-    (made,) = write_programs(ADAPTER, [(case, ADAPTER.variant(variant))], folder).values()
-    assert isinstance(made, Program), made
-    return made
-
-
-def observer(variant: str) -> Any:
-    return entry.observer(str(ADAPTER.folder), variant)
-
-
 def graphs() -> Any:
     """What the process has noted of compiled graphs."""
     return ADAPTER.load("compiled").GRAPHS
-
-
-def observe(made: Program) -> Observation:
-    return entry.observe(str(ADAPTER.folder), made)
 
 
 def counts(run: Run, phase: str) -> dict[str, int]:
@@ -132,7 +116,7 @@ BY_HAND: list[tuple[list[str], set[str], int]] = [
 def test_counts_and_bytes_derived_by_hand(
     statements: list[str], again: set[str], kept: int, variant: str, tmp_path: Path
 ) -> None:
-    seen = observe(program(chain(statements), variant, tmp_path))
+    seen = observe(emitted(chain(statements), variant, tmp_path))
     made = {statement.partition(" ")[0] for statement in statements} | {"z"}
     assert counts(seen.recomputed, "forward") == dict.fromkeys(made, 1)
     assert {k for k, n in counts(seen.recomputed, "rerun").items() if n} == again
@@ -144,7 +128,7 @@ def test_counts_and_bytes_derived_by_hand(
 
 def test_inductor_by_hand(tmp_path: Path) -> None:
     statements, again, kept = BY_HAND[2]
-    seen = observe(program(chain(statements), "compiled-inductor", tmp_path))
+    seen = observe(emitted(chain(statements), "compiled-inductor", tmp_path))
     assert {k for k, n in counts(seen.recomputed, "rerun").items() if n} == again
     assert (seen.plain.retained, seen.recomputed.retained) == (kept * UNIT, 0)
 
@@ -217,7 +201,7 @@ def probed(made: Program, hit: Any) -> tuple[Program, ModuleType]:
 def test_probes_count_at_run_time_what_graphs_say(
     name: str, variant: str, hit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, module = probed(program(SUITE[name], variant, tmp_path), hit)
+    made, module = probed(emitted(SUITE[name], variant, tmp_path), hit)
     reading, noted = ADAPTER.load("graphs"), graphs()
     observer(variant)
     noted.forget()
@@ -238,7 +222,7 @@ def test_probes_count_at_run_time_what_graphs_say(
 def test_bytes_agree_with_what_autograd_holds(tmp_path: Path) -> None:
     """A second method: the distinct storages of what the compiled function's node has saved."""
     for name in ("memory/chain-segments", "regions/adjacent", "basics/normalised-attention"):
-        made = program(SUITE[name], TAGGED, tmp_path)
+        made = emitted(SUITE[name], TAGGED, tmp_path)
         seen = observe(made)
         module = load_program(made)
         for path in ("plain", "recomputed"):
@@ -256,7 +240,7 @@ def test_bytes_agree_with_what_autograd_holds(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["memory/chain-segments", "regions/nested"])
 def test_inert_recompute_is_seen(name: str, tmp_path: Path) -> None:
-    made = program(SUITE[name], TAGGED, tmp_path)
+    made = emitted(SUITE[name], TAGGED, tmp_path)
     text = made.text.replace(
         "from torch.utils.checkpoint import checkpoint",
         "checkpoint = lambda function, *args, **options: function(*args)",
@@ -274,7 +258,7 @@ def test_inert_recompute_is_seen(name: str, tmp_path: Path) -> None:
 def test_passes_run_what_was_compiled(tmp_path: Path) -> None:
     """Neither the trace around the pass for memory nor anything else makes Dynamo run eagerly; that pass
     runs what was compiled, once."""
-    made = program(SUITE["regions/nested"], TAGGED, tmp_path)
+    made = emitted(SUITE["regions/nested"], TAGGED, tmp_path)
     watching, noted = observer(TAGGED), graphs()
     module = load_program(made)
     noted.forget()
@@ -289,7 +273,7 @@ def test_passes_run_what_was_compiled(tmp_path: Path) -> None:
 
 
 def test_watching_changes_no_number(tmp_path: Path) -> None:
-    made = program(SUITE["randomness/two-dropouts"], TAGGED, tmp_path)
+    made = emitted(SUITE["randomness/two-dropouts"], TAGGED, tmp_path)
     seen = observe(made)
     module = load_program(made)
     for path in ("plain", "recomputed"):
@@ -300,7 +284,7 @@ def test_watching_changes_no_number(tmp_path: Path) -> None:
 
 def test_a_graph_break_is_noticed(tmp_path: Path) -> None:
     """A region that Dynamo leaves to Python is not taken for a compiled one."""
-    made = program(SUITE["regions/nested"], TAGGED, tmp_path)
+    made = emitted(SUITE["regions/nested"], TAGGED, tmp_path)
     assert "executions" not in observe(made).unobserved
     text = made.text.replace("h3 = a2 @ ws[2]", "torch._dynamo.graph_break(); h3 = a2 @ ws[2]")
     Path(made.file).write_text(text, "utf-8")
@@ -313,4 +297,4 @@ def test_a_graph_break_is_noticed(tmp_path: Path) -> None:
 def test_programs_that_have_the_same_code_are_told_apart(tmp_path: Path) -> None:
     """Dynamo keeps what it has read of code, and equal code comes from different files here."""
     for name in ("basics/precision[dtype=float64]", "basics/precision[dtype=bfloat16]"):
-        assert counts(observe(program(SUITE[name], TAGGED, tmp_path)).recomputed, "rerun")["h"] == 1
+        assert counts(observe(emitted(SUITE[name], TAGGED, tmp_path)).recomputed, "rerun")["h"] == 1

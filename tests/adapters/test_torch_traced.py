@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conformance.drivers.adapter import read_adapter
 from conformance.model.observation import Observation, Run
-from conformance.observe.worker import entry
 from conformance.observe.worker.loaded import LoadedProgram
 from tests.frameworks import framework
 from tests.suite_cases import BY_ID as CASES
 
 torch = framework("torch", "torch")
 
-from tests.test_adapter_torch_variants import (  # noqa: E402 (it needs PyTorch)
+from tests.adapters.test_torch_variants import (  # noqa: E402 (it needs PyTorch)
+    ADAPTER,
+    BENCH,
     CHAIN,
     DEFINED,
     NESTED,
@@ -30,7 +30,6 @@ from tests.test_adapter_torch_variants import (  # noqa: E402 (it needs PyTorch)
     written,
 )
 
-ADAPTER = read_adapter(Path(__file__).resolve().parents[1] / "adapters" / "torch")
 EAGER, INSIDE = "compiled-eager", "compiled-inside"
 UNIT = 6 * 8 * 4
 
@@ -53,7 +52,7 @@ def observe(case: str, variant: str, folder: Path, *swaps: tuple[str, str]) -> O
         assert old in text
         text = text.replace(old, new)
     Path(program.file).write_text(text, "utf-8")
-    return entry.observe(str(ADAPTER.folder), program)
+    return BENCH.observe(program)
 
 
 def reruns(run: Run, *, regions: bool = False) -> dict[str, int]:

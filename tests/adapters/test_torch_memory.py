@@ -13,32 +13,19 @@ from typing import Any
 
 import pytest
 
-from conformance.drivers.adapter import read_adapter
-from conformance.emit.programs import write_programs
-from conformance.model.program import Program
-from conformance.observe.worker import entry
-from conformance.observe.worker.loaded import LoadedProgram, load_program
+from conformance.observe.worker.loaded import LoadedProgram
+from tests.adapters.bench import Bench
 from tests.frameworks import framework
 from tests.suite_cases import BY_ID as CASES
 
 torch = framework("torch", "torch")
 
-ROOT = Path(__file__).resolve().parents[1]
-ADAPTER = read_adapter(ROOT / "adapters" / "torch")
+BENCH = Bench("torch")
 VARIANTS = ("reentrant", "non-reentrant", "non-reentrant-whole")
 #: One activation of the cases of `memory`, one weight, and a float32 scalar.
 ACTIVATION, WEIGHT, SCALAR = 2048 * 64 * 4, 64 * 64 * 4, 4
 #: The state of the CPU's generator, which a checkpoint that preserves it keeps.
 RNG_STATE = 5056
-
-
-def emit(case: str, variant: str, folder: Path) -> tuple[Program, ModuleType, Any]:
-    """Program, its module and the observer of a variant."""
-    chosen = ADAPTER.variant(variant)
-    program = write_programs(ADAPTER, [(CASES[case], chosen)], folder)[case, chosen.id]
-    assert isinstance(program, Program), program
-    observer = entry.observer(str(ADAPTER.folder), variant)
-    return program, load_program(program), observer
 
 
 @contextmanager
@@ -97,7 +84,7 @@ def profiled(module: ModuleType, forward: Callable[..., Any]) -> tuple[int, int]
 def test_kept_and_peak_agree_with_the_profiler(
     variant: str, path: str, regions: int, tmp_path: Path
 ) -> None:
-    program, module, observer = emit("memory/chain-each", variant, tmp_path)
+    program, module, observer = BENCH.made(CASES["memory/chain-each"], variant, tmp_path)
     loaded = LoadedProgram.of(program, module, path)
     kept = observer.retained(loaded)
     peak = observer.highest
@@ -114,7 +101,7 @@ def test_kept_and_peak_agree_with_the_profiler(
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_kept_tensor_more_moves_bytes_by_exactly_that(variant: str, tmp_path: Path) -> None:
-    program, module, observer = emit("memory/chain-whole", variant, tmp_path)
+    program, module, observer = BENCH.made(CASES["memory/chain-whole"], variant, tmp_path)
     loaded = LoadedProgram.of(program, module, "recomputed")
     kept: list[Any] = []
 
@@ -136,7 +123,7 @@ def test_a_kept_tensor_more_moves_bytes_by_exactly_that(variant: str, tmp_path: 
 
 def test_peak_derived_by_hand(tmp_path: Path) -> None:
     """Sixteen activations, then backward: the cotangent, and what the first sine's gradient makes."""
-    program, module, observer = emit("memory/chain-whole", "non-reentrant", tmp_path)
+    program, module, observer = BENCH.made(CASES["memory/chain-whole"], "non-reentrant", tmp_path)
     observer.retained(LoadedProgram.of(program, module, "plain"))
     assert observer.highest == 18 * ACTIVATION + 2 * SCALAR
     observer.retained(LoadedProgram.of(program, module, "recomputed"))
@@ -146,7 +133,7 @@ def test_peak_derived_by_hand(tmp_path: Path) -> None:
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_what_is_left_over_is_seen(variant: str, tmp_path: Path) -> None:
     """Nothing grows; a tensor kept by the user grows, one in a cycle of objects grows too."""
-    program, module, observer = emit("memory/chain-whole", variant, tmp_path)
+    program, module, observer = BENCH.made(CASES["memory/chain-whole"], variant, tmp_path)
     loaded = LoadedProgram.of(replace(program, release=4), module, "recomputed")
     held, alive = observer.leftovers(loaded)
     assert held == (0,) * 4

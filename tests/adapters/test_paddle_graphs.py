@@ -5,25 +5,21 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from conformance.drivers.adapter import read_adapter
-from conformance.emit.programs import write_programs
 from conformance.model.case import Case
-from conformance.model.observation import Observation, Run
+from conformance.model.observation import Run
 from conformance.model.program import Program
-from conformance.observe.worker import entry
 from conformance.observe.worker.loaded import LoadedProgram, load_program
+from tests.adapters.bench import Bench
 from tests.operation_samples import written
 from tests.suite_cases import BY_ID
 
-ROOT = Path(__file__).resolve().parents[1]
-ADAPTER = read_adapter(ROOT / "adapters" / "paddle")
+BENCH = Bench("paddle")
+ADAPTER, observe = BENCH.adapter, BENCH.observe
 os.environ.update(ADAPTER.model.environment)  # before the import, as in the worker
 os.environ.update(ADAPTER.variant("pir-pass").model.environment)
 paddle = pytest.importorskip("paddle", reason="PaddlePaddle is not installed here")
@@ -39,26 +35,10 @@ SINES = ["h = matmul(a, w)", "s = sin(h)", "t = sin(s)", "y = sin(t)"]
 Emit = Callable[[Case, str], Program]
 
 
-@cache
-def suite() -> dict[str, Case]:
-    return BY_ID
-
-
 @pytest.fixture(scope="module")
 def emit(tmp_path_factory: pytest.TempPathFactory) -> Emit:
     folder = tmp_path_factory.mktemp("programs")
-
-    def one(case: Case, variant: str) -> Program:
-        chosen = ADAPTER.variant(variant)
-        program = write_programs(ADAPTER, [(case, chosen)], folder)[case.id, chosen.id]
-        assert isinstance(program, Program), program
-        return program
-
-    return one
-
-
-def observe(program: Program) -> Observation:
-    return entry.observe(str(ADAPTER.folder), program)
+    return lambda case, variant: BENCH.emitted(case, variant, folder)
 
 
 def sines(statements: list[str]) -> Case:
@@ -101,7 +81,7 @@ def test_recompute_compiled_whole_is_seen_as_inert(emit: Emit) -> None:
 def test_two_programs_of_one_source_text_are_told_apart(emit: Emit) -> None:
     """to_static keeps what it has made of a text, with the file in which it first was."""
     for identity in ("captures/captured-parameter", "procedures/inference"):
-        run = observe(emit(suite()[identity], "to-static-ast")).recomputed
+        run = observe(emit(BY_ID[identity], "to-static-ast")).recomputed
         assert forwards(run) == dict.fromkeys("hsa", 1)
 
 
@@ -111,7 +91,7 @@ def test_an_inert_pass_is_seen_as_inert(emit: Emit) -> None:
     module.recompute = lambda function, *arguments: function(*arguments)
     module.apply_recompute = lambda *_: None
     try:
-        watching = entry.observer(str(ADAPTER.folder), "pir-pass")
+        watching = BENCH.observer("pir-pass")
         unobserved = dict(watching.unobserved(program))
         inert = watching.run(LoadedProgram.of(program, module, "recomputed"), unobserved)
     finally:
@@ -131,7 +111,7 @@ def test_executions_are_those_that_the_profiler_counts(
     """Forward and reruns together. The pass runs the product of a last linear again without its sum;
     such a half is no execution of the statement, so products of `linear` are left out."""
     kernels = {"matmul": "matmul", "conv2d": "conv2d", "sin": "sin", "exp": "exp", "tanh": "tanh"}
-    program = emit(suite()[identity], variant)
+    program = emit(BY_ID[identity], variant)
     run = observe(program).recomputed
     ops = {s.label: s.op for s in program.lines.values() if s.kind == "statement"}
     counted: Counter[str] = Counter()
@@ -163,7 +143,7 @@ def test_a_record_that_misses_a_kernel_is_taken_anew(
     missed: int, given_up: bool, emit: Emit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three looks at most, the plain run's first."""
-    observer = entry.observer(str(ADAPTER.folder), "pir-pass")
+    observer = BENCH.observer("pir-pass")
     # the module as the observer knows it
     of = type(observer)._seen.__globals__["graphs"]
     launches, looks = of.launches, []
@@ -185,7 +165,7 @@ def test_a_record_that_misses_a_kernel_is_taken_anew(
 
 
 def test_the_pass_draws_anew_and_the_gradient_tells(emit: Emit) -> None:
-    observation = observe(emit(suite()["randomness/uniform-noise"], "pir-pass"))
+    observation = observe(emit(BY_ID["randomness/uniform-noise"], "pir-pass"))
     plain, recomputed = observation.plain, observation.recomputed
     np.testing.assert_array_equal(recomputed.outputs[1].array, plain.outputs[1].array)  # type: ignore[index, union-attr]
     assert plain.gradients["x"] is not None
@@ -203,7 +183,7 @@ def test_the_pass_draws_anew_and_the_gradient_tells(emit: Emit) -> None:
     ],
 )
 def test_draws_of_each_source(identity: str, alike: bool, variant: str, emit: Emit) -> None:
-    samples = observe(emit(suite()[identity], variant)).recomputed.samples
+    samples = observe(emit(BY_ID[identity], variant)).recomputed.samples
     if variant == "to-static-sot" and identity in REWRITTEN:
         assert samples is None
         return
@@ -246,11 +226,11 @@ def test_what_sot_does_with_a_program_does_not_depend_on_those_before_it(emit: E
 
 
 def test_a_sequence_is_one_call_and_its_default_reruns_nothing(emit: Emit) -> None:
-    program = emit(suite()["sequences/segments[k=1]"], "sequential")
+    program = emit(BY_ID["sequences/segments[k=1]"], "sequential")
     assert program.text.count("recompute_sequential(") == 1
     run = observe(program).recomputed
     assert run.error is None
     assert not any(e.count for e in run.executions or () if e.phase == "rerun")
-    divided = observe(emit(suite()["sequences/segments[k=2]"], "sequential")).recomputed
+    divided = observe(emit(BY_ID["sequences/segments[k=2]"], "sequential")).recomputed
     assert divided.error is not None
     assert divided.error.type == "TypeError"

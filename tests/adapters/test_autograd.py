@@ -16,21 +16,18 @@ autograd = framework("autograd", "autograd")
 from autograd.core import defvjp_argnums, make_vjp  # noqa: E402
 from autograd.extend import primitive  # noqa: E402
 
-from conformance.drivers.adapter import read_adapter  # noqa: E402
-from conformance.emit.programs import write_programs  # noqa: E402
 from conformance.language.operations import OF_CALLABLES  # noqa: E402
 from conformance.model.case import Case  # noqa: E402
 from conformance.model.observation import Leaf, Observation, Run  # noqa: E402
-from conformance.model.program import Program  # noqa: E402
-from conformance.observe.worker.entry import observer as worker_observer  # noqa: E402
 from conformance.oracle.expected import expect  # noqa: E402
+from tests.adapters.bench import Bench  # noqa: E402
 from tests.equal_runs import differences  # noqa: E402
 from tests.every_program import not_imported  # noqa: E402
 from tests.operation_samples import offered, operations_of, samples_of, written  # noqa: E402
 from tests.suite_cases import BY_ID  # noqa: E402
 
-ROOT = Path(__file__).resolve().parents[1]
-ADAPTER = read_adapter(ROOT / "adapters" / "autograd")
+BENCH = Bench("autograd")
+ADAPTER = BENCH.adapter
 ACTIVATION = 2048 * 64 * 4  # bytes of one activation of the memory family
 Function = Callable[..., Any]
 
@@ -61,16 +58,7 @@ def lazy(function: Function) -> Function:
 
 
 def observed(case: Case, folder: Path, variant: str = "arguments") -> Observation:
-    chosen = ADAPTER.variant(variant)
-    program = write_programs(ADAPTER, [(case, chosen)], folder)[case.id, chosen.id]
-    assert isinstance(program, Program), program
-    seen: Observation = worker_observer(str(ADAPTER.folder), variant).observe(program)
-    return seen
-
-
-def published(identity: str) -> Case:
-    """A case of the suite, by its id."""
-    return BY_ID[identity]
+    return BENCH.observed(case, variant, folder)
 
 
 def counts(run: Run, phase: str) -> dict[str, int]:
@@ -143,12 +131,12 @@ def test_what_runs_again_in_backward_is_counted_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(autograd, "checkpoint", lazy)
-    seen = observed(published("regions/nested"), tmp_path).recomputed
+    seen = observed(BY_ID["regions/nested"], tmp_path).recomputed
     found = counts(seen, "rerun")
     assert {found["inner.h2"], found["inner.s2"]} == {2}
     assert {found["outer.h1"], found["outer.s1"], found["outer.h3"]} == {1}
     assert set(counts(seen, "forward").values()) == {1}
-    assert set(counts(observed(published("regions/nested"), tmp_path).plain, "rerun")) == set()
+    assert set(counts(observed(BY_ID["regions/nested"], tmp_path).plain, "rerun")) == set()
 
 
 # -- memory --------------------------------------------------------------------------------------
@@ -156,7 +144,7 @@ def test_what_runs_again_in_backward_is_counted_there(
 
 def test_bytes_tell_implementations_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of the 8 layers keeps what it is given, where nothing is computed ahead."""
-    case = published("memory/chain-each")
+    case = BY_ID["memory/chain-each"]
     kept = {}
     for name, implementation in (("inert", inert), ("lazy", lazy)):
         with monkeypatch.context() as patch:
@@ -172,7 +160,7 @@ def test_bytes_tell_implementations_apart(tmp_path: Path, monkeypatch: pytest.Mo
 def test_arrays_that_a_function_captures_are_left_over(tmp_path: Path) -> None:
     """autograd's tables of primitives keep each function that was recomputed. The parameter that it
     reads knows of the dict that it was taken out of, and so of all that is differentiated."""
-    case = published("release/block")
+    case = BY_ID["release/block"]
     array = sum(np.prod(a.shape) * 4 for a in case.arrays if a.gradient)
     for variant, left in (("closure", array), ("arguments", 0)):
         held = observed(case, tmp_path, variant).recomputed.held or ()
@@ -184,7 +172,7 @@ def test_arrays_that_a_function_captures_are_left_over(tmp_path: Path) -> None:
 
 
 def test_a_run_for_the_gradient_draws_anew(tmp_path: Path) -> None:
-    seen = observed(published("randomness/uniform-noise"), tmp_path)
+    seen = observed(BY_ID["randomness/uniform-noise"], tmp_path)
     samples = {d.phase: d.array for d in seen.recomputed.samples or ()}
     assert set(samples) == {"forward", "rerun"}
     assert not np.array_equal(samples["forward"], samples["rerun"])
@@ -195,7 +183,7 @@ def test_a_function_that_is_run_once_draws_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(autograd, "checkpoint", inert)
-    seen = observed(published("randomness/uniform-noise"), tmp_path)
+    seen = observed(BY_ID["randomness/uniform-noise"], tmp_path)
     assert {d.phase for d in seen.recomputed.samples or ()} == {"forward"}
 
 
@@ -210,8 +198,8 @@ def test_one_run_tells_values_and_executions(
     identity: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Following the lines changes nothing that is computed."""
-    at_once = observed(published(identity), tmp_path)
-    monkeypatch.setattr(type(worker_observer(str(ADAPTER.folder), "arguments")), "at_once", False)
-    apart = observed(published(identity), tmp_path)
+    at_once = observed(BY_ID[identity], tmp_path)
+    monkeypatch.setattr(type(BENCH.observer("arguments")), "at_once", False)
+    apart = observed(BY_ID[identity], tmp_path)
     assert differences(at_once.plain, apart.plain) == []
     assert differences(at_once.recomputed, apart.recomputed) == []

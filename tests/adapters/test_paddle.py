@@ -7,60 +7,37 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from conformance.drivers.adapter import read_adapter
-from conformance.emit.programs import write_programs
 from conformance.language.load import load_text
 from conformance.language.operations import OPERATIONS
 from conformance.model.case import Case
-from conformance.model.observation import Leaf, Observation, Run
+from conformance.model.observation import Run
 from conformance.model.program import Program
-from conformance.observe.worker import entry
 from conformance.observe.worker.loaded import LoadedProgram, load_program
 from conformance.run.runner import refused
-from tests import suite_cases
+from tests.adapters.bench import Bench, assert_numpys
 from tests.every_program import not_imported
 from tests.operation_samples import (
     IN_CASES,
     RANDOM_OR_RAISING,
-    SHARES,
     NumPy,
-    differences,
     offered,
     operations_of,
     samples_of,
     written,
 )
+from tests.suite_cases import BY_ID
 
-ROOT = Path(__file__).resolve().parents[1]
-ADAPTER = read_adapter(ROOT / "adapters" / "paddle")
+BENCH = Bench("paddle")
+ADAPTER, observer, observe = BENCH.adapter, BENCH.observer, BENCH.observe
 os.environ.update(ADAPTER.model.environment)  # before the import, as in the worker
 paddle = pytest.importorskip("paddle", reason="PaddlePaddle is not installed here")
 VARIANTS = ("reentrant", "hook")
-
-
-def observer(variant: str) -> Any:
-    return entry.observer(str(ADAPTER.folder), variant)
-
-
-def observe(program: Program) -> Observation:
-    return entry.observe(str(ADAPTER.folder), program)
-
-
-def published(identity: str) -> Case:
-    """A case of the suite, by its id."""
-    return next(case for case in suite() if case.id == identity)
-
-
-@cache
-def suite() -> tuple[Case, ...]:
-    return suite_cases.CASES
 
 
 SAMPLES = samples_of(ADAPTER)
@@ -75,18 +52,7 @@ Emit = Callable[[Case, str], Program]
 def emit(tmp_path_factory: pytest.TempPathFactory) -> Emit:
     """Gives the program of a case on a variant. Those of `CASES` are written in one batch."""
     folder = tmp_path_factory.mktemp("programs")
-    batch = [(case, ADAPTER.variant(name)) for case in CASES for name in VARIANTS]
-    ready = dict(write_programs(ADAPTER, batch, folder))
-
-    def one(case: Case, variant: str) -> Program:
-        chosen = ADAPTER.variant(variant)
-        if (case.id, chosen.id) not in ready:
-            ready.update(write_programs(ADAPTER, [(case, chosen)], folder))
-        program = ready[case.id, chosen.id]
-        assert isinstance(program, Program), program
-        return program
-
-    return one
+    return BENCH.emitting(folder, [(case, name) for case in CASES for name in VARIANTS])
 
 
 def test_every_operation_is_emitted_and_has_its_numbers_checked() -> None:
@@ -108,23 +74,9 @@ def test_programs_read_nothing_that_they_do_not_import() -> None:
 def test_an_operation_and_its_gradients_are_numpys(
     case: Case, row: tuple[str, list[str], dict[str, Any], NumPy], variant: str, emit: Emit
 ) -> None:
-    operation, _, shapes, function = row
     program = emit(case, variant)
     arrays = {name: t.numpy() for name, t in load_program(program).inputs().items()}
-    read = {name: array for name, array in arrays.items() if name not in ("mean", "var")}
-    observation = observe(program)
-    for run in (observation.plain, observation.recomputed):
-        assert run.error is None
-        assert isinstance(run.outputs, Leaf)
-        wanted = function(**read)
-        tolerance = 1e-6 if operation == "astype" else 1e-10
-        np.testing.assert_allclose(run.outputs.array, wanted**2, rtol=tolerance)
-        for name in shapes:
-            if operation == "astype":  # differences do not survive the cast
-                slope = 2 * arrays[name]
-            else:
-                slope = differences(function, read, name) * SHARES.get(operation, 1)
-            np.testing.assert_allclose(run.gradients[name], slope, rtol=1e-6, atol=1e-7)
+    assert_numpys(observe(program), row, arrays)
 
 
 def test_batch_norm_keeps_the_share_of_running_statistics_that_the_case_says(
@@ -216,7 +168,7 @@ def counted(program: Program, run: Run) -> Counter[str]:
 def test_executions_are_those_that_the_profiler_counts(
     identity: str, variant: str, emit: Emit, tmp_path: Path
 ) -> None:
-    program = emit(published(identity), variant)
+    program = emit(BY_ID[identity], variant)
     module = load_program(program)
     observation = observe(program)
     for path, run in (("plain", observation.plain), ("recomputed", observation.recomputed)):
@@ -230,7 +182,7 @@ def test_executions_are_those_that_the_profiler_counts(
 def test_an_inert_recompute_reruns_nothing_and_keeps_what_plain_keeps(
     variant: str, emit: Emit
 ) -> None:
-    case = published("memory/chain-whole")
+    case = BY_ID["memory/chain-whole"]
     program = emit(case, variant)
     honest = observe(program)
     module = load_program(program)
@@ -243,7 +195,7 @@ def test_an_inert_recompute_reruns_nothing_and_keeps_what_plain_keeps(
 
 
 def test_fit_trains_no_parameter_of_a_reentrant_region_on_its_batch(emit: Emit) -> None:
-    case = published("training/dense")
+    case = BY_ID["training/dense"]
     frozen = observe(emit(case, "model-fit")).recomputed
     trained = observe(emit(case, "model-fit-hook")).recomputed
     assert frozen.gradients == {"w": None, "b": None}
@@ -268,7 +220,7 @@ def test_retained_bytes_are_exact(variant: str, emit: Emit) -> None:
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_an_error_in_the_rerun_spoils_no_later_program(variant: str, emit: Emit) -> None:
     watching = observer(variant)
-    program = emit(published("errors/raised-in-region"), variant)
+    program = emit(BY_ID["errors/raised-in-region"], variant)
     module = load_program(program)
     calls = []
 
@@ -282,7 +234,7 @@ def test_an_error_in_the_rerun_spoils_no_later_program(variant: str, emit: Emit)
     run = watching.values(LoadedProgram.of(program, module, "recomputed"))
     assert run.error is not None
     assert run.error.phase == "backward"
-    after = observe(emit(published("basics/mlp-block"), variant))
+    after = observe(emit(BY_ID["basics/mlp-block"], variant))
     assert after.recomputed.error is None
     for name, gradient in after.plain.gradients.items():
         assert gradient is not None
@@ -291,7 +243,7 @@ def test_an_error_in_the_rerun_spoils_no_later_program(variant: str, emit: Emit)
 
 def test_a_good_run_without_gradients_is_not_good(emit: Emit) -> None:
     watching = observer("hook")
-    program = emit(published("errors/raised-in-region"), "hook")
+    program = emit(BY_ID["errors/raised-in-region"], "hook")
     observation = observe(program)
     assert observation.recomputed.good_run_after_error is True
     loaded = LoadedProgram.of(program, load_program(program), "recomputed")
@@ -326,8 +278,8 @@ cases:
     ("variant", "case"),
     [
         ("reentrant", load_text(NESTED_ARGUMENT, "test")[0]),
-        ("reentrant", published("structure/dict-output")),
-        ("hook", published("regions/nested")),
+        ("reentrant", BY_ID["structure/dict-output"]),
+        ("hook", BY_ID["regions/nested"]),
     ],
     ids=["nested-inputs", "nested-outputs", "nested-regions"],
 )
