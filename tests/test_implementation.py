@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import yaml
-from conformance.results import read
 from typer.testing import CliRunner
 
 from conformance.cli.app import app

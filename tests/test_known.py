@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conformance.results import Result
-from conformance.results.triage import additions, covered, noted, stale
 
 from conformance.errors import KnownError
 from conformance.judge.known import Entry, append, read

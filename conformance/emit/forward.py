@@ -89,9 +89,7 @@ class Body(Part):
             iterations = [written[a:b] for a, b in pairwise(ends)]
             series = loops.in_turn(node, {array.name for array in self.case.arrays})
             taken = self.emitter.taken_names
-            written[ends[0] :] = (
-                loops.loop(iterations, series, taken) or written[ends[0] :]
-            )
+            written[ends[0] :] = loops.loop(iterations, series, taken) or written[ends[0] :]
 
     def writes_loop(self, node: Repeat) -> bool:
         """Whether a repetition is written as a loop, as far as `loops` decides it."""

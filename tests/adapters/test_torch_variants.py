@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conformance.results import read
 from typer.testing import CliRunner
 
 from conformance.cli.app import app
@@ -19,6 +18,7 @@ from conformance.model.case import Case
 from conformance.model.observation import Run
 from conformance.model.verdict import Status
 from conformance.observe.worker.loaded import LoadedProgram
+from conformance.store import read
 from tests.adapters.bench import Bench
 from tests.frameworks import framework
 from tests.suite_cases import BY_ID as CASES
@@ -353,7 +353,7 @@ def test_a_sound_wrapper_needs_no_declaration(tmp_path: Path, monkeypatch: Any) 
     chosen = [word for case in (*cases, "randomness/dropout-alone") for word in ("--case", case)]
     done = CliRunner().invoke(app, [*words, *chosen])
     assert done.exit_code == 0, done.output
-    run = read(tmp_path / "reports" / "memory-checkpoint.jsonl")
+    run = read(tmp_path / "reports" / "memory-checkpoint.db")
     assert run.header.disciplines == {"memory-checkpoint/eager": "early-stop"}
     statuses = {verdict.status for result in run.results for verdict in result.verdicts}
     assert Status.FAIL in statuses  # those that PyTorch's own have, and so are known

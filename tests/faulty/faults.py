@@ -19,8 +19,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from conformance.results import Result
-
 from conformance.drivers.adapter import Adapter, read_adapter
 from conformance.drivers.implementation import adapt, describe
 from conformance.model.case import Case
