@@ -4,7 +4,7 @@
 
 Run it in an environment that has the framework, on Linux with glibc. The cases are those of `memory`
 with activations of 4 MiB, and all figures are in units of one activation. The exit status is 1 where a
-difference exceeds the tolerance. See `conformance/observe/rss.py` for how pages are measured.
+difference exceeds the tolerance. See `pages.py` for how pages are measured.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from conformance.drivers.adapter import Adapter, Variant, find_adapter
+from conformance.drivers.modules import load_file
 from conformance.emit.programs import Key, write_programs
 from conformance.language.capabilities import required_by
 from conformance.language.load import load_folder
@@ -27,10 +28,9 @@ from conformance.model.case import Case
 from conformance.model.observation import Observation, Run
 from conformance.model.program import Program
 from conformance.observe.pool import Finished, Pool
-from conformance.observe.rss import measure, measure_retained, scaled, unavailable
-from conformance.observe.worker.rss import Measurement
 from conformance.paths import find_paths
 
+PAGES: Any = load_file(Path(__file__).resolve().with_name("pages.py"), "conformance_pages")
 DEFAULT = ("memory/chain-each", "memory/chain-segments", "memory/chain-whole")
 PATHS = ("plain", "recomputed")
 #: Sizes of axes in the cases, and here: an activation is 4 MiB and a weight a 64th of it.
@@ -122,9 +122,9 @@ def compared(
             continue
         own = adapter.variant(program.variant).model.environment
         environment = {**adapter.model.environment, **own, **settings.environment}
-        together: Iterator[Measurement] | None = None
+        together: Iterator[Any] | None = None
         if not (peak or settings.pooled):
-            together = iter(measure_retained(adapter.folder, program, paths, environment))
+            together = iter(PAGES.measure_retained(adapter.folder, program, paths, environment))
         for path in paths:
             run: Run = getattr(observed[key], path)
             if run.retained is None:
@@ -132,7 +132,7 @@ def compared(
             pages = (
                 next(together)
                 if together is not None
-                else measure(
+                else PAGES.measure(
                     adapter.folder,
                     program,
                     path,
@@ -145,7 +145,7 @@ def compared(
             yield _compared(key, path, run, pages, ACTIVATION * settings.wide)
 
 
-def _compared(key: Key, path: str, run: Run, pages: Measurement, activation: int) -> Compared:
+def _compared(key: Key, path: str, run: Run, pages: Any, activation: int) -> Compared:
     assert run.retained is not None
     return Compared(
         variant=key[1],
@@ -162,7 +162,7 @@ def _programs(
     adapter: Adapter, pairs: Sequence[tuple[Case, Variant]], sizes: Mapping[int, int], folder: Path
 ) -> dict[Key, Program]:
     found: dict[Key, Program] = {}
-    of_size = [(scaled(case, sizes), variant) for case, variant in pairs]
+    of_size = [(PAGES.scaled(case, sizes), variant) for case, variant in pairs]
     for key, program in write_programs(adapter, of_size, folder).items():
         if not isinstance(program, Program):
             raise RuntimeError(f"{key}: {program.message}")
@@ -183,7 +183,7 @@ def main(
     case: Annotated[list[str], typer.Option(help="Case ids.")] = list(DEFAULT),  # noqa: B006
 ) -> None:
     """Print retained and peak memory, measured both ways."""
-    reason = unavailable()
+    reason = PAGES.unavailable()
     if reason is not None:
         raise typer.BadParameter(f"nothing can be measured here: {reason}")
     paths = find_paths()

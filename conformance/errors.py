@@ -93,7 +93,10 @@ class SmokeError(ConformanceError):
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """A hint for an unknown word: the most similar known word, or a list of all known words."""
+    """A hint for an unknown word: the most similar known word, a list of all known words, or nothing
+    where none is known."""
     words = sorted(known)
+    if not words:
+        return ""
     close = difflib.get_close_matches(word, words, n=1, cutoff=0.5)
     return f"did you mean {close[0]!r}?" if close else f"known words: {', '.join(words)}"

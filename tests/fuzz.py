@@ -35,6 +35,9 @@ import yaml
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from conformance.results import beside, recorded
+from conformance.results.partial import PartialResults
+
 from conformance import results
 from conformance.compare import compare
 from conformance.drivers.adapter import Adapter, find_adapter, read_adapter
@@ -48,8 +51,6 @@ from conformance.language.load import load_file, load_folder
 from conformance.model.case import Case
 from conformance.model.verdict import Level, Status, Verdict
 from conformance.report import write_report
-from conformance.results import beside, recorded
-from conformance.results.partial import PartialResults
 from conformance.run import earlier, smoke, smoke_cover
 from conformance.run.summary import Tally
 from tests import report_samples as samples

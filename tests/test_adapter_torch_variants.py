@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from conformance.results import read
 from typer.testing import CliRunner
 
 from conformance.cli.app import app
@@ -24,7 +25,6 @@ from conformance.model.program import Program
 from conformance.model.verdict import Status
 from conformance.observe.worker import entry
 from conformance.observe.worker.loaded import LoadedProgram, load_program
-from conformance.results import read
 from tests.frameworks import framework
 from tests.suite_cases import BY_ID as CASES
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from conformance.results import read
 from typer.testing import CliRunner
 
 from conformance.cli.app import app
@@ -17,7 +18,6 @@ from conformance.emit.programs import EmitFailure, texts
 from conformance.errors import BrokenAdapterError, ConformanceError, ImplementationError
 from conformance.model.case import Case
 from conformance.model.observation import ErrorSeen
-from conformance.results import read
 from conformance.run import probe
 from conformance.run.selection import built_on
 from tests.suite_cases import BY_ID as CASES

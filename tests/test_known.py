@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from conformance.results import Result
+from conformance.results.triage import additions, covered, noted, stale
 
 from conformance.errors import KnownError
 from conformance.judge.known import Entry, append, read
 from conformance.judge.triage import Triage, triage
 from conformance.model.facts import Difference, Raised
 from conformance.model.verdict import KnownNote, Level, Status, Verdict
-from conformance.results import Result
-from conformance.results.triage import additions, covered, noted, stale
 
 ENTRY = Entry(
     ("mini/*",), ("wrong",), "gradient", "is None", "forgets", "it forgets", "", "known.yaml:1"

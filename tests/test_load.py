@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from conformance.errors import CaseError
+from conformance.language.hashing import cases_hash
 from conformance.language.load import load_file, load_folder, load_text
 from conformance.model.case import Again, Literal, Ref, Repeat, Statement, Tolerance, flat
-from conformance.results.hashing import cases_hash
 
 ROOT = Path(__file__).parent.parent
 GOOD = """\
@@ -126,9 +126,9 @@ SHAPES = [
     Wrong("two-fills", X, "{shape: [2], full: 1.0, normal: 2.0}", "x:", ("filled in 2 ways, expected exactly one",)),
     Wrong("no-fill", X, "{shape: [2]}", "x:", ("filled in 0 ways, expected exactly one", "normal")),
     Wrong("no-shape", X, "{full: 1.0}", "x:", ("'x' has no shape",)),
-    Wrong("unseeded", OF, f"{OF}    seeded: false\n", "seeded:", ("held to `totals` alone, and has none",)),
-    Wrong("total-of-none", OF, f"{OF}      totals: {{v: 2.0}}\n", "v: 2.0", ("'v' is not a parameter that starts `full`",)),
-    Wrong("total-of-drawn", OF, f"{OF}      totals: {{w: 2.0}}\n", "w: 2.0", ("'w' is not a parameter that starts `full`",)),
+    Wrong("unseeded", OF, f"{OF}    seeded: false\n", "seeded:", ("`seeded: false` needs `totals`",)),
+    Wrong("total-of-none", OF, f"{OF}      totals: {{v: 2.0}}\n", "v: 2.0", ("'v' is not a parameter filled by `full`",)),
+    Wrong("total-of-drawn", OF, f"{OF}      totals: {{w: 2.0}}\n", "w: 2.0", ("'w' is not a parameter filled by `full`",)),
     Wrong("ragged", X, "{values: [[1, 2], [3]]}", "values:", ("lists of equal lengths",)),
     Wrong("values-shape", X, "{shape: [3], values: [1, 2]}", "values:", ("shape (2,), expected [3]",)),
     Wrong("values-text", X, "{values: [1, two]}", "two", ("found 'two', expected a finite number",)),
@@ -182,22 +182,22 @@ NAMES = [
     Wrong("region-named-twice", Z, Z + "      - {recompute: block, takes: y, gives: q, body: [q = sin(y)]}\n", "block, takes", ("the name 'block' is taken already", "number the name")),
     Wrong("region-made", "- z = exp(y)", "- block = exp(y)", "block = exp", ("the name 'block' is taken already",)),
     Wrong("made-in-region", "- h = matmul(x, w)", "- block = matmul(x, w)", "block = ", ("the name 'block' is taken",)),
-    Wrong("captured-and-remade", "y = sin(h)", "w = sin(h)\n          - y = sin(w)", "recompute:", ("'w' is captured and made anew in region 'block'", "take it as an argument")),
-    Wrong("captured-then-remade", "- z = exp(y)", "- w = exp(y)\n      - z = exp(w)", "w = exp", ("'w' is made anew, and region 'block' has captured it",)),
+    Wrong("captured-and-remade", "y = sin(h)", "w = sin(h)\n          - y = sin(w)", "recompute:", ("region 'block' both captures and assigns 'w'", "make it an argument")),
+    Wrong("captured-then-remade", "- z = exp(y)", "- w = exp(y)\n      - z = exp(w)", "w = exp", ("'w' is assigned again, and region 'block' captures it",)),
     Wrong("called-too-early", "    program:\n", "    program:\n      - {call: block, takes: x, gives: q}\n", "block, takes", ("no region 'block' before this call",)),
     Wrong("called-unknown", Z, Z + "      - {call: blok, takes: y, gives: q}\n", "blok", ("no region 'blok'", "did you mean 'block'?")),
     Wrong("called-otherwise", Z, Z + "      - {call: block, takes: [y, y], gives: q}\n", "{call:", ("takes 1 positional argument(s)",)),
-    Wrong("undeclared", "gives: y\n", "gives: y\n        kwargs: {more: x}\n        signature: undeclared\n", "undeclared", ("reads what is no argument",)),
-    Wrong("contexts", "y = sin(h)", "y = doubled_sin(h)", "recompute:", ("doubled_sin runs in the contexts of its region", "`contexts: true`")),
-    Wrong("round", "gives: y\n", "gives: [y, h]\n        round: True\n", "True", ("takes one tensor and gives one",)),
+    Wrong("undeclared", "gives: y\n", "gives: y\n        kwargs: {more: x}\n        signature: undeclared\n", "undeclared", ("reads an argument that the function does not declare",)),
+    Wrong("contexts", "y = sin(h)", "y = doubled_sin(h)", "recompute:", ("doubled_sin needs a region with contexts", "`contexts: true`")),
+    Wrong("round", "gives: y\n", "gives: [y, h]\n        round: True\n", "True", ("has one tensor as argument and one as result",)),
     Wrong("unwrapped", Z, Z + "      - q = is_unwrapped_by(blok)\n", "blok", ("no region 'blok' before this", "'block'")),
     Wrong("capability", OF, f"{OF}    needs: [kwarg]\n", "kwarg", ("unknown capability 'kwarg'", "did you mean 'kwargs'?")),
     Wrong("loss-unknown", "sum(z)", "sum(zz)", "sum(zz)", ("'zz' is not among the outputs", "did you mean 'z'?")),
     Wrong("loss-not-an-output", "sum(z)", "sum(y)", "sum(y)", ("'y' is not among the outputs",)),
     Wrong("loss-form", "sum(z)", "max(z)", "max(z)", ("found 'max(z)', expected sum(name), mean(name) or a name",)),
-    Wrong("wrt", OF, f"{OF}      wrt: [w, v]\n", "v]", ("'v' asks for no gradient",)),
+    Wrong("wrt", OF, f"{OF}      wrt: [w, v]\n", "v]", ("'v' requires no gradient",)),
     Wrong("inference", OF, f"{OF}    procedure: inference\n", "gradients:", ("inference has no gradients",)),
-    Wrong("printed-name", OF, f"{OF}      expect: {{v: 1}}\n", "v: 1", ("no gradient of 'v' is asked for",)),
+    Wrong("printed-name", OF, f"{OF}      expect: {{v: 1}}\n", "v: 1", ("the loss is not differentiated with respect to 'v'",)),
     Wrong("printed-shape", OF, f"{OF}      expect: {{x: [1, 2, 3]}}\n", "x: [1", ("printed gradient of 'x' is of shape (3,), expected (2, 3)",)),
     Wrong("printed-scalar", OF, f"{OF}      expect: {{x: 1}}\n", "x: 1", ("of shape (), expected (2, 3)",)),
     Wrong("printed-ragged", OF, f"{OF}      expect: {{x: [[1, 2, 3], [1, 2]]}}\n", "x: [[", ("expected (2, 3)",)),
@@ -243,7 +243,7 @@ PAIR = "      - {define: two, takes: a, gives: [b, c], body: [b = sin(a), c = co
 NEWER = [
     Wrong("segments", AFTER, AFTER + SEQUENCE.replace("2", "5"), "5\n        takes", ("4 layer(s) cannot make 5 segments", "names it under `error`")),
     Wrong("sequence-takes", AFTER, AFTER + SEQUENCE.replace("takes: z", "takes: zz"), "zz", ("unknown name 'zz'", "did you mean 'z'?")),
-    Wrong("layer-hands-on", AFTER, AFTER + SEQUENCE.replace("[z = sin(z)]", "[u = sin(z)]"), "u = sin", ("does not make 'z', which it hands on",)),
+    Wrong("layer-hands-on", AFTER, AFTER + SEQUENCE.replace("[z = sin(z)]", "[u = sin(z)]"), "u = sin", ("a layer's last statement must make 'z'",)),
     Wrong("sequence-name", AFTER, AFTER + SEQUENCE.replace("part", "part").replace("sequence: part", "sequence: block") + "      - recompute: block1\n        takes: z\n        gives: z\n        body: [z = sin(z)]\n", "block1", ("the name 'block1' is taken already",)),
     Wrong("call-of-inner", AFTER, AFTER + "      - recompute: outer\n        takes: z\n        gives: z\n        body: [{define: within, takes: v, gives: v, body: [v = sin(v)]}, z = sin(z)]\n      - {call: within, takes: z, gives: z}\n", "within, takes: z", ("no region 'within' before this call",)),
     Wrong("call-before-define", AFTER, "      - {call: later, takes: y, gives: y}\n" + AFTER + DEFINE, "later, takes: y", ("no region 'later' before this call",)),
@@ -254,7 +254,7 @@ NEWER = [
     Wrong("generator-tensor", AFTER, "      - z = uniform_from(x, shape=[2])\n", "x, shape", ("'x' is not a generator",)),
     Wrong("generator-kind", "flag: {value: true}", "g: {generator: torch}", "torch", ("found 'torch', expected",)),
     Wrong("after", OF, f"{OF}    procedure: {{backward: {{after: train}}}}\n", "train", ("found 'train', expected",)),
-    Wrong("backward-of-nothing", OF, f"{OF}    procedure: {{backward: {{}}}}\n", "backward: {}", ("neither what is `between` nor what it comes `after`", "`procedure: backward` alone")),
+    Wrong("backward-of-nothing", OF, f"{OF}    procedure: {{backward: {{}}}}\n", "backward: {}", ("`backward` needs `between` or `after`", "`procedure: backward` alone")),
     Wrong("between", OF, f"{OF}    procedure: {{backward: {{between: sleep}}}}\n", "sleep", ("found 'sleep', expected",)),
     Wrong("release", OF, f"{OF}    release: 2\n", "2\n", ("greater than or equal to 4",)),
     Wrong("law", OF, f"{OF}    law: {{name: sqrt, at: 4}}\n", "sqrt", ("unknown law 'sqrt'",)),
@@ -265,17 +265,17 @@ NEWER = [
     Wrong("returned-region", "gives: y\n", "gives: [y, h]\n        returned: block\n", "block\n        body", ("the name 'block' is taken already",)),
     Wrong("returned-given", "gives: y\n", "gives: [y, h]\n        returned: y\n", "y\n        body", ("the name 'y' is taken already",)),
     Wrong("returned-program's-own", "gives: y\n", "gives: [y, h]\n        returned: rng\n", "rng", ("the name 'rng' is taken already",)),
-    Wrong("returned-of-a-tensor", "gives: y\n", "gives: y\n        returned: p\n", "p\n        body", ("'p' is no tuple and no dict", "`gives` names it already")),
-    Wrong("returned-made", AFTER, PAIR + AFTER + "      - pair = cos(z)\n", "pair = cos", ("the name 'pair' is taken already", "a region returned as a whole")),
+    Wrong("returned-of-a-tensor", "gives: y\n", "gives: y\n        returned: p\n", "p\n        body", ("'p' is neither a tuple nor a dict", "`gives` names it already")),
+    Wrong("returned-made", AFTER, PAIR + AFTER + "      - pair = cos(z)\n", "pair = cos", ("the name 'pair' is taken already", "the return value of a region")),
     Wrong("returned-then-region", AFTER, PAIR + AFTER + "      - {recompute: pair, takes: z, gives: u, body: [u = sin(z)]}\n", "pair, takes", ("the name 'pair' is taken already",)),
     Wrong("returned-twice", AFTER, PAIR + AFTER + "      - {call: two, takes: z, gives: [u, v], returned: pair}\n", "pair}\n    outputs", ("the name 'pair' is taken already",)),
-    Wrong("returned-kept", AFTER, PAIR + AFTER, "pair}\n", ("'pair' is not among the outputs", "is there to be put out")),
-    Wrong("returned-read", AFTER, PAIR + "      - z = exp(pair)\n", "pair)", ("'pair' is what a region returned as a whole, only `outputs` may hold it", "`gives` names what is in it")),
-    Wrong("returned-taken-in", AFTER, PAIR + AFTER + "      - {call: two, takes: pair, gives: [u, v]}\n", "pair, gives: [u", ("'pair' is what a region returned as a whole",)),
-    Wrong("returned-given-on", AFTER, PAIR + AFTER + "      - {recompute: third, takes: z, gives: [u, pair], body: [u = sin(z)]}\n", "pair], body", ("'pair' is what a region returned as a whole",)),
-    Wrong("returned-captured", AFTER, PAIR + AFTER + "      - {recompute: third, takes: z, gives: u, body: ['u = multiply(z, pair)']}\n", "pair)", ("'pair' is what a region returned as a whole",)),
-    Wrong("returned-summed", f"{AFTER}    outputs: z\n    gradients:\n{OF}", f"{PAIR}{AFTER}    outputs: [z, pair]\n    gradients:\n      of: sum(pair)\n", "sum(pair)", ("'pair' is what a region returned as a whole",)),
-    Wrong("returned-inside", "- y = sin(h)", "- {recompute: inner, takes: h, gives: [y, q], returned: p, body: [y = sin(h), q = cos(h)]}", "p, body", ("what is returned inside a region is not put out", "in the program itself")),
+    Wrong("returned-kept", AFTER, PAIR + AFTER, "pair}\n", ("'pair' is not among the outputs", "`returned` names an output")),
+    Wrong("returned-read", AFTER, PAIR + "      - z = exp(pair)\n", "pair)", ("'pair' is the whole return value of a region: only `outputs` may name it", "`gives` names its parts")),
+    Wrong("returned-taken-in", AFTER, PAIR + AFTER + "      - {call: two, takes: pair, gives: [u, v]}\n", "pair, gives: [u", ("'pair' is the whole return value of a region",)),
+    Wrong("returned-given-on", AFTER, PAIR + AFTER + "      - {recompute: third, takes: z, gives: [u, pair], body: [u = sin(z)]}\n", "pair], body", ("'pair' is the whole return value of a region",)),
+    Wrong("returned-captured", AFTER, PAIR + AFTER + "      - {recompute: third, takes: z, gives: u, body: ['u = multiply(z, pair)']}\n", "pair)", ("'pair' is the whole return value of a region",)),
+    Wrong("returned-summed", f"{AFTER}    outputs: z\n    gradients:\n{OF}", f"{PAIR}{AFTER}    outputs: [z, pair]\n    gradients:\n      of: sum(pair)\n", "sum(pair)", ("'pair' is the whole return value of a region",)),
+    Wrong("returned-inside", "- y = sin(h)", "- {recompute: inner, takes: h, gives: [y, q], returned: p, body: [y = sin(h), q = cos(h)]}", "p, body", ("`returned` cannot stand inside a region", "it names an output of the program")),
     Wrong("returned-by-a-definition", AFTER, AFTER + PAIR.replace("takes: a, ", "takes: a, returned: p, "), "returned: p, ", ("unknown key 'returned'",)),
     Wrong("follows-count", OF, f"{OF}    axes: {{n: [1, 2], m: {{follows: n, values: [1]}}}}\n", "m: {", ("axis 'n' has 2 values",)),
 ]  # fmt: skip
@@ -295,22 +295,22 @@ def _tabled(inputs: str, tensors: str = TABLE[1]) -> str:
 
 
 SHORT = [
-    Wrong("last-of-two", "y = sin(h)\n      - z = exp(y)\n    outputs: z\n", "y = sin(h)\n      - z, u = split(y, sections=2)\n", "z, u = split", ("more than one value, or none: `outputs` must say which",)),
-    Wrong("last-in-body", "        gives: y\n        body:\n          - h = matmul(x, w)\n          - y = sin(h)", "        body:\n          - h = matmul(x, w)\n          - y, u = split(h, sections=2)", "y, u = split", ("`gives` must say which", "left out, `gives` is the last value")),
-    Wrong("last-is-defined", f"{AFTER}    outputs: z\n", AFTER + DEFINE[: DEFINE.index("      - {call")], "define: later", ("more than one value, or none",)),
-    Wrong("no-first-output", f"{AFTER}    outputs: z\n    gradients:\n{OF}", f"{PAIR}{AFTER}    outputs: [pair, z]\n", "outputs:", ("the first output is no floating tensor", "`procedure: inference`")),
-    Wrong("first-output-a-bool", f"{AFTER}    outputs: z\n    gradients:\n{OF}", f"{AFTER}      - t = asks_gradient(z)\n    outputs: [t, z]\n", "outputs:", ("the first output is no floating tensor",)),
-    Wrong("last-value-a-bool", f"{AFTER}    outputs: z\n    gradients:\n{OF}", f"{AFTER}      - t = asks_gradient(z)\n", "program:", ("the first output is no floating tensor",)),
-    Wrong("first-output-a-value", f"    outputs: z\n    gradients:\n{OF}", "    outputs: [flag, z]\n", "outputs:", ("the first output is no floating tensor",)),
-    Wrong("loss-of-integers", f"    outputs: z\n    gradients:\n{OF}", "    state: {n: {shape: [2], integers: [0, 3]}}\n    outputs: [z, n]\n    gradients: {of: sum(n)}\n", "sum(n)", ("'n' is no floating tensor",)),
-    Wrong("loss-of-a-cast", "- z = exp(y)", "- z = astype(y, dtype='int32')", "sum(z)", ("'z' is no floating tensor, and has no gradient",)),
+    Wrong("last-of-two", "y = sin(h)\n      - z = exp(y)\n    outputs: z\n", "y = sin(h)\n      - z, u = split(y, sections=2)\n", "z, u = split", ("several values, or none: `outputs` must name one",)),
+    Wrong("last-in-body", "        gives: y\n        body:\n          - h = matmul(x, w)\n          - y = sin(h)", "        body:\n          - h = matmul(x, w)\n          - y, u = split(h, sections=2)", "y, u = split", ("`gives` must name one", "without `gives`, it is the last value")),
+    Wrong("last-is-defined", f"{AFTER}    outputs: z\n", AFTER + DEFINE[: DEFINE.index("      - {call")], "define: later", ("several values, or none",)),
+    Wrong("no-first-output", f"{AFTER}    outputs: z\n    gradients:\n{OF}", f"{PAIR}{AFTER}    outputs: [pair, z]\n", "outputs:", ("the first output is not a floating-point tensor", "`procedure: inference`")),
+    Wrong("first-output-a-bool", f"{AFTER}    outputs: z\n    gradients:\n{OF}", f"{AFTER}      - t = asks_gradient(z)\n    outputs: [t, z]\n", "outputs:", ("the first output is not a floating-point tensor",)),
+    Wrong("last-value-a-bool", f"{AFTER}    outputs: z\n    gradients:\n{OF}", f"{AFTER}      - t = asks_gradient(z)\n", "program:", ("the first output is not a floating-point tensor",)),
+    Wrong("first-output-a-value", f"    outputs: z\n    gradients:\n{OF}", "    outputs: [flag, z]\n", "outputs:", ("the first output is not a floating-point tensor",)),
+    Wrong("loss-of-integers", f"    outputs: z\n    gradients:\n{OF}", "    state: {n: {shape: [2], integers: [0, 3]}}\n    outputs: [z, n]\n    gradients: {of: sum(n)}\n", "sum(n)", ("'n' is not a floating-point tensor",)),
+    Wrong("loss-of-a-cast", "- z = exp(y)", "- z = astype(y, dtype='int32')", "sum(z)", ("'z' is not a floating-point tensor, and has no gradient",)),
     Wrong("second-statement", "- h = matmul(x, w)", "- h = matmul(x, w); k = sine(h)", "sine", ("unknown operation 'sine'",)),
     Wrong("second-argument", "- h = matmul(x, w)", "- h = matmul(x, w); k = sin(hh)", "hh)", ("unknown name 'hh'",)),
     Wrong("empty-statement", "- h = matmul(x, w)", "- h = matmul(x, w);", "\n          - y = ", ("found '', expected one assignment",)),
     Wrong("body-of-one-text", "body:\n          - h = matmul(x, w)\n          - y = sin(h)", "body: h = matmul(x, w); y = sine(h)", "sine", ("unknown operation 'sine'",)),
     Wrong("head-unknown", "recompute: block\n        takes: x", "recompute: block(xx)", "xx", ("unknown name 'xx'", "did you mean 'x'?")),
     Wrong("head-number", "recompute: block\n        takes: x", "recompute: block(x, 2)", "2)", ("found '2', expected a name", "`scale: {value: 2}`")),
-    Wrong("head-twice", "recompute: block", "recompute: block(x)", "takes:", ("stands in brackets already, and under 'takes' again",)),
+    Wrong("head-twice", "recompute: block", "recompute: block(x)", "takes:", ("given in brackets and again under 'takes'",)),
     Wrong("head-open", "recompute: block\n        takes: x", "recompute: block(x", "block(x", ("found 'block(x'", "pattern")),
     Wrong("head-no-call", "recompute: block\n        takes: x", "recompute: block(x)(y)", "block(x)", ("not a region", "`block(x, mask=m)`")),
     Wrong("head-syntax", "recompute: block\n        takes: x", "recompute: block(x y)", "block(x", ("not a region", "`block(x, mask=m)`")),
@@ -321,6 +321,14 @@ SHORT = [
     Wrong("call-inside-layer", AFTER, AFTER + SEQUENCE.replace("[z = sin(z)]", "z = block(z)"), "block(z)", ("unknown operation 'block'",)),
     Wrong("call-before", "      - recompute: block", "      - u = block(x)\n      - recompute: block", "block(x)", ("unknown operation 'block'",)),
     Wrong("number-outside", "- z = exp(y)", "- z$i = exp(y)", "z$i", ("unknown axis '$i'", "the number in a `repeat`")),
+    Wrong("number-as-name", "- z = exp(y)", "- {repeat: 2, body: $i = exp(y)}", "$i", ("a result is assigned to a plain name",)),
+    Wrong("number-in-number", "- z = exp(y)", "- {repeat: 2, body: 'z = add(y, 1$i)'}", "1$i", ("not a statement", "'z = add(y, 1$i)'")),
+    Wrong("number-as-option", "- z = exp(y)", "- {repeat: 2, body: 'z = sum(y, keepdims=$i)'}", "$i", ("option keepdims of sum is $i, expected bool",)),
+    Wrong("number-unknown", "- z = exp(y)", "- {repeat: 2, body: 't = exp(y); z = add(t, v$i)'}", "v$i", ("unknown name 'v1'",)),
+    Wrong("number-of-times", "- z = exp(y)", "- {repeat: 2, body: [{repeat: $i, body: z = exp(y)}]}", "$i", ("found '$i', expected a number",)),
+    Wrong("region-repeated", "- z = exp(y)", "- {repeat: 2, body: [{recompute: inner(y), body: z = exp(y)}]}", "inner(y)", ("the name 'inner' is taken already", "number the name: `block$i`")),
+    Wrong("region-repeated-twice", "- z = exp(y)", "- {repeat: 2, body: [{recompute: b$i(y), body: u = exp(y)}, {recompute: b$i(u), body: z = exp(u)}]}", "b$i(u)", ("the name 'b1' is taken already",)),
+    Wrong("region-repeated-later", "- z = exp(y)", "- {repeat: 2, body: [{recompute: b$i(y), body: z = exp(y)}]}\n      - z = b3(z)", "b3", ("unknown operation 'b3'", "did you mean 'b2'?")),
     Wrong("number-as-axis", OF, f"{OF}    axes: {{i: [1, 2]}}\n", "i: [1", ("the name 'i' is taken already", "the number in a `repeat`")),
     Wrong("table-unknown", START, _tabled("    inputs: [x, u, flag: {value: true}]\n"), "u, flag", ("no tensor 'u' in the file's `tensors`", "known words: v1, v2, x")),
     Wrong("table-none", SECTION, "    inputs: x\n", "x\n    parameters", ("no tensor 'x' in the file's `tensors`", "write it down: `inputs: {x: {shape: …}}`")),
@@ -407,6 +415,28 @@ def test_what_is_repeated_is_one_node_with_its_iterations() -> None:
     line = "h = sin(h)"
     written_out = text.replace(f"{{repeat: 3, body: {line}}}", "; ".join([line] * 3))
     assert cases_hash([case]) == cases_hash(load_text(written_out, "f.yaml"))
+
+
+def test_a_repeat_holds_its_body_once() -> None:
+    text = GOOD.replace(
+        "- z = exp(y)",
+        "- {repeat: [2, 4], body: 't$i = uniform(shape=[3], seed=$i); z = add(y, t$i); z = add(z, $i)'}",
+    )
+    (case,) = load_text(text, "f.yaml")
+    (repeat,) = (node for node in case.program if isinstance(node, Repeat))
+    assert repeat.numbers == (2, 4)
+    assert [node.label for node in repeat.body if isinstance(node, Statement)] == ["t$i", "z", "z"]
+    made = [node for node in flat((repeat,)) if isinstance(node, Statement)]
+    assert [node.label for node in made] == ["t2", "z", "z", "t4", "z", "z"]
+    assert [node.options["seed"] for node in made if node.op == "uniform"] == [2, 4]
+    assert [node.arguments[1] for node in made if node.label == "z"] == [
+        Ref("t2"),
+        Literal(2),
+        Ref("t4"),
+        Literal(4),
+    ]
+    assert {str(node.where) for node in made if node.label != "z"} == {"f.yaml:19:33"}
+    assert list(flat((repeat,))) == list(flat((repeat,)))
 
 
 def test_what_is_repeated_once_is_no_repetition() -> None:

@@ -31,7 +31,7 @@ PIECES = [
     *OPERATIONS,
     *"xyz=(),[]{}*.:;@-+/'\"\\#\n\t ",
     *("==", ":=", "->", "**", "lambda", "if", "else", "for", "in", "await", "yield", "f'", "b'"),
-    *("None", "True", "1", "1.5", "1e999", "1j", "0x", "__import__", "axis=", "p=", "shape="),
+    *("None", "True", "1", "1.5", "1e999", "1j", "0x", "__import__", "axis=", "p=", "shape=", "$i"),
     *("\0", "\ud800", "ä", "x́", "\u202e"),
 ]
 statements = st.one_of(

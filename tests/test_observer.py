@@ -14,8 +14,8 @@ import pytest
 
 from conformance.model.observation import Array, ErrorSeen, Execution, Leaf, RandomSample, Run
 from conformance.model.program import Program
-from conformance.observe.worker import observer as module
 from conformance.observe.worker.loaded import LoadedProgram, load_program
+from conformance.observe.worker.meter import allocated_bytes
 from conformance.observe.worker.observer import Observer, computes_alike
 
 from .test_trace import program
@@ -445,11 +445,11 @@ def test_a_program_that_is_written_anew_is_not_taken_for_the_one_before(
     assert seen == [2, 5]
 
 
-@pytest.mark.skipif(module.allocated_bytes() is None, reason="glibc's mallinfo2 is not here")
+@pytest.mark.skipif(allocated_bytes() is None, reason="glibc's mallinfo2 is not here")
 def test_allocated_bytes_grow_with_an_array() -> None:
-    before = module.allocated_bytes()
+    before = allocated_bytes()
     array = np.ones(2**20)
-    after = module.allocated_bytes()
+    after = allocated_bytes()
     assert before is not None
     assert after is not None
     assert array.nbytes <= after - before < array.nbytes + 2**16

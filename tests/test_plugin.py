@@ -38,7 +38,9 @@ def read(pytester: pytest.Pytester, name: str = "mini") -> Results:
 
 
 def test_beside_another_project_nothing_is_registered(pytester):
-    pytester.makeconftest("def pytest_addoption(parser): parser.addoption('--smoke', action='store_true')")
+    pytester.makeconftest(
+        "def pytest_addoption(parser): parser.addoption('--smoke', action='store_true')"
+    )
     pytester.makepyfile("def test_own(request): assert request.config.getoption('--smoke')")
     done = pytester.runpytest_subprocess("--smoke", timeout=60)
     done.assert_outcomes(passed=1)

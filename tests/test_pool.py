@@ -208,3 +208,12 @@ def test_a_worker_is_replaced_after_an_error_where_its_variant_says_so(tmp_path,
         assert outcome.observation.plain.error is not None
         assert bool(worker_pids()) is not renewed
         assert isinstance(made.observe(program("right")), Finished)
+
+
+def test_after_a_restart_each_program_runs_in_a_fresh_process(pool, program):
+    assert isinstance(pool.observe(program("right")), Finished)
+    before = worker_pids()
+    pool.restart()
+    assert worker_pids() == []
+    assert isinstance(pool.observe(program("right")), Finished)
+    assert not set(before) & set(worker_pids())

@@ -409,7 +409,7 @@ def test_cases_that_did_not_run_are_left_out():
 def test_results_of_a_case_that_is_not_there_are_shown(tmp_path):
     files = [results("a", [result("a/one", case="sample/gone")], given=())]
     index = write_report(files, (), compare(files, ()), tmp_path, tmp_path)
-    assert "the case is not at hand" in whole(index.parent)
+    assert "no case file has this case" in whole(index.parent)
 
 
 def test_parts_of_runs_are_named_at_the_top():

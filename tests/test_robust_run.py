@@ -105,7 +105,13 @@ def content(tmp_path: Path) -> tuple[object, ...]:
     found = read(tmp_path)
     header = dataclasses.replace(found.header, started="", seconds={})
     listed = [
-        (r.pair, r.verdicts, r.program, repr(r.expected), r.observation and repr(r.observation.plain))
+        (
+            r.pair,
+            r.verdicts,
+            r.program,
+            repr(r.expected),
+            r.observation and repr(r.observation.plain),
+        )
         for r in found.results
     ]
     return header, found.missing, listed

@@ -18,14 +18,14 @@ from conformance.errors import BrokenAdapterError
 from conformance.language.load import load_text
 from conformance.model.case import Array, Case
 from conformance.model.program import Program
-from conformance.observe.rss import measure, scaled, unavailable
-from conformance.observe.worker.rss import Measurement
 from tests import suite_cases
 
 from .test_trace import program
 
 ROOT = Path(__file__).resolve().parents[1]
 BENCHMARK: Any = load_file(ROOT / "benchmarks" / "rss.py", "conformance_benchmark_rss")
+PAGES: Any = BENCHMARK.PAGES
+measure, scaled, unavailable = PAGES.measure, PAGES.scaled, PAGES.unavailable
 COMMAND = typer.Typer()
 COMMAND.command()(BENCHMARK.main)
 #: Bytes of one array, as in the comparison with frameworks.
@@ -89,10 +89,10 @@ def written(folder: Path, name: str, text: str) -> Path:
 
 
 @pytest.fixture
-def measuring(adapter: Path, tmp_path: Path) -> Callable[..., Measurement]:
+def measuring(adapter: Path, tmp_path: Path) -> Callable[..., Any]:
     """Measure a program that keeps, drops and needs so many arrays."""
 
-    def one(keeps: int, drops: int = 0, needs: int = 0) -> Measurement:
+    def one(keeps: int, drops: int = 0, needs: int = 0) -> Any:
         text = TEXT.format(keeps=keeps, drops=drops, needs=needs)
         return measure(adapter, program(tmp_path, text), "plain", {})
 
@@ -101,13 +101,13 @@ def measuring(adapter: Path, tmp_path: Path) -> Callable[..., Measurement]:
 
 @measured
 @pytest.mark.parametrize("keeps", [0, 1, 2, 9])
-def test_retained_is_what_forward_keeps(measuring: Callable[..., Measurement], keeps: int) -> None:
+def test_retained_is_what_forward_keeps(measuring: Callable[..., Any], keeps: int) -> None:
     assert measuring(keeps).retained / ONE == pytest.approx(keeps, abs=EXACT)
 
 
 @measured
 def test_what_forward_lets_go_is_not_retained_but_counts_for_the_peak(
-    measuring: Callable[..., Measurement],
+    measuring: Callable[..., Any],
 ) -> None:
     found = measuring(keeps=2, drops=8)
     assert found.retained / ONE == pytest.approx(2, abs=EXACT)
@@ -118,7 +118,7 @@ def test_what_forward_lets_go_is_not_retained_but_counts_for_the_peak(
 @measured
 @pytest.mark.parametrize("needs", [0, 1, 5])
 def test_peak_is_what_forward_keeps_and_backward_makes(
-    measuring: Callable[..., Measurement], needs: int
+    measuring: Callable[..., Any], needs: int
 ) -> None:
     found = measuring(keeps=3, needs=needs)
     assert found.retained / ONE == pytest.approx(3, abs=EXACT)

@@ -1,6 +1,6 @@
 """What adapters read as retained memory is what the kernel says is there.
 
-The second way of measuring asks no framework (`conformance/observe/rss.py`), so an observer that
+The second way of measuring asks no framework (`benchmarks/pages.py`), so an observer that
 misses what a framework keeps, or sees what is gone, does not agree with it. Both are blind to what lies
 below a page, and so everything is in activations of 4 MiB.
 """
@@ -17,13 +17,13 @@ import pytest
 from conformance.drivers.adapter import read_adapter
 from conformance.drivers.modules import load_file
 from conformance.model.case import Case, Region
-from conformance.observe.rss import unavailable
 from conformance.observe.worker import entry
 from tests import suite_cases
 from tests.frameworks import framework
 
 ROOT = Path(__file__).resolve().parents[1]
 BENCHMARK: Any = load_file(ROOT / "benchmarks" / "rss.py", "conformance_benchmark_rss")
+unavailable = BENCHMARK.PAGES.unavailable
 #: For each adapter, the module that it needs and the variants with memory between two passes.
 VARIANTS = {
     "torch": ("torch", ("non-reentrant",)),
@@ -52,7 +52,7 @@ def test_every_case_has_activations_of_the_size_that_is_counted() -> None:
     found = cases()
     assert [case.id for case in found] == list(KEPT)
     for case in found:
-        large = BENCHMARK.scaled(case, BENCHMARK.LARGE)
+        large = BENCHMARK.PAGES.scaled(case, BENCHMARK.LARGE)
         largest = max(4 * array.shape[0] * array.shape[1] for array in large.arrays)
         assert largest == BENCHMARK.ACTIVATION
         assert any(isinstance(node, Region) for node in case.program)

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conformance.results import STAGES
 
 from conformance.emit.programs import EmitFailure, program_path, write_programs
 from conformance.judge.known import read
 from conformance.model.observation import ErrorSeen
 from conformance.model.verdict import Level, Status, Verdict
-from conformance.results import STAGES
 from conformance.run import runner as module
 from conformance.run.runner import Runner, checks_of, complete, verdicts_on
 from tests import mini

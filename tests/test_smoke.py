@@ -10,16 +10,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-
-from conformance.drivers.adapter import all_adapters, read_adapter
-from conformance.drivers.implementation import adapt, describe
-from conformance.errors import SmokeError
-from conformance.judge.known import read as read_known
-from conformance.language.load import load_folder
-from conformance.model.verdict import Level, Status, Verdict
 from conformance.results import Header, Result, Results, cases_hash, make_footer
 from conformance.results import read as read_results
-from conformance.run import smoke, smoke_cover
 from conformance.run.shards import Pair
 from conformance.run.smoke_cover import (
     Requirement,
@@ -31,6 +23,14 @@ from conformance.run.smoke_cover import (
     shown_by,
     with_unsupported,
 )
+
+from conformance.drivers.adapter import all_adapters, read_adapter
+from conformance.drivers.implementation import adapt, describe
+from conformance.errors import SmokeError
+from conformance.judge.known import read as read_known
+from conformance.language.load import load_folder
+from conformance.model.verdict import Level, Status, Verdict
+from conformance.run import smoke, smoke_cover
 from tests import commands, mini
 from tests.faulty.faults import FOLDER, faults_of, frameworks
 from tests.suite_cases import CASES

@@ -46,6 +46,7 @@ from conformance.language.spec import (
 from conformance.model.case import Case, Procedure
 from conformance.model.facts import Fact
 from conformance.observe.worker.observer import Observer
+from conformance.oracle import tape
 from conformance.oracle.expected import expect
 from tools.shared import ROOT
 
@@ -75,8 +76,22 @@ def _sentence(text: str) -> str:
 
 
 def operations() -> str:
-    rows = ((f"`{o.signature()}`", o.definition, o.shape, _needs(o)) for o in OPERATIONS.values())
+    rows = ((f"`{o.signature()}`", _meaning(o), o.shape, _needs(o)) for o in OPERATIONS.values())
     return table(("operation", "meaning", "shapes", "its gradient reads"), rows)
+
+
+#: What the operations give that ask something of the recomputed callable, which the oracle has not.
+OF_CALLABLE = {
+    "is_unwrapped_by": "Whether its `__wrapped__` is the callable itself (true when plain).",
+    "hides_variables_of": "Whether it has no attribute `variables` (true when plain).",
+}
+
+
+def _meaning(operation: Operation) -> str:
+    """The first paragraph of the docstring of the oracle's function."""
+    if operation.name in OF_CALLABLE:
+        return OF_CALLABLE[operation.name]
+    return " ".join((inspect.getdoc(getattr(tape, operation.name)) or "").split("\n\n")[0].split())
 
 
 def _needs(operation: Operation) -> str:
@@ -200,12 +215,9 @@ def emitter_methods() -> str:
 def observer_methods() -> str:
     # Loading an observer would import its framework.
     writers: dict[str, dict[str, None]] = {}
-    for path in sorted((ROOT / "adapters").glob("*/observe.py")):
+    for path in sorted((ROOT / "adapters").glob("*/*.py")):
         for node in ast.parse(path.read_text("utf-8")).body:
-            if isinstance(node, ast.ClassDef) and Observer.__name__ in (
-                node.name,
-                *(ast.unparse(parent) for parent in node.bases),
-            ):
+            if isinstance(node, ast.ClassDef) and node.name == Observer.__name__:
                 for inner in node.body:
                     if isinstance(inner, ast.FunctionDef):
                         writers.setdefault(inner.name, {})[path.parent.name] = None
@@ -261,13 +273,14 @@ def methods() -> str:
 
 
 def _observers_below(tree: ast.AST) -> Iterator[ast.AST]:
-    """The observers of other adapters that a module builds on: `from ..torch import observe`."""
+    """The observers of other adapters that a module builds on: `from ..torch import eager`."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.ImportFrom) or node.level != 2:
             continue
-        if any(name.name == "observe" for name in node.names):
-            file = ROOT / "adapters" / str(node.module) / "observe.py"
-            yield ast.parse(file.read_text("utf-8"))
+        for name in node.names:
+            if name.name in ("eager", "observe"):
+                file = ROOT / "adapters" / str(node.module) / f"{name.name}.py"
+                yield ast.parse(file.read_text("utf-8"))
 
 
 def _said(tree: ast.AST) -> Iterator[tuple[str, str]]:

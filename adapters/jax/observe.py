@@ -28,7 +28,8 @@ from conformance.model.observation import (
 )
 from conformance.model.program import Program, Site
 from conformance.observe.worker.loaded import LoadedProgram
-from conformance.observe.worker.observer import Growth, Meter, with_shared_counts
+from conformance.observe.worker.meter import Meter
+from conformance.observe.worker.observer import Growth, with_shared_counts
 from conformance.observe.worker.observer import Observer as Base
 from conformance.observe.worker.phases import announced
 from conformance.observe.worker.random_state import RandomStates
@@ -176,7 +177,7 @@ class Observer(Base):
         Where forward and backward are two jitted functions, the first returns copies of the inputs and
         outputs that backward reads. These have no part in recompute, and are subtracted.
         """
-        meter = Meter(self)
+        meter = self.meter()
         calls: list[int] = []
 
         def on_phase(label: str, frame: FrameType) -> None:

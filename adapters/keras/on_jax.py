@@ -28,7 +28,7 @@ from keras.src.utils import jax_utils
 from conformance.model.observation import Execution, Leaf, Observation, Phase, RandomSample, Run
 from conformance.model.program import Program, Site
 from conformance.observe.worker.loaded import LoadedProgram, load_program
-from conformance.observe.worker.observer import Meter
+from conformance.observe.worker.meter import Meter
 from conformance.observe.worker.observer import Observer as Base
 from conformance.observe.worker.phases import announced
 from conformance.observe.worker.threads import entering
@@ -103,7 +103,7 @@ class Observer(Base):
     def retained(self, loaded: LoadedProgram) -> int | None:
         """As the base class says, but in one run, which ends where backward would start: the values'
         pass has filled all caches, and no peak is read."""
-        meter = Meter(self)
+        meter = self.meter()
 
         def on_phase(label: str, frame: FrameType) -> None:
             meter.on_phase(label, frame)

@@ -17,10 +17,10 @@ from conformance.model.program import Site
 from conformance.observe.worker.observer import Counts
 from conformance.observe.worker.trace import Trace
 
-from ..torch import observe, storages
+from ..torch import eager, storages
 
 
-class Dispatched(observe.Dispatched):
+class Dispatched(eager.Dispatched):
     """Notes what PyTorch's mode notes, in the phase in which it happens.
 
     The global generator is made by the first statement that draws, and is no part of it. Where Keras
@@ -50,7 +50,7 @@ class Dispatched(observe.Dispatched):
         return counts
 
 
-class Observer(observe.Observer):
+class Observer(eager.Observer):
     """Eager PyTorch, on the CPU and on one thread."""
 
     dispatched = Dispatched

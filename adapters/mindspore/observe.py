@@ -28,7 +28,8 @@ from mindspore.graph.api import _pynative_executor
 from conformance.model.observation import Leaf, Observation, Phase, Run
 from conformance.model.program import MAPPED, Program, Site
 from conformance.observe.worker.loaded import LoadedProgram, load_program
-from conformance.observe.worker.observer import Counts, Meter
+from conformance.observe.worker.meter import Meter
+from conformance.observe.worker.observer import Counts
 from conformance.observe.worker.observer import Observer as Base
 from conformance.observe.worker.surroundings import Setting
 from conformance.observe.worker.trace import Trace

@@ -11,7 +11,7 @@ import numpy as np
 
 from conformance.model.observation import Array, Leaf
 from conformance.model.program import Program
-from conformance.observe.worker.observer import Meter
+from conformance.observe.worker.meter import Reading
 from conformance.observe.worker.observer import Observer as Base
 from conformance.oracle import tape
 
@@ -55,31 +55,10 @@ class Observer(Base):
         """Copies of samples are not in the graph, so that they disturb no reading."""
         return self.keeps(program, unobserved)
 
-    def meter(self) -> Meter:
-        return Walk(self)
-
-
-class Walk(Meter):
-    """Reads the bytes, at the dtypes that tensors stand for, that the graph behind the loss keeps when
-    the first backward pass starts, beyond the tensors that `run` holds itself."""
-
-    random_state = None
-    highest = None
-
-    def __init__(self, observer: Base) -> None:
-        super().__init__(observer)
-        self._nbytes: int | None = None
-
-    def on_phase(self, label: str, frame: FrameType) -> None:
-        if label == "backward" and self._nbytes is None:
-            values = list(frame.f_locals.values())
-            held = {id(tape.memory_of(t)) for t in tape.tensors_in(values)}
-            kept = tape.retained(values)
-            self._nbytes = sum(size for key, (_, size) in kept.items() if key not in held)
-
-    def finish(self) -> None:
-        """There is nothing to read at the end."""
-
-    @property
-    def retained(self) -> int | None:
-        return self._nbytes
+    def reading(self, frame: FrameType) -> Reading:
+        """The bytes, at the dtypes that tensors stand for, that the graph keeps behind the tensors of
+        `run`, beyond these themselves."""
+        values = list(frame.f_locals.values())
+        held = {id(tape.memory_of(t)) for t in tape.tensors_in(values)}
+        kept = tape.retained(values)
+        return Reading(sum(size for key, (_, size) in kept.items() if key not in held), 0, None)

@@ -23,7 +23,8 @@ from tensorflow.python.framework import config
 from conformance.model.observation import Array, Leaf, Observation, Phase, RandomSample, Run
 from conformance.model.program import Program, Site
 from conformance.observe.worker.loaded import LoadedProgram
-from conformance.observe.worker.observer import Growth, Meter, with_shared_counts
+from conformance.observe.worker.meter import Meter
+from conformance.observe.worker.observer import Growth, with_shared_counts
 from conformance.observe.worker.observer import Observer as Base
 from conformance.observe.worker.phases import announced
 from conformance.observe.worker.surroundings import Setting

@@ -11,7 +11,7 @@ import torch
 from conformance.model.observation import RandomState, Run
 from conformance.model.program import Program
 from conformance.observe.worker.loaded import LoadedProgram
-from conformance.observe.worker.observer import Meter
+from conformance.observe.worker.meter import Meter
 from conformance.observe.worker.random_state import RandomStates
 
 from . import graphs

@@ -27,7 +27,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from conformance.model.observation import Execution, Phase, Run
 from conformance.model.program import Program, Site
 from conformance.observe.worker.loaded import LoadedProgram
-from conformance.observe.worker.observer import Meter
+from conformance.observe.worker.meter import Meter
 from conformance.observe.worker.trace import Trace
 
 from . import graphs

@@ -1,220 +1,24 @@
-"""How PyTorch's eager mode is observed: dispatch modes around the program, as it is."""
+"""How PyTorch is observed: each variant by the observer that sees what it runs."""
 
 from __future__ import annotations
 
-import gc
-import sys
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, TypeVar
-
-import numpy as np
-import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.checkpoint import checkpoint
-
-from conformance.model.observation import Array, Leaf, Phase
-from conformance.model.program import Program, Site
-from conformance.observe.worker.observer import Counts
-from conformance.observe.worker.observer import Observer as Base
-from conformance.observe.worker.threads import entering
-from conformance.observe.worker.trace import Trace
-
-from . import storages
-from .settings import SETTINGS
+from .eager import Observer as Eager
 
 #: The variants whose programs `torch.compile` compiles.
 COMPILED = ("compiled-aot-eager", "compiled-inductor", "memory-budget")
 #: Those whose kernels run one by one although the program is compiled.
 KERNELS = ("compiled-eager", "compiled-inside")
-Mode = TypeVar("Mode", bound=TorchDispatchMode)
 
 
-class Dispatched(TorchDispatchMode):
-    """Notes every operation that reaches a kernel, with its program line and the storages of its
-    outputs.
+def Observer(variant: str) -> Eager:  # noqa: N802 (the name that adapters have in common)
+    """The observer of a variant. Dynamo takes as long to import as PyTorch itself, so only variants that
+    need it import it."""
+    if variant in COMPILED:
+        from .compiled import Compiled
 
-    Operations of gradients come from no line of the program. An operation that early stop aborts
-    before its kernel is not dispatched, and so is not noted.
-    """
+        return Compiled(variant)
+    if variant in KERNELS:
+        from .kernels import Kernels
 
-    def __init__(self, trace: Trace, live: storages.Storages) -> None:
-        super().__init__()
-        self.trace, self.live = trace, live
-        #: (statement, phase, number of that execution of the statement) -> operations
-        self.seen: dict[tuple[Site, Phase, int], list[Any]] = defaultdict(list)
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
-    ) -> Any:
-        if func.namespace != "aten":  # it may be the program's own, written in Python
-            return self.watched(func, args, kwargs)
-        # What PyTorch and this mode call in Python from here on is of no line of the program.
-        follow = sys.gettrace()
-        sys.settrace(None)
-        try:
-            return self.watched(func, args, kwargs)
-        finally:
-            sys.settrace(follow)
-
-    def watched(self, func: Any, args: Sequence[Any], kwargs: Any) -> Any:
-        """Run an operation, and note it with its line and the storages of its outputs."""
-        site = self.trace.current()
-        result = func(*args, **(kwargs or {}))
-        self.live.know(result)
-        # checkpoint's own hooks detach what they unpack, on whatever line that happens
-        if site is not None and func is not torch.ops.aten.detach.default:
-            self.note(site, func, result)
-        return result
-
-    def note(self, site: Site, func: Any, result: Any) -> None:
-        """Note an operation that a statement dispatched, and its result."""
-        phase = self.trace.phase
-        self.seen[site, phase, self.trace.begun[site, phase]].append(func)
-
-    def statements(self) -> Counter[tuple[Site, Phase]]:
-        """Executions of each statement: those that dispatched all operations that its first forward
-        execution did, casts aside."""
-        counts: Counter[tuple[Site, Phase]] = Counter()
-        for (site, phase), begun in self.trace.begun.items():
-            whole = self.seen.get((site, "forward", 1), [])
-            if not whole:  # nothing reaches a kernel: the line itself is all there is
-                counts[site, phase] = self.trace.completed[site, phase]
-                continue
-            for number in range(1, begun + 1):
-                again = self.seen.get((site, phase, number), [])
-                counts[site, phase] += _without_casts(again) == _without_casts(whole)
-        return counts
-
-
-def _without_casts(operations: Sequence[Any]) -> Sequence[Any]:
-    """A statement's operations without casts: autocast adds those, and caches their results, so that a
-    rerun may lack them. A statement of nothing but casts keeps them."""
-    left = [one for one in operations if one is not torch.ops.aten._to_copy.default]
-    return left or operations
-
-
-class Stored(TorchDispatchMode):
-    """Notes the storage of every operation's outputs."""
-
-    def __init__(self, live: storages.Storages) -> None:
-        super().__init__()
-        self.live = live
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
-    ) -> Any:
-        result = func(*args, **(kwargs or {}))
-        self.live.know(result)
-        return result
-
-
-class Observer(Base):
-    """Observes eager PyTorch, on the CPU and on one thread."""
-
-    methods: Mapping[str, str] = {
-        "executions": "TorchDispatchMode, operations by program line",
-        "randomness": "values of the program's lines",
-        "retained memory": "TorchDispatchMode, live storages",
-        "peak memory": "TorchDispatchMode, live storages after each operation",
-        "release": "TorchDispatchMode, live storages",
-    }
-
-    #: The mode in which operations are noted.
-    dispatched: type[Dispatched] = Dispatched
-    settings = SETTINGS
-    together = True
-    resolution = 0
-    state_readers = (("torch", "get_rng_state"),)
-    rehearsals = 0  # an eager kernel keeps nothing from run to run
-
-    def __new__(cls, variant: str) -> Observer:
-        # Imported where it is needed: Dynamo takes as long as PyTorch itself.
-        if variant in COMPILED:
-            from .compiled import Compiled
-
-            return super().__new__(Compiled)
-        if variant in KERNELS:
-            from .kernels import Kernels
-
-            return super().__new__(Kernels)
-        return super().__new__(cls)
-
-    def __init__(self, variant: str) -> None:
-        super().__init__(variant)
-        self._live: storages.Storages | None = None
-
-    def warm_up(self) -> None:
-        torch.set_num_threads(1)
-        x = torch.ones(2, requires_grad=True)
-        checkpoint(torch.sin, x, use_reentrant=False).sum().backward()
-
-    def leaf(self, value: Any) -> Leaf | None:
-        if not isinstance(value, torch.Tensor):
-            return None
-        dtype = str(value.dtype).removeprefix("torch.")
-        value = value.detach()
-        if value.dtype == torch.bfloat16:
-            value = value.float()
-        return Leaf(np.array(value.numpy()), dtype)
-
-    def generator(self) -> Array | None:
-        return np.array(torch.rand(4))
-
-    def nbytes(self, value: object) -> int:
-        return value.untyped_storage().nbytes() if isinstance(value, torch.Tensor) else 0
-
-    def identity(self, value: object) -> int:
-        if isinstance(value, torch.Tensor):
-            return int(value.untyped_storage()._cdata)
-        return id(value)
-
-    def numbers(self, generator: object) -> Array | None:
-        if not isinstance(generator, torch.Generator):
-            return None
-        return np.array(torch.rand(4, generator=generator))
-
-    def held(self) -> int | None:
-        return None if self._live is None else int(self._live.nbytes)
-
-    def reset_peak(self) -> None:
-        if self._live is not None:
-            self._live.highest = self._live.nbytes
-
-    def peak(self) -> int | None:
-        return None if self._live is None else int(self._live.highest)
-
-    def alive(self) -> int | None:
-        return None if self._live is None else len(self._live)
-
-    def unobserved(self, program: Program) -> Mapping[str, str]:
-        if program.procedure != "functional":
-            return {}
-        why = (
-            "the forward pass runs inside a transform, on tensors that have no storage of their own"
-        )
-        return {"retained memory": why, "peak memory": why}
-
-    @contextmanager
-    def dispatching(self, make: Callable[[storages.Storages], Mode]) -> Iterator[Mode]:
-        """A dispatch mode, in all threads, made with the storages allocated inside the `with`."""
-        gc.collect()
-        self._live = storages.Storages()
-        mode = make(self._live)
-        try:
-            with mode, entering(lambda: mode):
-                yield mode
-        finally:
-            self._live = None
-
-    @contextmanager
-    def counting(self, trace: Trace) -> Iterator[Callable[[], Counts]]:
-        with self.dispatching(lambda live: self.dispatched(trace, live)) as mode:
-            yield mode.statements
-
-    @contextmanager
-    def watching(self) -> Iterator[None]:
-        """Note the storages that operations inside the `with` allocate."""
-        with self.dispatching(Stored):
-            yield
+        return Kernels(variant)
+    return Eager(variant)

@@ -12,8 +12,8 @@ from conformance.model.observation import Observation, Run
 from conformance.model.program import Program
 from conformance.observe.worker.loaded import LoadedProgram
 
+from .eager import Observer as Eager
 from .graphs import breaks
-from .observe import Observer as Eager
 
 
 class Noting(Protocol):

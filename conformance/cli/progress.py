@@ -88,8 +88,9 @@ class Progress:
         self.done += 1
         words = f"{self.unexpected} unexpected" if self.unexpected else ""
         if self.bar.console.is_terminal:
-            told = {"completed": self.done, "total": self.total or None}
-            self.bar.update(self.task, description=words or "judging", **told)
+            total = self.total or None
+            words = words or "judging"
+            self.bar.update(self.task, description=words, completed=self.done, total=total)
         elif time.monotonic() - self.printed_at > INTERVAL:
             self.printed_at = time.monotonic()
             parts = (f"{self.done:,} of {self.total:,} pairs", words)

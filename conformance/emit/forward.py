@@ -68,9 +68,11 @@ class Forward(Options, ABC):
             self.write_nodes(iteration, region)
             ends.append(len(written))
         if self.writes_loop(node):
-            tensors = {array.name for array in self.case.arrays}
-            iterations = [loops.iteration(written[a:b], tensors) for a, b in pairwise(ends)]
-            written[ends[0] :] = loops.loop(iterations, self._taken_names) or written[ends[0] :]
+            iterations = [written[a:b] for a, b in pairwise(ends)]
+            series = loops.in_turn(node, {array.name for array in self.case.arrays})
+            written[ends[0] :] = (
+                loops.loop(iterations, series, self._taken_names) or written[ends[0] :]
+            )
 
     def writes_loop(self, node: Repeat) -> bool:
         """Whether a repetition is written as a loop, as far as `loops` decides it."""

@@ -1,94 +1,79 @@
 """Writes the iterations of a `repeat` as a loop, and tensors that are made alike as a list.
 
-An emitter writes the lines of every iteration. Where they are equal, or differ only in which of the
-program's own tensors they read, they become one `for` over these tensors. Iterations that assign
-different names (`p$i`) stay as they are, since each of these names may be read later.
+An emitter writes the lines of every iteration. Where they are equal, but for the tensors that the case
+numbers (`w$i`), they become one `for` over these tensors. Iterations that assign different names (`p$i`)
+stay as they are, since each of these names may be read later.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 
 from conformance.emit.code import MARK
 from conformance.emit.lists import list_name
+from conformance.model.case import NUMBER, Repeat, node_makes, node_reads, numbered, walk
 
 #: The fewest repetitions for which a loop is easier to read.
 FEWEST = 3
-_NAME = re.compile(r"(?<![\w.\"'])(?:self\.)?[A-Za-z_]\w*")
 #: Function definitions. A closure reads a loop variable when it is called, not when it is defined.
 _LATER = re.compile(r"\blambda\b|\bdef\b")
 
 
-@dataclass(frozen=True)
-class Iteration:
-    """The lines of one iteration. `shape` is their text with each tensor's name replaced by a NUL
-    character, `names` are these names in order."""
-
-    lines: tuple[str, ...]
-    shape: tuple[str, ...]
-    names: tuple[str, ...]
-
-
-def iteration(lines: Sequence[str], tensors: Collection[str]) -> Iteration:
-    """Lines as an iteration; `tensors` are the names that may differ between iterations."""
-    names: list[str] = []
-
-    def hide(name: re.Match[str]) -> str:
-        if name[0].removeprefix("self.") not in tensors:
-            return name[0]
-        names.append(name[0])
-        return "\0"
-
-    shape = tuple(_NAME.sub(hide, MARK.sub("", line)) for line in lines)
-    return Iteration(tuple(lines), shape, tuple(names))
+def in_turn(repeat: Repeat, known: Collection[str]) -> list[list[str]]:
+    """Of each known name that iterations read by their number (`w$i`) and do not assign: those of the
+    iterations, in order."""
+    nodes = list(walk(repeat.body))
+    made = {name for node in nodes for name in node_makes(node)}
+    read = dict.fromkeys(n for node in nodes for n in node_reads(node) if NUMBER in n)
+    named = [[numbered(n, i) for i in repeat.numbers] for n in read if n not in made]
+    return [names for names in named if set(names) <= set(known)]
 
 
-def loop(iterations: Sequence[Iteration], taken: Collection[str]) -> list[str] | None:
-    """The lines of a loop; `None` if there is none that is equivalent. `taken` are names that loop
-    variables must not have."""
-    first = iterations[0]
-    if any(other.shape != first.shape for other in iterations):
-        return None
-    by_position = list(zip(*(other.names for other in iterations), strict=True))
-    varying = list(dict.fromkeys(p for p in by_position if len(set(p)) > 1))
-    if varying and any(_LATER.search(text) for text in first.shape):
-        return None
-    variables: dict[tuple[str, ...], str] = {}
-    for tensors in varying:
-        name = _stem(tensors)
-        if name in taken or name in variables.values():
-            name += "_i"
-        if name in taken or name in variables.values():
+def loop(
+    iterations: Sequence[Sequence[str]], series: Sequence[Sequence[str]], taken: Collection[str]
+) -> list[str] | None:
+    """The lines of a loop, given the lines of each iteration; `None` if none is equivalent.
+
+    `series` are tensors that the iterations read in turn, one for each iteration. `taken` are names that
+    loop variables must not have.
+    """
+    variables: list[str] = []
+    for tensors in series:
+        stem = re.sub(r"[\d_]+$", "", tensors[0]) or "value"
+        free = [n for n in (stem, f"{stem}_i") if n not in taken and n not in variables]
+        if not free:
             return None
-        variables[tensors] = name
-    positions_left = iter(by_position)
-    body: list[str] = []
-    for line, shape in zip(first.lines, first.shape, strict=True):
-        read = [next(positions_left) for _ in range(shape.count("\0"))]
-        assigned = shape.partition(" = ")[0].count("\0") if " = " in shape else 0
-        if any(p in variables for p in read[:assigned]):
-            return None  # assigning to a loop variable does not assign to the tensor's name
-        parts = shape.split("\0")
-        words = [variables.get(p, p[0]) for p in read]
-        text = parts[0] + "".join(w + part for w, part in zip(words, parts[1:], strict=True))
-        mark = MARK.search(line)
-        body.append("    " + text + (mark[0] if mark else ""))
-    indent = first.lines[0][: -len(first.lines[0].lstrip())]
-    return [f"{indent}{_head(variables, len(iterations))}", *body]
+        variables.append(free[0])
+    written = [
+        _written(lines, dict(zip((tensors[number] for tensors in series), variables, strict=True)))
+        for number, lines in enumerate(iterations)
+    ]
+    body, read = written[0]
+    texts = [[MARK.sub("", line) for line in lines] for lines, _ in written]
+    alike = all(text == texts[0] for text in texts)
+    if not alike or (read and any(map(_LATER.search, texts[0]))):
+        return None
+    indent = body[0][: -len(body[0].lstrip())]
+    given = [f"({', '.join(places[variable] for _, places in written)})" for variable in read]
+    listed = f"zip({', '.join(given)})" if len(given) > 1 else "".join(given)
+    head = f"{', '.join(read) or '_'} in {listed or f'range({len(iterations)})'}"
+    return [f"{indent}for {head}:", *(f"    {line}" for line in body)]
 
 
-def _stem(names: Sequence[str]) -> str:
-    return re.sub(r"[\d_]+$", "", names[0].removeprefix("self.")) or "value"
+def _written(lines: Sequence[str], words: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
+    """Lines with variables in place of tensors, and where each variable's tensor is read: by its name or
+    as an attribute of `self`. Other words for a tensor that is read in both ways stay as they are."""
+    read: dict[str, str] = {}
 
+    def variable(name: re.Match[str]) -> str:
+        chosen = words[name[1]]
+        return chosen if read.setdefault(chosen, name[0]) == name[0] else name[0]
 
-def _head(variables: dict[tuple[str, ...], str], often: int) -> str:
-    if not variables:
-        return f"for _ in range({often}):"
-    given = [f"({', '.join(tensors)})" for tensors in variables]
-    listed = given[0] if len(given) == 1 else f"zip({', '.join(given)})"
-    return f"for {', '.join(variables.values())} in {listed}:"
+    if not words:
+        return list(lines), read
+    names = re.compile(rf"(?<![\w.\"'])(?:self\.)?({'|'.join(words)})\b")
+    return [names.sub(variable, line) for line in lines], read
 
 
 #: An assignment to a numbered name: indentation, letters of the name, number, right-hand side.

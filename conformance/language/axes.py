@@ -7,118 +7,100 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from conformance.errors import CaseError, nearest
-from conformance.language.source import AXIS, KeyPath
-from conformance.language.spec import MAX_COPIES, NUMBER
+from conformance.errors import nearest
+from conformance.language.source import AXIS, KeyPath, Source
+from conformance.language.spec import MAX_COPIES
 from conformance.language.spec_errors import described
-from conformance.language.yaml_marks import Marked
+from conformance.model.case import NUMBER
+
+#: An axis's values; by name, the axis that a word follows and a word for each of that axis's values.
+Axes = Mapping[str, Sequence[Any]]
+Followers = Mapping[str, tuple[str, Sequence[Any]]]
 
 
-def expanded(
-    marked: Marked, raw: object, family: str, path: KeyPath
-) -> Iterator[tuple[str, object]]:
+def expanded(source: Source, raw: object, family: str) -> Iterator[tuple[str, object]]:
     """The ids and the YAML of the cases that a case in a file stands for, its axes replaced by their
     values. Raises `CaseError`."""
-    name = path[-1]
+    name = source.path[-1]
     if not isinstance(name, str) or not re.fullmatch("[a-z][a-z0-9-]*", name):
-        raise CaseError(
-            f"found case name {name!r}, expected lower-case letters, digits and hyphens",
-            where=marked.key(path),
-        )
-    axes = _axes(marked, path, raw)
-    followers = _followers(marked, path, raw, axes)
+        wanted = "expected lower-case letters, digits and hyphens"
+        raise source.error(f"found case name {name!r}, {wanted}", key=True)
+    written = raw.get("axes", {}) if isinstance(raw, dict) else {}
+    if not isinstance(written, dict):
+        message = f"found {described(written)}, expected a mapping of names to lists"
+        raise source.error(message, "axes")
+    axes = _axes(source, written)
+    followers = _followers(source, written, axes)
     for numbers in itertools.product(*(range(len(values)) for values in axes.values())):
         number = dict(zip(axes, numbers, strict=True))
         chosen = {axis: axes[axis][i] for axis, i in number.items()}
         suffix = ",".join(f"{axis}={value}" for axis, value in chosen.items())
         identity = f"{family}/{name}" + (f"[{suffix}]" if suffix else "")
         words = {name: values[number[axis]] for name, (axis, values) in followers.items()}
-        yield identity, _substituted(raw, chosen | words, marked, path)
+        yield identity, _substituted(raw, chosen | words, source, ())
 
 
-def _axes(marked: Marked, path: KeyPath, raw: object) -> Mapping[str, Sequence[Any]]:
+def _axes(source: Source, written: Mapping[str, Any]) -> Axes:
     """The axes of a case. Their values become part of its id, and are words or numbers."""
-    axes = raw.get("axes", {}) if isinstance(raw, dict) else {}
-    here = (*path, "axes")
-    if not isinstance(axes, dict):
-        raise CaseError(
-            f"found {described(axes)}, expected a mapping of names to lists", where=marked.at(here)
-        )
     number = 1
-    axes = {axis: values for axis, values in axes.items() if not isinstance(values, dict)}
+    axes = {axis: values for axis, values in written.items() if not isinstance(values, dict)}
     for axis, values in axes.items():
         if f"${axis}" == NUMBER:
-            raise CaseError(
-                f"the name {axis!r} is taken already",
-                where=marked.key((*here, axis)),
-                hint=f"`{NUMBER}` is the number in a `repeat`",
-            )
+            hint = f"`{NUMBER}` is the number in a `repeat`"
+            message = f"the name {axis!r} is taken already"
+            raise source.error(message, "axes", axis, hint=hint, key=True)
         if not isinstance(values, list) or not values:
-            raise CaseError(
-                f"found {described(values)}, expected a list of the values of axis {axis!r}",
-                where=marked.at((*here, axis)),
-            )
+            wanted = f"a list of the values of axis {axis!r}"
+            raise source.error(f"found {described(values)}, expected {wanted}", "axes", axis)
         for i, value in enumerate(values):
             text = value if isinstance(value, str) else repr(value)
             if not re.fullmatch(r"[A-Za-z0-9_.+-]+", text):
-                raise CaseError(
-                    f"found {described(value)}, expected a word or a number",
-                    where=marked.at((*here, axis, i)),
-                )
+                message = f"found {described(value)}, expected a word or a number"
+                raise source.error(message, "axes", axis, i)
         number *= len(values)
     if number > MAX_COPIES:
-        raise CaseError(
-            f"the axes make {number} cases, expected at most {MAX_COPIES}", where=marked.at(here)
-        )
+        message = f"the axes make {number} cases, expected at most {MAX_COPIES}"
+        raise source.error(message, "axes")
     return axes
 
 
-def _followers(
-    marked: Marked, path: KeyPath, raw: object, axes: Mapping[str, Sequence[Any]]
-) -> Mapping[str, tuple[str, Sequence[Any]]]:
-    """The `follows` entries of a case: by name, the axis that it follows and a word for each of that
-    axis's values."""
+def _followers(source: Source, written: Mapping[str, Any], axes: Axes) -> Followers:
+    """The `follows` entries of a case."""
     followers: dict[str, tuple[str, Sequence[Any]]] = {}
-    written = raw.get("axes", {}) if isinstance(raw, dict) else {}
     for name, model in written.items():
         if not isinstance(model, dict):
             continue
-        axis, values, here = model.get("follows"), model.get("values"), (*path, "axes", name)
+        axis, values = model.get("follows"), model.get("values")
         if not isinstance(axis, str) or axis not in axes:
-            raise CaseError(
-                f"{name!r} follows {axis!r}, which is not an axis",
-                where=marked.at(here),
-                hint=nearest(str(axis), axes) if axes else "",
-            )
+            message = f"{name!r} follows {axis!r}, which is not an axis"
+            raise source.error(message, "axes", name, hint=nearest(str(axis), axes))
         if not isinstance(values, list) or len(values) != len(axes[axis]):
-            raise CaseError(
-                f"axis {axis!r} has {len(axes[axis])} values, and {name!r} as many words for them",
-                where=marked.at(here),
-            )
+            message = f"axis {axis!r} has {len(axes[axis])} values, and {name!r} needs as many"
+            raise source.error(message, "axes", name)
         followers[name] = (axis, values)
     return followers
 
 
-def _substituted(raw: Any, chosen: Mapping[str, Any], marked: Marked, path: KeyPath) -> Any:
-    """YAML with each `$axis` in its texts replaced by the value that is chosen for it."""
+def _substituted(raw: Any, chosen: Mapping[str, Any], source: Source, path: KeyPath) -> Any:
+    """The YAML at a path with values in place of axes."""
     if isinstance(raw, dict):
-        if "repeat" in raw:  # `$i` stays in the text until the nodes are unrolled
+        if "repeat" in raw:  # `$i` stays in the text, for the case to hold
             chosen = {**chosen, NUMBER[1:]: NUMBER}
         return {
-            key: value if key == "axes" else _substituted(value, chosen, marked, (*path, key))
+            key: value if key == "axes" else _substituted(value, chosen, source, (*path, key))
             for key, value in raw.items()
         }
     if isinstance(raw, list):
-        return [_substituted(v, chosen, marked, (*path, i)) for i, v in enumerate(raw)]
+        return [_substituted(v, chosen, source, (*path, i)) for i, v in enumerate(raw)]
     if not isinstance(raw, str):
         return raw
 
     def value(match: re.Match[str]) -> str:
         if match[1] not in chosen:
-            hint = nearest(match[1], chosen) if chosen else "the case has no axes"
+            hint = nearest(match[1], chosen) or "the case has no axes"
             if match[0] == NUMBER:
                 hint = f"`{NUMBER}` is the number in a `repeat`, and stands in none here"
-            raise CaseError(f"unknown axis {match[0]!r}", where=marked.at(path), hint=hint)
+            raise source.error(f"unknown axis {match[0]!r}", *path, hint=hint)
         return str(chosen[match[1]])
 
     whole = AXIS.fullmatch(raw)

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import ValidationError
 
-from conformance.errors import CaseError, nearest
+from conformance.errors import CaseError
 from conformance.language.capabilities import CAPABILITIES
 from conformance.language.defaults import usual_loss, without_gradient
 from conformance.language.laws import LAWS
 from conformance.language.operations import OPERATIONS
-from conformance.language.program import ProgramBuilder, refuse_rebinding
+from conformance.language.program import ProgramBuilder
 from conformance.language.source import KeyPath, Source
 from conformance.language.spec import (
     AsPlainModel,
@@ -81,8 +81,8 @@ class CaseBuilder(Source):
         names = [v.name for v in (*inputs, *parameters, *state)]
         self._refuse_twice(model, names)
         known = set(names) - generators
-        program = self._program.nodes(model.program, ("program",), known, {})
-        refuse_rebinding(program)
+        program = self._program.nodes(model.program, ("program",))
+        self._program.names.follow(program, known)
         outputs = self._outputs(model, program, known)
         arrays = (*(i for i in inputs if isinstance(i, Array)), *parameters, *state)
         self._undifferentiable = without_gradient(program, (*inputs, *parameters, *state))
@@ -91,7 +91,7 @@ class CaseBuilder(Source):
         error = self._error(model, inputs)
         self._check_executions(model)
         if not self._program.regions:
-            raise CaseError("no region is recomputed in this program", where=self.at("program"))
+            raise self.error("no region is recomputed in this program", "program")
         keeps = isinstance(model.release, ReleaseModel)
         steps = model.release.steps if isinstance(model.release, ReleaseModel) else model.release
         return Case(
@@ -134,9 +134,9 @@ class CaseBuilder(Source):
             return Procedure(written)
         backward = written.backward
         if backward == BackwardModel():
-            raise CaseError(
-                "`backward` says neither what is `between` nor what it comes `after`",
-                where=self.at("procedure", "backward"),
+            raise self.error(
+                "`backward` needs `between` or `after`",
+                *("procedure", "backward"),
                 hint="`procedure: backward` alone is a backward pass",
             )
         return Procedure("backward", between=backward.between or "", after=backward.after or "")
@@ -146,139 +146,103 @@ class CaseBuilder(Source):
             if names.count(name) > 1:
                 sections = ("state", "parameters", "inputs")
                 section = next(s for s in sections if name in getattr(model, s))
-                raise CaseError(
-                    f"the name {name!r} is taken already", where=self.key(section, name)
-                )
+                raise self.error(f"the name {name!r} is taken already", section, name, key=True)
 
     def _outputs(self, model: CaseModel, program: Sequence[Node], known: set[str]) -> Tree:
-        outputs = self._program.gives(model, "outputs", program, (), {})
-        self._program.check_names(outputs, known | set(self._program.returned), ("outputs",))
-        for name, where in self._program.returned.items():
+        outputs = self._program.gives(model, "outputs", program, ())
+        returned = self._program.names.returned
+        self._program.names.check(outputs, known | set(returned))
+        for name, where in returned.items():
             if name not in leaves(outputs):
                 raise CaseError(
                     f"{name!r} is not among the outputs",
                     where=where,
-                    hint="what a region returned as a whole is there to be put out",
+                    hint="`returned` names an output",
                 )
         return outputs
 
     def _check_needs(self, model: CaseModel) -> None:
         for i, word in enumerate(model.needs):
-            if word not in CAPABILITIES:
-                raise CaseError(
-                    f"unknown capability {word!r}",
-                    where=self.at("needs", i),
-                    hint=nearest(word, CAPABILITIES),
-                )
+            self.refuse_other(word, CAPABILITIES, f"unknown capability {word!r}", "needs", i)
 
     def _error(
         self, model: CaseModel, inputs: Sequence[Array | Value | Generator]
     ) -> ExpectedError | None:
         if not isinstance(model.error, ErrorModel):
             return None
-        if model.error.type not in _EXCEPTIONS:
-            raise CaseError(
-                f"unknown exception {model.error.type!r}",
-                where=self.at("error", "type"),
-                hint=nearest(model.error.type, _EXCEPTIONS),
-            )
+        kind = model.error.type
+        self.refuse_other(kind, _EXCEPTIONS, f"unknown exception {kind!r}", "error", "type")
         values = {v.name for v in inputs if isinstance(v, Value)}
         for name in model.error.then:
-            if name not in values:
-                raise CaseError(
-                    f"{name!r} is not an input with a value",
-                    where=self.key("error", "then", name),
-                    hint=nearest(name, values) if values else "",
-                )
-        return ExpectedError(model.error.type, model.error.then)
+            message = f"{name!r} is not an input with a value"
+            self.refuse_other(name, values, message, "error", "then", name, key=True)
+        return ExpectedError(kind, model.error.then)
 
     def _check_executions(self, model: CaseModel) -> None:
         for name in model.expect.executions:
-            if name not in self._program.regions:
-                raise CaseError(
-                    f"no region is named {name!r}",
-                    where=self.key("expect", "executions", name),
-                    hint=nearest(name, self._program.regions) if self._program.regions else "",
-                )
+            regions, path = self._program.regions, ("expect", "executions", name)
+            self.refuse_other(name, regions, f"no region is named {name!r}", *path, key=True)
 
     def _totals(
         self, model: CaseModel, parameters: Sequence[Array], kind: str
     ) -> Mapping[str, float]:
         totals = model.gradients.totals if model.gradients else {}
         if not model.seeded and not totals:
-            raise CaseError(
-                "a program that is not seeded is held to `totals` alone, and has none",
-                where=self.key("seeded"),
+            raise self.error(
+                "a program with `seeded: false` needs `totals`",
+                "seeded",
                 hint="gradients: {totals: {w: 2.0}}",
+                key=True,
             )
         full = {array.name for array in parameters if array.fill.kind == "full"}
         for name in totals:
-            if name not in full:
-                raise CaseError(
-                    f"{name!r} is not a parameter that starts `full`",
-                    where=self.key("gradients", "totals", name),
-                    hint=nearest(name, full) if full else "",
-                )
+            path = ("gradients", "totals", name)
+            message = f"{name!r} is not a parameter filled by `full`"
+            self.refuse_other(name, full, message, *path, key=True)
             if kind not in ("backward", "train"):
-                raise CaseError(
-                    f"procedure {kind!r} has no totals",
-                    where=self.key("gradients", "totals", name),
-                )
+                raise self.error(f"procedure {kind!r} has no totals", *path, key=True)
         return dict(totals)
 
+    def _refuse_others(self, names: Sequence[str], asking: Sequence[str], key: str) -> None:
+        """Refuse names, listed under a key of `gradients`, of what requires no gradient."""
+        for i, name in enumerate(names):
+            message = f"{name!r} requires no gradient"
+            self.refuse_other(name, asking, message, "gradients", key, i)
+
     def _hooks(self, model: CaseModel, arrays: Sequence[Array]) -> tuple[str, ...]:
-        asking = tuple(array.name for array in arrays if array.gradient)
         hooks = tuple(model.gradients.hooks) if model.gradients else ()
-        for i, name in enumerate(hooks):
-            if name not in asking:
-                raise CaseError(
-                    f"{name!r} asks for no gradient",
-                    where=self.at("gradients", "hooks", i),
-                    hint=nearest(name, asking),
-                )
+        self._refuse_others(hooks, [array.name for array in arrays if array.gradient], "hooks")
         return hooks
 
     def _then(self, model: CaseModel, kind: str, outputs: Tree) -> Loss | None:
         text = None if model.gradients is None else model.gradients.then
         if (kind == "per_output") != (text is not None):
-            raise CaseError(
-                "procedure 'per_output' and `then` go together", where=self.at("gradients")
-            )
+            raise self.error("procedure 'per_output' and `then` go together", "gradients")
         return None if text is None else self._loss(text, outputs, ("gradients", "then"))
 
     def _law(self, model: CaseModel) -> Law | None:
-        if model.law is None:
+        written = model.law
+        if written is None:
             return None
-        if model.law.name not in LAWS:
-            raise CaseError(
-                f"unknown law {model.law.name!r}",
-                where=self.at("law", "name"),
-                hint=nearest(model.law.name, LAWS),
+        self.refuse_other(written.name, LAWS, f"unknown law {written.name!r}", "law", "name")
+        if written.counts is not None:
+            message = f"unknown operation {written.counts!r}"
+            self.refuse_other(written.counts, OPERATIONS, message, "law", "counts")
+        wanted = LAWS[written.name].constants
+        if set(written.constants) != set(wanted):
+            raise self.error(
+                f"law {written.name!r} depends on {', '.join(wanted) or 'no constants'}, found "
+                f"{', '.join(written.constants) or 'none'}",
+                "law",
             )
-        if model.law.counts is not None and model.law.counts not in OPERATIONS:
-            raise CaseError(
-                f"unknown operation {model.law.counts!r}",
-                where=self.at("law", "counts"),
-                hint=nearest(model.law.counts, OPERATIONS),
-            )
-        wanted = LAWS[model.law.name].constants
-        if set(model.law.constants) != set(wanted):
-            raise CaseError(
-                f"law {model.law.name!r} depends on {', '.join(wanted) or 'no constants'}, found "
-                f"{', '.join(model.law.constants) or 'none'}",
-                where=self.at("law"),
-            )
-        constants = {name: int(value) for name, value in model.law.constants.items()}
-        return Law(model.law.name, int(model.law.at), constants, model.law.counts or "")
+        constants = {name: int(value) for name, value in written.constants.items()}
+        return Law(written.name, int(written.at), constants, written.counts or "")
 
     def _model(self, raw: object) -> CaseModel:
         try:
             return CaseModel.model_validate(raw)
         except ValidationError as error:
-            explanation = explain(error, raw)
-            path = (*self.path, *explanation.path)
-            where = self.marked.key(path) if explanation.key else self.marked.at(path)
-            raise CaseError(explanation.message, where=where, hint=explanation.hint) from error
+            raise explain(error, raw, self) from error
 
     def _gradients(
         self, model: CaseModel, kind: str, arrays: Sequence[Array], outputs: Tree
@@ -286,7 +250,7 @@ class CaseBuilder(Source):
         asking = tuple(array.name for array in arrays if array.gradient)
         if kind == "inference":
             if model.gradients is not None:
-                raise CaseError("inference has no gradients", where=self.at("gradients"))
+                raise self.error("inference has no gradients", "gradients")
             return None, ()
         gradients = model.gradients or GradientsModel()
         if gradients.of is None:
@@ -294,64 +258,46 @@ class CaseBuilder(Source):
         else:
             loss = self._loss(gradients.of, outputs, ("gradients", "of"))
         wrt = asking if gradients.wrt is None else tuple(gradients.wrt)
-        for i, name in enumerate(wrt):
-            if name not in asking:
-                raise CaseError(
-                    f"{name!r} asks for no gradient",
-                    where=self.at("gradients", "wrt", i),
-                    hint=nearest(name, asking),
-                )
-        for name in gradients.expect:
-            if name not in wrt:
-                raise CaseError(
-                    f"no gradient of {name!r} is asked for",
-                    where=self.key("gradients", "expect", name),
-                    hint=nearest(name, wrt),
-                )
-            printed = self._tensors.numbers(gradients.expect[name], ("gradients", "expect", name))
+        self._refuse_others(wrt, asking, "wrt")
+        for name, written in gradients.expect.items():
+            path = ("gradients", "expect", name)
+            message = f"the loss is not differentiated with respect to {name!r}"
+            self.refuse_other(name, wrt, message, *path, key=True)
+            found = shape_of(self._tensors.numbers(written, path))
             shape = next(array.shape for array in arrays if array.name == name)
-            if shape_of(printed) != shape:
-                raise CaseError(
-                    f"the printed gradient of {name!r} is of shape {shape_of(printed)}, "
-                    f"expected {shape}",
-                    where=self.key("gradients", "expect", name),
+            if found != shape:
+                raise self.error(
+                    f"the printed gradient of {name!r} is of shape {found}, expected {shape}",
+                    *path,
+                    key=True,
                 )
         return loss, wrt
 
     def _usual_loss(self, model: CaseModel, outputs: Tree) -> Loss:
         loss = usual_loss(outputs)
-        if (
-            loss is None
-            or loss.name in self._program.returned
-            or loss.name in self._undifferentiable
-        ):
-            raise CaseError(
-                "the first output is no floating tensor, and nothing says what is differentiated",
-                where=self.at("outputs" if "outputs" in model.model_fields_set else "program"),
-                hint="say so (`gradients: {of: sum(z)}`), or `procedure: inference`",
+        none = self._undifferentiable.union(self._program.names.returned)
+        if loss is None or loss.name in none:
+            raise self.error(
+                "the first output is not a floating-point tensor, and `gradients` names no other",
+                "outputs" if "outputs" in model.model_fields_set else "program",
+                hint="name one (`gradients: {of: sum(z)}`), or write `procedure: inference`",
             )
         return loss
 
     def _loss(self, text: str, outputs: Tree, path: KeyPath) -> Loss:
         match = re.fullmatch(r"(?:(sum|mean)\((\w+)\)|(\w+))", text.strip())
         if match is None:
-            raise CaseError(
-                f"found {text!r}, expected sum(name), mean(name) or a name", where=self.at(*path)
-            )
+            raise self.error(f"found {text!r}, expected sum(name), mean(name) or a name", *path)
         loss = Loss(match[1] or "none", match[2] or match[3])  # type: ignore[arg-type]
-        if loss.name in self._program.returned:
-            raise self._program.unknown(loss.name, set(), self.at(*path))
-        if loss.name not in leaves(outputs):
-            raise CaseError(
-                f"{loss.name!r} is not among the outputs",
-                where=self.at(*path),
-                hint=nearest(loss.name, leaves(outputs)),
-            )
+        if loss.name in self._program.names.returned:
+            raise self._program.names.unknown(loss.name, set(), self.at(*path))
+        outside = f"{loss.name!r} is not among the outputs"
+        self.refuse_other(loss.name, leaves(outputs), outside, *path)
         if loss.name in self._undifferentiable:
-            raise CaseError(
-                f"{loss.name!r} is no floating tensor, and has no gradient",
-                where=self.at(*path),
-                hint="say of what (`gradients: {of: sum(z)}`), or `procedure: inference`",
+            raise self.error(
+                f"{loss.name!r} is not a floating-point tensor, and has no gradient",
+                *path,
+                hint="name another (`gradients: {of: sum(z)}`), or write `procedure: inference`",
             )
         return loss
 

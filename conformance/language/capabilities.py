@@ -30,7 +30,7 @@ from conformance.model.case import (
 CAPABILITIES: Mapping[str, str] = {
     "accumulate": "a tensor that is no parameter is added to while a region runs",
     "accumulated-gradients": "gradients are added to those that tensors have already",
-    "another-thread": "backward is started by another thread than forward ran in",
+    "another-thread": "another thread than the one of forward starts backward",
     "autocast": "a block of the program runs in low precision, operations chosen by the framework",
     "autocast-bfloat16": "autocast is to bfloat16, and not to float16",
     "autocast-inside": "a region's function enters autocast itself",
@@ -45,14 +45,14 @@ CAPABILITIES: Mapping[str, str] = {
     "contexts": "a region and its rerun each run in a context manager of the program's own",
     "forward-rule": "a function is given a rule for its tangents",
     "function": "any function of tensors can be recomputed",
-    "functional": "gradients are asked of a transform of a function",
+    "functional": "gradients are taken by a transform of a function",
     "generator": "random operations draw from an explicit generator or key of the framework",
     "gradient-flag": "a tensor tells whether a gradient can reach it",
     "gradient-inside": "a region takes a gradient itself",
-    "hooks": "a parameter calls a function of the program whenever its gradient is there",
+    "hooks": "a hook on a parameter is called when its gradient is ready",
     "in-place": "operations that write their result over an argument",
     "inference": "a forward pass with gradients switched off",
-    "invalid-block": "something that is not a block can be handed over to be recomputed",
+    "invalid-block": "something that is not callable is passed to recompute",
     "kwargs": "a region takes tensors by name",
     "merge-adjacent": "adjacent regions can be merged on request",
     "list-changed": "a region changes a list that it is given",
@@ -60,10 +60,10 @@ CAPABILITIES: Mapping[str, str] = {
     "nested-inputs": "a region takes tensors inside tuples or dicts",
     "nested-outputs": "a region returns tensors inside nested tuples or dicts",
     "nested-regions": "a region contains regions",
-    "no-tensor-gradient": "a region none of whose arguments asks for a gradient",
+    "no-tensor-gradient": "a region none of whose arguments requires a gradient",
     "non-tensor-inputs": "a region takes numbers, strings, bools or None",
     "non-tensor-outputs": "a region returns numbers, strings, bools or None",
-    "notices-change": "a rerun that does something else than the forward is noticed, and an error",
+    "notices-change": "a rerun that differs from the forward pass raises an error",
     "numpy-generator": "a region draws from a generator of NumPy's, made by default_rng",
     "numpy-random": "a region draws from NumPy's global generator",
     "operation": "a single operation can be configured to be recomputed",
@@ -81,19 +81,19 @@ CAPABILITIES: Mapping[str, str] = {
     "segment": "one segment of a sequence of layers can be recomputed",
     "sequential": "a sequence of layers is divided into segments by the framework itself",
     "several-operations": "a region is more than one operation and what it gives",
-    "single-call": "a region is called by itself, not round after round on what its last call gave",
+    "single-call": "a region is called once, not again and again on its own result",
     "solve": "systems of linear equations",
     "third-order": "gradients of gradients of gradients",
     "switch-between": "what a region reads from outside is changed between forward and backward",
     "train": "several training steps",
     "unknown-option": "recompute can be given an option that it does not have",
-    "unseeded": "random operations draw without the program having seeded them",
-    "unsteady": "a function of Python's that does something else when it is called again",
+    "unseeded": "random operations draw from a generator that the program did not seed",
+    "unsteady": "a Python function does something else when it is called again",
     "update-between": "parameters are changed in place between forward and backward",
     "variadic": "a region whose function takes `*args` and `**kwargs`, or arguments by name alone",
     "vmap": "a recomputed function is mapped over an axis",
-    "wrong-option": "an option of recompute's own is held to its type",
-    "wrapped": "the recomputed callable gives the original back as `__wrapped__`",
+    "wrong-option": "recompute checks the type of its options",
+    "wrapped": "the recomputed callable has the original as `__wrapped__`",
 }
 
 #: The capabilities for values of `between` that do not concern random generators.
@@ -126,7 +126,7 @@ def _names(case: Case) -> _Names:
         parameters.union((v.name for v in case.inputs), (array.name for array in case.state)),
         frozenset(value.name for value in case.inputs if isinstance(value, Value)),
         frozenset(array.name for array in case.arrays if array.gradient),
-        frozenset(n for node in walk(case.program) for n in _made(node)),
+        frozenset(name for _, statement in case.statements() for name in statement.targets),
     )
 
 
@@ -145,7 +145,7 @@ _BY_CASE: Mapping[str, Callable[[Case], bool]] = {
     "accumulated-gradients": lambda case: case.procedure.after == "backward",
     "inference": lambda case: case.procedure.after == "inference",
     "bfloat16": lambda case: any(array.dtype == "bfloat16" for array in case.arrays),
-    "single-call": lambda case: any(_calls(node) and not _round(node) for node in _alone(case)),
+    "single-call": lambda case: any(map(_single_call, _alone(case))),
     "repeated-call": lambda case: any(isinstance(node, Again) for node in walk(case.program)),
 }
 
@@ -238,12 +238,8 @@ def _calls(node: Node) -> bool:
     return isinstance(node, Again) or (isinstance(node, Region) and node.called)
 
 
-def _round(node: Node) -> bool:
-    return isinstance(node, Region) and node.round
-
-
-def _made(node: Node) -> tuple[str, ...]:
-    return node.targets if isinstance(node, Statement) else ()
+def _single_call(node: Node) -> bool:
+    return isinstance(node, Again) or (isinstance(node, Region) and node.called and not node.round)
 
 
 def _nested(tree: Tree) -> bool:
@@ -253,8 +249,6 @@ def _nested(tree: Tree) -> bool:
 
 
 def _has_literal(tree: Tree) -> bool:
-    if isinstance(tree, Literal):
-        return True
-    if isinstance(tree, Ref):
-        return False
-    return any(_has_literal(part) for part in (tree if isinstance(tree, tuple) else tree.values()))
+    if isinstance(tree, Ref | Literal):
+        return isinstance(tree, Literal)
+    return any(map(_has_literal, tree if isinstance(tree, tuple) else tree.values()))

@@ -28,7 +28,7 @@ from conformance.model.case import (
 def last_value(nodes: Sequence[FlatNode]) -> Ref | None:
     """The value that the last of these nodes makes; `None` if that makes none or several."""
     made = node_makes(nodes[-1]) if nodes else ()
-    return Ref(made[0]) if len(made) == 1 else None
+    return Ref(made[0], nodes[-1].where) if len(made) == 1 else None
 
 
 def usual_loss(outputs: Tree) -> Loss | None:

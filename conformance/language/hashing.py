@@ -37,7 +37,7 @@ def _canonical(value: object) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         return _canonical(value.tolist())
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        parts = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        parts = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.compare}
         kept = {k: _canonical(v) for k, v in parts.items() if not isinstance(v, Position)}
         return [type(value).__name__, sorted(kept.items())]
     raise TypeError(f"a case holds a {type(value).__name__}, which has no canonical form")

@@ -62,7 +62,7 @@ LAWS: Mapping[str, Growth] = {
         source=_CHEN,
         at="n",
         unit="activations",
-        plain={"retained": _depth, "peak": _depth, "executions": _depth},
+        plain=dict.fromkeys(QUANTITIES, _depth),
         recomputed={
             "retained": lambda n, _: math.sqrt(n),
             "peak": lambda n, _: 2 * math.sqrt(n) - 1,
@@ -80,7 +80,7 @@ LAWS: Mapping[str, Growth] = {
         source=_CHEN,
         at="n",
         unit="activations",
-        plain={"retained": _depth, "peak": _depth, "executions": _depth},
+        plain=dict.fromkeys(QUANTITIES, _depth),
         recomputed={
             "retained": lambda n, _: math.log2(n) + 1,
             "peak": lambda n, _: math.log2(n) + 1,

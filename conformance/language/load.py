@@ -9,6 +9,7 @@ from typing import Any
 from conformance.errors import CaseError, nearest
 from conformance.language.axes import expanded
 from conformance.language.build import CaseBuilder
+from conformance.language.source import Source
 from conformance.language.spec import CaseFileModel
 from conformance.language.spec_errors import described
 from conformance.language.tables import read_table, with_tensors
@@ -61,38 +62,29 @@ def load_file(file: Path) -> tuple[Case, ...]:
 
 def load_text(text: str, name: str) -> tuple[Case, ...]:
     """The cases in a text; `name` stands for the file in messages. Raises `CaseError`."""
-    marked = load(text, name)
-    top = marked.value
+    file = Source(load(text, name), ())
+    top = file.marked.value
     if not isinstance(top, dict):
-        raise CaseError(
-            f"found {described(top)}, expected a mapping with the keys family and cases",
-            where=marked.at(()),
-        )
+        message = f"found {described(top)}, expected a mapping with the keys family and cases"
+        raise file.error(message)
     for key in top:
         if key not in _TOP:
-            raise CaseError(
-                f"unknown key {key!r}", where=marked.key((key,)), hint=nearest(key, _TOP)
-            )
+            raise file.error(f"unknown key {key!r}", key, hint=nearest(key, _TOP), key=True)
     for key in ("family", "cases"):
         if key not in top:
-            raise CaseError(f"key {key!r} is missing", where=marked.at(()))
+            raise file.error(f"key {key!r} is missing")
     family, cases = top["family"], top["cases"]
     if not isinstance(family, str) or not re.fullmatch("[a-z][a-z0-9-]*", family):
-        raise CaseError(
-            f"found family {family!r}, expected lower-case letters, digits and hyphens",
-            where=marked.at(("family",)),
-        )
+        wanted = "expected lower-case letters, digits and hyphens"
+        raise file.error(f"found family {family!r}, {wanted}", "family")
     if not isinstance(cases, dict) or not cases:
-        raise CaseError(
-            f"found {described(cases)}, expected a mapping of cases by name",
-            where=marked.at(("cases",)),
-        )
-    table = read_table(marked)
+        message = f"found {described(cases)}, expected a mapping of cases by name"
+        raise file.error(message, "cases")
+    table = read_table(file)
     loaded: list[Case] = []
     for key, raw in cases.items():
-        path = ("cases", key)
-        case_marked, case_raw = with_tensors(marked, path, raw, table)
-        for identity, chosen in expanded(case_marked, case_raw, family, path):
-            loaded.append(CaseBuilder(case_marked, path).case(identity, chosen))
-    table.refuse_unused(marked)
+        source, filled = with_tensors(Source(file.marked, ("cases", key)), raw, table)
+        for identity, chosen in expanded(source, filled, family):
+            loaded.append(CaseBuilder(source.marked, source.path).case(identity, chosen))
+    table.refuse_unused(file)
     return tuple(loaded)

@@ -1,26 +1,21 @@
-"""The program of a case: statements, regions and what they read and give."""
+"""The program of a case: statements, regions and what they read and give.
+
+Nodes are read as they are written, `$i` in the names of what is repeated. `Names` then checks the
+names of the program, repetitions unrolled.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-from conformance.errors import CaseError, nearest
+from conformance.errors import CaseError
 from conformance.language.defaults import last_value
+from conformance.language.names import Names
 from conformance.language.operations import OPERATIONS
-from conformance.language.source import (
-    RESERVED,
-    KeyPath,
-    Source,
-    is_finite,
-    paths_of_names,
-    with_numbers,
-)
+from conformance.language.source import OWN, RESERVED, KeyPath, Source, is_finite
 from conformance.language.spec import (
     MAX_COPIES,
-    NUMBER,
     BlockModel,
     CallModel,
     CaseModel,
@@ -33,10 +28,8 @@ from conformance.language.spec_errors import described
 from conformance.language.statements import RegionCall, divided, parse, parse_head
 from conformance.model.case import (
     Again,
-    FlatNode,
     Literal,
     Node,
-    Position,
     Ref,
     Region,
     Repeat,
@@ -45,9 +38,12 @@ from conformance.model.case import (
     Tree,
     flat,
     leaves,
-    node_makes,
     node_reads,
+    numbered,
+    walk,
 )
+
+Arguments = tuple[tuple[Tree, ...], Mapping[str, Tree]]
 
 
 class ProgramBuilder:
@@ -58,163 +54,108 @@ class ProgramBuilder:
     """
 
     def __init__(self, source: Source, generators: set[str], *, may_raise: bool) -> None:
-        self._source, self._generators, self._may_raise = source, generators, may_raise
+        self._source, self._may_raise = source, may_raise
         self.regions: dict[str, Region] = {}
-        #: Names of calls' return values as a whole (`returned`), and where the case names them.
-        self.returned: dict[str, Position] = {}
-        #: The regions around what is being read.
-        self._open: list[str] = []
-        #: Regions defined so far, a set for each open list of nodes.
+        self.names = Names(generators)
+        #: Whether a region's body is being read.
+        self._inside = False
+        #: Regions that may be called, a set for each open list of nodes.
         self._scopes: list[set[str]] = [set()]
+        #: The statements and regions that repetitions stand for.
+        self._copies = 0
 
-    def nodes(
-        self, models: Iterable[Any], path: KeyPath, known: set[str], words: Mapping[str, str]
-    ) -> tuple[Node, ...]:
-        """The nodes of a list; names that they make are added to `known`."""
+    def nodes(self, models: Iterable[Any], path: KeyPath) -> tuple[Node, ...]:
+        """The nodes of a list, in which regions are visible that it defines."""
         self._scopes.append(set())
-        try:
-            return tuple(self._read_list(models, path, known, words))
-        finally:
-            self._scopes.pop()
+        nodes = self._listed(models, path)
+        self._scopes.pop()
+        return nodes
 
-    def _read_list(
-        self, models: Iterable[Any], path: KeyPath, known: set[str], words: Mapping[str, str]
-    ) -> list[Node]:
-        """The nodes of a list, without a scope of its own."""
+    def _listed(self, models: Iterable[Any], path: KeyPath) -> tuple[Node, ...]:
         nodes: list[Node] = []
         for i, model in enumerate(models):
             here = (*path, i)
             if isinstance(model, RepeatModel):
-                nodes += self._repeated(model, here, known, words, len(nodes))
+                nodes += self._repeated(model, here)
             elif isinstance(model, RegionModel | DefineModel):
-                nodes.append(self._region(model, here, known, words))
+                nodes.append(self._region(model, here))
             elif isinstance(model, SequenceModel):
-                nodes += self._sequence(model, here, known, words)
+                nodes += self._sequence(model, here)
             elif isinstance(model, CallModel):
-                nodes.append(self._call(model, here, known, words))
+                nodes.append(self._call(model, here))
             else:
-                nodes += self._statements(with_numbers(model, words), here, known)
-        return nodes
+                nodes += self._statements(model, here)
+        return tuple(nodes)
 
-    def _repeated(
-        self,
-        model: RepeatModel,
-        path: KeyPath,
-        known: set[str],
-        words: Mapping[str, str],
-        before: int,
-    ) -> Sequence[Node]:
-        """What a `repeat` stands for, after `before` nodes: a `Repeat`; the nodes of all iterations one
-        after the other where these define regions, or where there is only one."""
-        numbers = (
-            model.repeat if isinstance(model.repeat, list) else range(1, int(model.repeat) + 1)
-        )
-        iterations: list[tuple[Node, ...]] = []
-        for number in numbers:
-            inner = {**words, NUMBER: str(number)}
-            nodes = tuple(self._read_list(model.body, (*path, "body"), known, inner))
-            iterations.append(nodes)
-            before += sum(1 for _ in flat(nodes))
-            if before > MAX_COPIES:
-                raise CaseError(
-                    f"the program has more than {MAX_COPIES} statements and regions here",
-                    where=self._source.at(*path, "repeat"),
-                )
-        alike = [Repeat(tuple(iterations))]
-        regions = any(isinstance(node, Region) for node in flat(alike))
-        return alike if len(iterations) > 1 and not regions else tuple(flat(alike))
+    def _repeated(self, model: RepeatModel, path: KeyPath) -> tuple[Node, ...]:
+        """A `Repeat`; the nodes of all iterations one after the other where these define regions, or
+        where there is only one."""
+        before = self._copies
+        body = self._listed(model.body, (*path, "body"))
+        if isinstance(model.repeat, list):
+            numbers = tuple(model.repeat)
+        else:
+            numbers = tuple(range(1, self._number(model.repeat, *path, "repeat") + 1))
+        self._copies = before
+        self._count(len(numbers) * _size(body), *path, "repeat")
+        repeat = Repeat(body, numbers)
+        regions = [node for node in walk(body) if isinstance(node, Region)]
+        if len(numbers) > 1 and not regions:
+            return (repeat,)
+        for region in regions:
+            self.regions.pop(region.name, None)
+        self._scopes[-1] -= {region.name for region in regions}
+        unrolled = tuple(flat((repeat,)))
+        self.regions |= {node.name: node for node in walk(unrolled) if isinstance(node, Region)}
+        self._scopes[-1] |= {node.name for node in unrolled if isinstance(node, Region)}
+        return unrolled
 
-    def _statements(self, text: str, path: KeyPath, known: set[str]) -> Iterator[Statement | Again]:
+    def _number(self, written: int | str, *path: object) -> int:
+        if isinstance(written, int):
+            return written
+        raise self._source.error(f"found {written!r}, expected a number", *path)
+
+    def _count(self, copies: int, *path: object) -> None:
+        """Refuse more repeated statements and regions than any case needs."""
+        self._copies += copies
+        if self._copies > MAX_COPIES:
+            message = f"the program has more than {MAX_COPIES} statements and regions here"
+            raise self._source.error(message, *path)
+
+    def _statements(self, text: str, path: KeyPath) -> Iterator[Statement | Again]:
         """The statements of a text; a further call of a region reads as one."""
         visible = {name.replace("-", "_"): name for name in set().union(*self._scopes)}
         for part, where in divided(text, self._source.at(*path)):
-            statement = parse(part, where, visible)
-            if isinstance(statement, RegionCall):
-                yield self._call_statement(statement, visible[statement.region], known)
-            else:
-                yield self._operation(statement, part, where, known)
-
-    def _operation(
-        self, statement: Statement, text: str, where: Position, known: set[str]
-    ) -> Statement:
-        operation = OPERATIONS[statement.op]
-
-        def place(name: str) -> Position:
-            """Where an argument's name stands: behind the operation's bracket."""
-            bracket = text.index("(")
-            match = re.compile(rf"\b{re.escape(name)}\b").search(text, bracket)
-            return replace(where, column=where.column + (match.start() if match else 0))
-
-        for name, argument in zip(operation.tensors, statement.arguments, strict=True):
-            if name == "region?":
-                region = argument.name if isinstance(argument, Ref) else ""
-                if region not in self.regions:
-                    raise CaseError(
-                        f"no region {region!r} before this",
-                        where=place(region) if region else statement.where,
-                        hint=nearest(region, self.regions) if self.regions else "",
-                    )
+            parsed = parse(part, where, visible)
+            if isinstance(parsed, Statement):
+                yield parsed
                 continue
-            if name == "generator?":
-                generator = argument.name if isinstance(argument, Ref) else ""
-                if generator not in self._generators:
-                    raise CaseError(
-                        f"{generator or 'a number'!r} is not a generator",
-                        where=place(generator) if generator else statement.where,
-                        hint="declare it among the inputs: `g: {generator: framework}`",
-                    )
-                continue
-            parts = argument if isinstance(argument, tuple) else (argument,)
-            for part in parts:
-                if isinstance(part, Ref) and part.name not in known:
-                    raise self.unknown(part.name, known, place(part.name))
-        self._add_names(statement.targets, known, statement.where)
-        return statement
+            takes, kwargs = _call_arguments(parsed)
+            gives = tuple(Ref(target, parsed.where) for target in parsed.targets)
+            call = Again(
+                visible[parsed.region],
+                takes,
+                kwargs,
+                gives if len(gives) > 1 else gives[0],
+                parsed.where,
+            )
+            self._refuse_other_arguments(call)
+            yield call
 
-    def _add_names(self, names: Sequence[str], known: set[str], where: Position) -> None:
-        """Add names to the known ones; a region's name cannot be assigned again."""
-        functions = {region.replace("-", "_") for region in (*self.regions, *self._open)}
-        for name in names:
-            if name in functions or RESERVED.fullmatch(name):
-                raise CaseError(
-                    f"the name {name!r} is taken already",
-                    where=where,
-                    hint="a region has it" if name in functions else "every program uses it itself",
-                )
-            if name in self.returned:
-                raise CaseError(
-                    f"the name {name!r} is taken already",
-                    where=where,
-                    hint="what a region returned as a whole has it",
-                )
-            if names.count(name) > 1:
-                raise CaseError(f"the name {name!r} is given twice", where=where)
-        known |= set(names)
-
-    def _region(
-        self,
-        model: RegionModel | DefineModel,
-        path: KeyPath,
-        known: set[str],
-        words: Mapping[str, str],
-    ) -> Region:
+    def _region(self, model: RegionModel | DefineModel, path: KeyPath) -> Region:
         called = isinstance(model, RegionModel)
         key = "recompute" if called else "define"
-        text = with_numbers(getattr(model, key), words)
+        text, where = getattr(model, key), self._source.at(*path, key)
         name = text.partition("(")[0]
-        self._region_name(name, (*path, key), known)
-        head = parse_head(text, self._source.at(*path, key))
-        if head is None:
-            takes, kwargs = self._takes(model, path, known if called else None, words)
-        else:
-            takes, kwargs = self._head_arguments(model, head, path, known if called else None)
-        inside = known | set(leaves(takes)) | set(leaves(kwargs))
-        self._open.append(name)
-        body = self.nodes(model.body, (*path, "body"), inside, words)
-        self._open.pop()
-        refuse_rebinding(body)
-        gives = self.gives(model, "gives", body, path, words)
-        self.check_names(gives, inside, (*path, "gives"))
+        self._source.identifier(name.replace("-", "_"), *path, key)
+        head = parse_head(text, where)
+        takes, kwargs = (
+            self._takes(model, path) if head is None else self._head_arguments(model, head, path)
+        )
+        outside, self._inside = self._inside, True
+        body = self.nodes(model.body, (*path, "body"))
+        self._inside = outside
+        gives = self.gives(model, "gives", body, path)
         region = Region(
             name,
             takes,
@@ -226,107 +167,74 @@ class ProgramBuilder:
             model.merge_adjacent,
             model.block,
             self._source.at(*path),
-            self._policy(model, body, path, words),
+            self._policy(model, body, path),
             called,
             signature=model.signature,
             mapped=model.mapped,
             autocast=model.autocast or "",
-            returned=self._returned_name(model, name, gives, path, known, words),
+            returned=self._returned(model, gives, path),
             written=frozenset({"preserve_rng", "merge_adjacent"} & model.model_fields_set),
             round=isinstance(model, RegionModel) and model.round,
             option=model.option or "",
             contexts=model.contexts,
         )
-        nodes = tuple(flat(body))
-        ops = {node.op for node in nodes if isinstance(node, Statement)}
-        if "doubled_sin" in ops and not region.contexts:
-            raise CaseError(
-                "doubled_sin runs in the contexts of its region, which has none",
-                where=self._source.at(*path),
-                hint="write `contexts: true`",
-            )
-        if region.signature == "undeclared" and set(leaves(kwargs)) & set(_read(nodes)):
-            raise CaseError(
-                "the body reads what is no argument of the function",
-                where=self._source.at(*path, "signature"),
-            )
-        if region.mapped and (kwargs or not all(isinstance(tree, Ref) for tree in takes)):
-            raise CaseError(
-                "a mapped region takes tensors, each by its name",
-                where=self._source.at(*path, "mapped"),
-            )
-        one = len(takes) == 1 and isinstance(takes[0], Ref) and isinstance(gives, Ref)
-        if region.round and (kwargs or not one):
-            raise CaseError(
-                "the round of a loop takes one tensor and gives one",
-                where=self._source.at(*path, "round"),
-            )
-        made = {n for node in nodes for n in node_makes(node)}
-        both = made & set(region.captured())
-        if both:
-            raise CaseError(
-                f"{min(both)!r} is captured and made anew in region {name!r}",
-                where=self._source.at(*path),
-                hint="take it as an argument, or give the new value a name of its own",
-            )
+        self._refuse_unfit(region, path)
+        self.names.named_at[region.where] = where
         self._define(region)
-        if called:
-            self._add_names(leaves(gives), known, self._source.at(*path, "gives"))
         return region
 
+    def _refuse_unfit(self, region: Region, path: KeyPath) -> None:
+        """Refuse keys of a region that do not go together."""
+        nodes, error = tuple(flat(region.body)), self._source.error
+        ops = {node.op for node in nodes if isinstance(node, Statement)}
+        if "doubled_sin" in ops and not region.contexts:
+            message = "doubled_sin needs a region with contexts"
+            raise error(message, *path, hint="write `contexts: true`")
+        read = {name for node in nodes for name in node_reads(node)}
+        if region.signature == "undeclared" and set(leaves(region.kwargs)) & read:
+            message = "the body reads an argument that the function does not declare"
+            raise error(message, *path, "signature")
+        takes, kwargs = region.takes, region.kwargs
+        if region.mapped and (kwargs or not all(isinstance(tree, Ref) for tree in takes)):
+            raise error(
+                "the arguments of a mapped region are tensors, each by its name", *path, "mapped"
+            )
+        one = len(takes) == 1 and isinstance(takes[0], Ref) and isinstance(region.gives, Ref)
+        if region.round and (kwargs or not one):
+            raise error(
+                "a region with `round` has one tensor as argument and one as result", *path, "round"
+            )
+
     def gives(
-        self,
-        model: BlockModel | CaseModel,
-        key: str,
-        nodes: Sequence[Node],
-        path: KeyPath,
-        words: Mapping[str, str],
+        self, model: BlockModel | CaseModel, key: str, nodes: Sequence[Node], path: KeyPath
     ) -> Tree:
         """What a region gives (`gives`) or a program puts out (`outputs`)."""
         if key in model.model_fields_set:
-            return self._tree(getattr(model, key), (*path, key), words)
+            return self._tree(getattr(model, key), (*path, key))
         unrolled = tuple(flat(nodes))
         last = last_value(unrolled)
         if last is None:
             raise CaseError(
-                f"what comes last makes more than one value, or none: `{key}` must say which",
+                f"the last node makes several values, or none: `{key}` must name one",
                 where=unrolled[-1].where,
-                hint=f"left out, `{key}` is the last value that is made",
+                hint=f"without `{key}`, it is the last value that is made",
             )
         return last
 
-    def _returned_name(
-        self,
-        model: BlockModel | CallModel,
-        region: str,
-        gives: Tree,
-        path: KeyPath,
-        known: set[str],
-        words: Mapping[str, str],
-    ) -> str:
-        """The name for a call's return value as a whole (added to `known`); empty if there is none."""
-        written = model.returned if isinstance(model, RegionModel | CallModel) else ""
-        name, here = with_numbers(written, words), (*path, "returned")
+    def _returned(self, model: BlockModel | CallModel, gives: Tree, path: KeyPath) -> str:
+        """The name for a call's return value as a whole; empty if there is none."""
+        name = model.returned if isinstance(model, RegionModel | CallModel) else ""
+        here = (*path, "returned")
         if not name:
             return ""
-        self._source.identifier(name, here)
-        if self._open:
-            raise CaseError(
-                "what is returned inside a region is not put out",
-                where=self._source.at(*here),
-                hint="`returned` stands in the program itself",
-            )
+        self._source.identifier(name, *here)
+        if self._inside:
+            hint = "it names an output of the program"
+            raise self._source.error("`returned` cannot stand inside a region", *here, hint=hint)
         if isinstance(gives, Ref | Literal):
-            raise CaseError(
-                f"{name!r} is no tuple and no dict",
-                where=self._source.at(*here),
-                hint="`gives` names it already" if isinstance(gives, Ref) else "",
-            )
-        functions = {other.replace("-", "_") for other in (*self.regions, region)}
-        taken = known | set(self.returned) | functions | self._generators | set(leaves(gives))
-        if name in taken:
-            raise CaseError(f"the name {name!r} is taken already", where=self._source.at(*here))
-        self.returned[name] = self._source.at(*here)
+            hint = "`gives` names it already" if isinstance(gives, Ref) else ""
+            raise self._source.error(f"{name!r} is neither a tuple nor a dict", *here, hint=hint)
+        self.names.returned_at[self._source.at(*path)] = self._source.at(*here)
         return name
 
     def _define(self, region: Region) -> None:
@@ -334,263 +242,157 @@ class ProgramBuilder:
         self.regions[region.name] = region
         self._scopes[-1].add(region.name)
 
-    def _region_name(self, name: str, path: KeyPath, known: set[str]) -> None:
-        variable = name.replace("-", "_")
-        self._source.identifier(variable, path)
-        taken = {other.replace("-", "_") for other in (*self.regions, *self._open)}
-        if variable in taken | known | set(self.returned):
-            raise CaseError(
-                f"the name {name!r} is taken already",
-                where=self._source.at(*path),
-                hint="in a `repeat`, number the name: `block$i`",
-            )
-
-    def _policy(
-        self, model: BlockModel, body: Sequence[Node], path: KeyPath, words: Mapping[str, str]
-    ) -> tuple[str, ...]:
+    def _policy(self, model: BlockModel, body: Sequence[Node], path: KeyPath) -> tuple[str, ...]:
         """The policy: operations, or names that statements of the body make."""
         statements = [node for node in flat(body) if isinstance(node, Statement)]
         made = {name for statement in statements for name in statement.targets}
-        saved = tuple(with_numbers(word, words) for word in model.save)
-        for i, word in enumerate(saved):
-            here = (*path, "save", i)
+        used = {statement.op for statement in statements}
+        for i, word in enumerate(model.save):
             if word in made and word in OPERATIONS:
-                raise CaseError(
-                    f"{word!r} is an operation and a name of the body", where=self._source.at(*here)
-                )
-            used = {statement.op for statement in statements}
-            if word not in made and word not in used:
-                raise CaseError(
-                    f"{word!r} is neither an operation of the body nor a name that it makes",
-                    where=self._source.at(*here),
-                    hint=nearest(word, made | used),
-                )
-        return saved
+                message = f"{word!r} is an operation and a name of the body"
+                raise self._source.error(message, *path, "save", i)
+            message = f"{word!r} is neither an operation of the body nor a name that it makes"
+            self._source.refuse_other(word, made | used, message, *path, "save", i)
+        return tuple(model.save)
 
-    def _sequence(
-        self, model: SequenceModel, path: KeyPath, known: set[str], words: Mapping[str, str]
-    ) -> list[Region]:
+    def _sequence(self, model: SequenceModel, path: KeyPath) -> list[Region]:
         """The segments of a sequence, each a region of its own."""
-        name, handed = with_numbers(model.sequence, words), with_numbers(model.takes, words)
-        self.check_names(Ref(handed), known, (*path, "takes"))
-        layers = self._layers(model, (*path, "layers"), known, words)
-        count = int(model.segments)
+        handed = Ref(model.takes, self._source.at(*path, "takes"))
+        layers = tuple(self._layers(model, (*path, "layers")))
+        count = self._number(model.segments, *path, "segments")
         if count > len(layers) and not self._may_raise:
-            raise CaseError(
+            raise self._source.error(
                 f"{len(layers)} layer(s) cannot make {count} segments",
-                where=self._source.at(*path, "segments"),
-                hint="a case about that error names it under `error`",
+                *path,
+                "segments",
+                hint="a case that expects this error names it under `error`",
             )
         size = max(1, len(layers) // count)
         regions: list[Region] = []
         for number in range(1, min(count, len(layers)) + 1):
-            last = number == count
-            part = layers[(number - 1) * size : None if last else number * size]
-            body = tuple(statement for layer in part for statement in layer)
-            segment = f"{name}{number}"
-            self._region_name(segment, (*path, "sequence"), known)
+            part = layers[(number - 1) * size : None if number == count else number * size]
+            name = f"{model.sequence}{number}"
+            self._source.identifier(name.replace("-", "_"), *path, "sequence")
             region = Region(
-                segment,
-                (Ref(handed),),
+                name,
+                (handed,),
                 {},
-                Ref(handed),
-                body,
+                handed,
+                tuple(statement for layer in part for statement in layer),
                 "segment",
                 model.preserve_rng,
                 False,
                 "callable",
                 self._source.at(*path),
-                segment=Segment(name, number, count, part),
+                segment=Segment(model.sequence, number, count, part),
             )
             self._define(region)
             regions.append(region)
+        self.names.named_at[self._source.at(*path)] = self._source.at(*path, "sequence")
         return regions
 
-    def _layers(
-        self, model: SequenceModel, path: KeyPath, known: set[str], words: Mapping[str, str]
-    ) -> tuple[tuple[Statement, ...], ...]:
-        handed = with_numbers(model.takes, words)
-        layers: list[tuple[Statement, ...]] = []
-        inside = set(known)
+    def _layers(self, model: SequenceModel, path: KeyPath) -> Iterator[tuple[Statement, ...]]:
         for i, written in enumerate(model.layers):
             if isinstance(written, list):
-                texts, layer_path, copies = written, (*path, i), [words]
+                texts, here = written, (*path, i)
             else:
-                texts, layer_path = written.layer, (*path, i, "layer")
-                copies = [{**words, NUMBER: str(n)} for n in range(1, int(written.repeat) + 1)]
-            for chosen in copies:
-                layer = tuple(
-                    self._operation(parsed, part, where, inside)
-                    for j, text in enumerate(texts)
-                    for part, where in divided(
-                        with_numbers(text, chosen), self._source.at(*layer_path, j)
-                    )
-                    if isinstance(parsed := parse(part, where), Statement)
-                )
-                if handed not in layer[-1].targets:
-                    raise CaseError(
-                        f"a layer's last statement does not make {handed!r}, which it hands on",
-                        where=layer[-1].where,
-                    )
-                layers.append(layer)
-        return tuple(layers)
-
-    def _call(
-        self, model: CallModel, path: KeyPath, known: set[str], words: Mapping[str, str]
-    ) -> Again:
-        name = with_numbers(model.call, words)
-        visible = set().union(*self._scopes)
-        if name not in visible:
-            raise CaseError(
-                f"no region {name!r} before this call",
-                where=self._source.at(*path, "call"),
-                hint=nearest(name, visible) if visible else "",
+                texts, here = written.layer, (*path, i, "layer")
+            layer = tuple(
+                parsed
+                for j, text in enumerate(texts)
+                for part, where in divided(text, self._source.at(*here, j))
+                if isinstance(parsed := parse(part, where), Statement)
             )
-        takes, kwargs = self._takes(model, path, known, words)
-        gives = self._tree(model.gives, (*path, "gives"), words)
-        self._refuse_other_arguments(name, len(takes), set(kwargs), self._source.at(*path))
-        whole = self._returned_name(model, name, gives, path, known, words)
-        self._add_names(leaves(gives), known, self._source.at(*path, "gives"))
-        return Again(name, takes, kwargs, gives, self._source.at(*path), whole)
+            if isinstance(written, list):
+                yield layer
+                continue
+            copies = self._number(written.repeat, *path, i, "repeat")
+            self._count(copies * len(layer), *path, i, "repeat")
+            yield from (numbered(layer, number) for number in range(1, copies + 1))
+
+    def _call(self, model: CallModel, path: KeyPath) -> Again:
+        visible = set().union(*self._scopes)
+        message = f"no region {model.call!r} before this call"
+        self._source.refuse_other(model.call, visible, message, *path, "call")
+        takes, kwargs = self._takes(model, path)
+        gives = self._tree(model.gives, (*path, "gives"))
+        where = self._source.at(*path)
+        call = Again(model.call, takes, kwargs, gives, where, self._returned(model, gives, path))
+        self._refuse_other_arguments(call)
+        return call
 
     def _head_arguments(
-        self,
-        model: RegionModel | DefineModel,
-        head: RegionCall,
-        path: KeyPath,
-        known: set[str] | None,
-    ) -> tuple[tuple[Tree, ...], dict[str, Tree]]:
-        """The arguments of a region whose head is a call, `block(x)`; `known` is given if it is called
-        here, not only defined."""
+        self, model: RegionModel | DefineModel, head: RegionCall, path: KeyPath
+    ) -> Arguments:
+        """The arguments of a region whose head is a call, `block(x)`."""
         for key in ("takes", "kwargs"):
             if key in model.model_fields_set:
-                raise CaseError(
-                    f"what {head.region!r} takes stands in brackets already, and under {key!r} again",
-                    where=self._source.key(*path, key),
+                raise self._source.error(
+                    f"the arguments of {head.region!r} are given in brackets and again under {key!r}",
+                    *path,
+                    key,
                     hint="write it in one place",
+                    key=True,
                 )
         for word in head.kwargs:
-            self._source.identifier(word, path)
-        return self._call_arguments(head, known)
+            self._source.identifier(word, *path)
+        return _call_arguments(head)
 
-    def _call_arguments(
-        self, call: RegionCall, known: set[str] | None
-    ) -> tuple[tuple[Tree, ...], dict[str, Tree]]:
-        for argument, where in call.places.items():
-            if known is not None and argument not in known:
-                raise self.unknown(argument, known, where)
-            if RESERVED.fullmatch(argument):
-                raise CaseError(
-                    f"the name {argument!r} is taken already",
-                    where=where,
-                    hint="every program uses it itself",
-                )
-        takes = tuple(Ref(argument) for argument in call.takes)
-        return takes, {key: Ref(argument) for key, argument in call.kwargs.items()}
-
-    def _call_statement(self, call: RegionCall, name: str, known: set[str]) -> Again:
-        """A further call that is written as a statement."""
-        takes, kwargs = self._call_arguments(call, known)
-        self._refuse_other_arguments(name, len(takes), set(kwargs), call.where)
-        self._add_names(call.targets, known, call.where)
-        gives = tuple(Ref(target) for target in call.targets)
-        return Again(name, takes, kwargs, gives if len(gives) > 1 else gives[0], call.where)
-
-    def _refuse_other_arguments(
-        self, name: str, takes: int, kwargs: set[str], where: Position
-    ) -> None:
+    def _refuse_other_arguments(self, call: Again) -> None:
         """Refuse a call whose arguments differ in number or keywords from those of the region."""
-        first = self.regions[name]
-        if takes != len(first.takes) or kwargs != set(first.kwargs):
+        first = self.regions[call.region]
+        if len(call.takes) != len(first.takes) or set(call.kwargs) != set(first.kwargs):
             raise CaseError(
-                f"region {name!r} takes {len(first.takes)} positional argument(s) "
+                f"region {call.region!r} takes {len(first.takes)} positional argument(s) "
                 f"and {sorted(first.kwargs)} by name",
-                where=where,
+                where=call.where,
             )
 
-    def _takes(
-        self,
-        model: BlockModel | CallModel,
-        path: KeyPath,
-        known: set[str] | None,
-        words: Mapping[str, str],
-    ) -> tuple[tuple[Tree, ...], dict[str, Tree]]:
-        trees = model.takes if isinstance(model.takes, list) else [model.takes]
-        many = isinstance(model.takes, list)
-        paths = [(*path, "takes", i) if many else (*path, "takes") for i in range(len(trees))]
-        takes = tuple(
-            self._tree(tree, tree_path, words) for tree, tree_path in zip(trees, paths, strict=True)
-        )
-        for key in model.kwargs:
-            self._source.identifier(key, (*path, "kwargs", key), key=True)
-        kwargs = {
-            key: self._tree(tree, (*path, "kwargs", key), words)
-            for key, tree in model.kwargs.items()
-        }
-        for tree, tree_path in zip(takes, paths, strict=True):
-            readable = set(leaves(tree)) if known is None else known
-            self.check_names(tree, readable, tree_path, literals=False)
-        for key, tree in kwargs.items():
-            readable = set(leaves(tree)) if known is None else known
-            self.check_names(tree, readable, (*path, "kwargs", key), literals=False)
-        return takes, kwargs
+    def _takes(self, model: BlockModel | CallModel, path: KeyPath) -> Arguments:
+        def argument(raw: object, *here: object) -> Tree:
+            tree = self._tree(raw, here)
+            if isinstance(tree, Literal):
+                hint = "declare it among the inputs: `scale: {value: 2}`"
+                message = f"found {tree.value!r}, expected a name"
+                raise self._source.error(message, *here, hint=hint)
+            return tree
 
-    def _tree(self, raw: object, path: KeyPath, words: Mapping[str, str]) -> Tree:
+        if isinstance(model.takes, list):
+            takes = tuple(argument(raw, *path, "takes", i) for i, raw in enumerate(model.takes))
+        else:
+            takes = (argument(model.takes, *path, "takes"),)
+        for key in model.kwargs:
+            self._source.identifier(key, *path, "kwargs", key, key=True)
+        given = model.kwargs.items()
+        return takes, {key: argument(raw, *path, "kwargs", key) for key, raw in given}
+
+    def _tree(self, raw: object, path: KeyPath) -> Tree:
         if isinstance(raw, str):
-            name = with_numbers(raw, words)
-            self._source.identifier(name, path)
-            return Ref(name)
+            self._source.identifier(raw, *path)
+            return Ref(raw, self._source.at(*path))
         if raw is None or (isinstance(raw, bool | int | float) and is_finite(raw)):
             return Literal(raw)
         if isinstance(raw, list):
-            return tuple(self._tree(part, (*path, i), words) for i, part in enumerate(raw))
+            return tuple(self._tree(part, (*path, i)) for i, part in enumerate(raw))
         if isinstance(raw, dict):
-            return {str(k): self._tree(part, (*path, k), words) for k, part in raw.items()}
-        raise CaseError(
-            f"found {described(raw)}, expected a name, a list or a mapping",
-            where=self._source.at(*path),
-        )
-
-    def check_names(
-        self, tree: Tree, known: set[str], path: KeyPath, literals: bool = True
-    ) -> None:
-        for name, name_path in paths_of_names(tree, path):
-            if name not in known:
-                raise self.unknown(name, known, self._source.at(*name_path))
-        if not literals and isinstance(tree, Literal):
-            raise CaseError(
-                f"found {tree.value!r}, expected a name",
-                where=self._source.at(*path),
-                hint="declare it among the inputs: `scale: {value: 2}`",
-            )
-
-    def unknown(self, name: str, known: set[str], where: Position) -> CaseError:
-        """The error of a name that cannot be read here."""
-        if name in self.returned:
-            return CaseError(
-                f"{name!r} is what a region returned as a whole, only `outputs` may hold it",
-                where=where,
-                hint="`gives` names what is in it",
-            )
-        return CaseError(f"unknown name {name!r}", where=where, hint=nearest(name, known))
+            return {str(k): self._tree(part, (*path, k)) for k, part in raw.items()}
+        message = f"found {described(raw)}, expected a name, a list or a mapping"
+        raise self._source.error(message, *path)
 
 
-def _read(nodes: Iterable[FlatNode]) -> Iterator[str]:
-    """The names that nodes read."""
+def _size(nodes: Iterable[Node]) -> int:
+    """The number of statements and regions in nodes, repetitions unrolled."""
+    total = 0
     for node in nodes:
-        yield from node_reads(node)
+        if isinstance(node, Repeat):
+            total += len(node.numbers) * _size(node.body)
+        else:
+            total += 1 + (_size(node.body) if isinstance(node, Region) else 0)
+    return total
 
 
-def refuse_rebinding(nodes: Sequence[Node]) -> None:
-    """Refuse to reassign a name that a region has captured: a rerun would read the new value."""
-    captured: dict[str, str] = {}
-    for node in flat(nodes):
-        for name in node_makes(node):
-            if name in captured:
-                raise CaseError(
-                    f"{name!r} is made anew, and region {captured[name]!r} has captured it",
-                    where=node.where,
-                    hint="give the new value a name of its own",
-                )
-        if isinstance(node, Region):
-            captured |= dict.fromkeys(node.captured(), node.name)
+def _call_arguments(call: RegionCall) -> Arguments:
+    for ref in (*call.takes, *call.kwargs.values()):
+        if RESERVED.fullmatch(ref.name):
+            raise CaseError(f"the name {ref.name!r} is taken already", where=ref.where, hint=OWN)
+    return call.takes, call.kwargs

@@ -1,6 +1,7 @@
 """The case file as YAML writes it: the models behind the published JSON Schema.
 
-`conformance.language.load` turns these into the values of `conformance.model.case`.
+`conformance.language.load` turns these into the values of `conformance.model.case`. Tags of unions are
+written `<so>`: in the location of an error, they cannot be taken for a key.
 """
 
 from __future__ import annotations
@@ -8,9 +9,10 @@ from __future__ import annotations
 from typing import Annotated, Any, TypeAlias, Union
 from typing import Literal as OneOf
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from conformance.language.capabilities import CAPABILITIES
+from conformance.language.spec_errors import Model, tagged
 
 Scalar: TypeAlias = bool | int | float | str | None
 Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
@@ -18,19 +20,14 @@ RegionName = Annotated[str, Field(pattern=r"^[a-z]([a-z0-9_-]|\$i)*$")]
 #: A region's name, or its name and what it takes, `block(x, mask=m)`.
 RegionHead = Annotated[str, Field(pattern=r"^[a-z]([a-z0-9_-]|\$i)*(\(.*\))?$")]
 AxisRef = Annotated[str, Field(pattern=r"^\$[A-Za-z_]", description="The value of an axis.")]
-#: What stands for the number in a `repeat`.
-NUMBER = "$i"
 #: More copies, elements or cases than any case needs; a slip of the keyboard must not fill the memory.
 MAX_COPIES = 5_000
 MAX_ELEMENTS = 2**28
 MAX_INTEGER = 2**63 - 1
+#: How often something is repeated.
+Count = Annotated[int, Field(ge=1, le=MAX_COPIES)] | AxisRef
+Pair = Annotated[list[float], Field(min_length=2, max_length=2)]
 Dtype = OneOf["float32", "float64", "float16", "bfloat16", "int32", "int64", "bool"]
-
-
-class Model(BaseModel):
-    """Base of all models: unknown keys are errors, values are frozen, numbers are finite."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class ArrayModel(Model):
@@ -44,15 +41,13 @@ class ArrayModel(Model):
     )
     full: float | None = Field(default=None, description="One value for every element.")
     values: Any = Field(default=None, description="The elements, as nested lists.")
-    arange: Annotated[list[float], Field(min_length=2, max_length=2)] | None = Field(
+    arange: Pair | None = Field(
         default=None, description="[start, step], counted in row-major order."
     )
     normal: float | None = Field(
         default=None, description="Standard normal samples times this scale."
     )
-    uniform: Annotated[list[float], Field(min_length=2, max_length=2)] | None = Field(
-        default=None, description="Uniform samples from [low, high)."
-    )
+    uniform: Pair | None = Field(default=None, description="Uniform samples from [low, high).")
     integers: (
         Annotated[
             list[Annotated[int, Field(ge=-MAX_INTEGER, le=MAX_INTEGER)]],
@@ -65,7 +60,7 @@ class ArrayModel(Model):
         description="Whether the tensor requires a gradient. Left out: floating inputs and "
         "parameters do, state does not.",
     )
-    repeat: Annotated[int, Field(ge=1, le=MAX_COPIES)] | AxisRef | None = Field(
+    repeat: Count | None = Field(
         default=None,
         description="Declares this many tensors; `$i` in the name is the number of each, from 1.",
     )
@@ -88,16 +83,11 @@ class GeneratorModel(Model):
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
 
 
-def _input_tag(value: Any) -> str:
-    given = value if isinstance(value, dict) else getattr(value, "model_fields_set", ())
-    return next((tag for tag in ("value", "generator") if tag in given), "array")
-
-
 InputModel = Annotated[
-    Annotated[ArrayModel, Tag("array")]
-    | Annotated[ValueModel, Tag("value")]
-    | Annotated[GeneratorModel, Tag("generator")],
-    Discriminator(_input_tag),
+    Annotated[ArrayModel, Tag("<array>")]
+    | Annotated[ValueModel, Tag("<value>")]
+    | Annotated[GeneratorModel, Tag("<generator>")],
+    tagged("array", "value", "generator"),
 ]
 
 
@@ -122,16 +112,15 @@ Layer = Annotated[
     list[Statement],
     Field(min_length=1),
     BeforeValidator(
-        _as_list,
-        json_schema_input_type=Annotated[list[Statement], Field(min_length=1)] | Statement,
+        _as_list, json_schema_input_type=Annotated[list[Statement], Field(min_length=1)] | Statement
     ),
 ]
 
 Returned = Annotated[
     str,
     Field(
-        description="The name of what the region returned, as a whole: a tuple or a dict, as it came. "
-        "Only `outputs` may hold it."
+        description="A name for the whole return value of the region, a tuple or a dict. "
+        "Only `outputs` may name it."
     ),
 ]
 
@@ -167,12 +156,12 @@ class BlockModel(Model):
     )
     block: OneOf["callable", "invalid"] = Field(
         default="callable",
-        description="With `invalid`, what is handed over to be recomputed cannot be.",
+        description="With `invalid`, something that is not callable is passed to recompute.",
     )
     option: OneOf["unknown", "wrong"] | None = Field(
         default=None,
-        description="recompute is given a keyword that it does not have (`unknown`), or a string for "
-        "one of its options that takes none (`wrong`).",
+        description="recompute gets a keyword that it does not have (`unknown`), or a string for an "
+        "option of another type (`wrong`).",
     )
     contexts: bool = Field(
         default=False,
@@ -228,12 +217,12 @@ class DefineModel(BlockModel):
 class LayersModel(Model):
     """The same layer several times; `$i` in any text of it is the number."""
 
-    repeat: Annotated[int, Field(ge=1, le=MAX_COPIES)] | AxisRef
+    repeat: Count
     layer: Layer
 
 
 def _layer_tag(value: Any) -> str:
-    return "layer" if isinstance(value, list | str) else "layers"
+    return "<layer>" if isinstance(value, list | str) else "<layers>"
 
 
 class SequenceModel(Model):
@@ -244,11 +233,11 @@ class SequenceModel(Model):
     """
 
     sequence: RegionName = Field(description="The sequence's name; segments are numbered from 1.")
-    segments: Annotated[int, Field(ge=1, le=MAX_COPIES)] | AxisRef
-    takes: Name = Field(description="The tensor that is handed from layer to layer.")
+    segments: Count
+    takes: Name = Field(description="The tensor that is passed from layer to layer.")
     layers: list[
         Annotated[
-            Annotated[Layer, Tag("layer")] | Annotated[LayersModel, Tag("layers")],
+            Annotated[Layer, Tag("<layer>")] | Annotated[LayersModel, Tag("<layers>")],
             Discriminator(_layer_tag),
         ]
     ] = Field(min_length=1, description="Statements of one layer each, or `repeat` and `layer`.")
@@ -278,29 +267,20 @@ class RepeatModel(Model):
 
 
 def _node_tag(value: Any) -> str:
-    if isinstance(value, dict):
-        for tag in ("recompute", "repeat", "call", "define", "sequence"):
-            if tag in value:
-                return tag
-        return "recompute"
-    tags: dict[type, str] = {
-        RegionModel: "recompute",
-        RepeatModel: "repeat",
-        CallModel: "call",
-        DefineModel: "define",
-        SequenceModel: "sequence",
-    }
-    return tags.get(type(value), "statement")
+    keys = ("recompute", "repeat", "call", "define", "sequence")
+    if not isinstance(value, dict):
+        return "<statement>"
+    return next((f"<{key}>" for key in keys if key in value), "<recompute>")
 
 
 NodeModel = Annotated[
     Union[  # noqa: UP007 (a forward reference stands in it)
-        Annotated[Statement, Tag("statement")],
-        Annotated[RegionModel, Tag("recompute")],
-        Annotated[RepeatModel, Tag("repeat")],
-        Annotated[CallModel, Tag("call")],
-        Annotated[DefineModel, Tag("define")],
-        Annotated[SequenceModel, Tag("sequence")],
+        Annotated[Statement, Tag("<statement>")],
+        Annotated[RegionModel, Tag("<recompute>")],
+        Annotated[RepeatModel, Tag("<repeat>")],
+        Annotated[CallModel, Tag("<call>")],
+        Annotated[DefineModel, Tag("<define>")],
+        Annotated[SequenceModel, Tag("<sequence>")],
     ],
     Discriminator(_node_tag),
 ]
@@ -309,8 +289,7 @@ Body = Annotated[
     list[NodeModel],
     Field(min_length=1),
     BeforeValidator(
-        _as_list,
-        json_schema_input_type=Annotated[list[NodeModel], Field(min_length=1)] | Statement,
+        _as_list, json_schema_input_type=Annotated[list[NodeModel], Field(min_length=1)] | Statement
     ),
 ]
 
@@ -378,13 +357,6 @@ class BackwardProcedure(Model):
     backward: BackwardModel
 
 
-def _procedure_tag(value: Any) -> str:
-    if isinstance(value, str):
-        return "word"
-    given = value if isinstance(value, dict) else getattr(value, "model_fields_set", ())
-    return "backward" if "backward" in given else "train"
-
-
 class LawModel(Model):
     """The law of growth that the case is a point of; the report draws both."""
 
@@ -407,10 +379,6 @@ class ReleaseModel(Model):
     keep: OneOf["outputs"] = Field(
         description="The outputs of every run are kept until the last is over."
     )
-
-
-def _release_tag(value: Any) -> str:
-    return "release" if isinstance(value, dict | ReleaseModel) else "number"
 
 
 class TrainProcedure(Model):
@@ -447,12 +415,6 @@ class AsPlainModel(Model):
     )
 
 
-def _error_tag(value: Any) -> str:
-    given = value if isinstance(value, dict) else {}
-    named = isinstance(value, AsPlainModel) or "as" in given
-    return "as-plain" if named else "raises"
-
-
 class CountsModel(Model):
     """How often a region ran, as a document printed it."""
 
@@ -463,7 +425,7 @@ class CountsModel(Model):
 class ExpectModel(Model):
     """What a document printed, beside gradients."""
 
-    executions: dict[RegionName, CountsModel] = {}
+    executions: dict[RegionName, CountsModel] = Field(default={})
 
 
 class FollowsModel(Model):
@@ -507,7 +469,7 @@ class CaseModel(Model):
     seeded: bool = Field(
         default=True,
         description="Whether the program seeds the framework's generator before it draws. Without, "
-        "`gradients: {totals: …}` says what is held to.",
+        "`gradients: {totals: …}` says what is expected.",
     )
     axes: dict[Name, Annotated[list[Scalar], Field(min_length=1)] | FollowsModel] = Field(
         default={},
@@ -526,7 +488,7 @@ class CaseModel(Model):
     gradients: GradientsModel | None = Field(
         default=None,
         description="Of what, with respect to what. Left out: of the sum of the first output, with "
-        "respect to all tensors that ask for one. There are none where the procedure is `inference`.",
+        "respect to all tensors that require one. There are none where the procedure is `inference`.",
     )
     procedure: Annotated[
         Annotated[
@@ -540,17 +502,17 @@ class CaseModel(Model):
                 "third_order",
                 "inference",
             ],
-            Tag("word"),
+            Tag("<word>"),
         ]
-        | Annotated[TrainProcedure, Tag("train")]
-        | Annotated[BackwardProcedure, Tag("backward")],
-        Discriminator(_procedure_tag),
+        | Annotated[TrainProcedure, Tag("<train>")]
+        | Annotated[BackwardProcedure, Tag("<backward>")],
+        tagged("word", "backward", "train"),
     ] = Field(default="backward", description="What is done with the program.")
     release: (
         Annotated[
-            Annotated[int, Field(ge=4, le=100), Tag("number")]
-            | Annotated[ReleaseModel, Tag("release")],
-            Discriminator(_release_tag),
+            Annotated[int, Field(ge=4, le=100), Tag("<number>")]
+            | Annotated[ReleaseModel, Tag("<release>")],
+            Discriminator(lambda value: "<release>" if isinstance(value, dict) else "<number>"),
         ]
         | None
     ) = Field(
@@ -570,8 +532,8 @@ class CaseModel(Model):
     )
     error: (
         Annotated[
-            Annotated[ErrorModel, Tag("raises")] | Annotated[AsPlainModel, Tag("as-plain")],
-            Discriminator(_error_tag),
+            Annotated[ErrorModel, Tag("<raises>")] | Annotated[AsPlainModel, Tag("<as>")],
+            tagged("raises", "as"),
         ]
         | None
     ) = Field(
@@ -604,8 +566,5 @@ class CaseFileModel(Model):
     )
 
 
-RegionModel.model_rebuild()
-DefineModel.model_rebuild()
-RepeatModel.model_rebuild()
-CaseModel.model_rebuild()
-CaseFileModel.model_rebuild()
+for _model in (RegionModel, DefineModel, RepeatModel, CaseModel, CaseFileModel):
+    _model.model_rebuild()

@@ -5,18 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from conformance.errors import CaseError
 from conformance.language.source import KeyPath, Source, is_finite
 from conformance.language.spec import (
     MAX_ELEMENTS,
-    NUMBER,
     ArrayModel,
     CaseModel,
-    GeneratorModel,
     ValueModel,
 )
 from conformance.language.spec_errors import described
-from conformance.model.case import Array, Fill, Generator, Value
+from conformance.model.case import NUMBER, Array, Fill, Generator, Value
 
 
 class TensorBuilder:
@@ -28,68 +25,59 @@ class TensorBuilder:
     def inputs(self, model: CaseModel) -> Iterator[Array | Value | Generator]:
         """What the program is given beside its parameters and state."""
         for name, declared in model.inputs.items():
+            if isinstance(declared, ArrayModel):
+                yield from self.arrays({name: declared}, "inputs", True)
+                continue
+            self._source.identifier(name, "inputs", name, key=True)
             if isinstance(declared, ValueModel):
-                self._source.identifier(name, ("inputs", name), key=True)
                 listed = isinstance(declared.value, list)
                 yield Value(name, tuple(declared.value) if listed else declared.value)  # type: ignore[arg-type]
-            elif isinstance(declared, GeneratorModel):
-                self._source.identifier(name, ("inputs", name), key=True)
-                yield Generator(name, declared.generator, declared.seed)
             else:
-                yield from self.arrays({name: declared}, "inputs", True)
+                yield Generator(name, declared.generator, declared.seed)
 
     def arrays(
         self, models: Mapping[str, ArrayModel], section: str, differentiable: bool
     ) -> Iterator[Array]:
-        """The tensors of a section (`inputs`, `parameters`, `state`); floating ones ask for a gradient
+        """The tensors of a section (`inputs`, `parameters`, `state`); floating ones require a gradient
         where they are `differentiable`, unless they say otherwise."""
         for name, model in models.items():
             path = (section, name)
             for number in range(1, int(model.repeat or 1) + 1):
                 chosen = name.replace(NUMBER, str(number)) if model.repeat else name
-                self._source.identifier(chosen, path, key=True)
+                self._source.identifier(chosen, *path, key=True)
                 yield self._array(chosen, model, path, differentiable)
 
     def _array(self, name: str, model: ArrayModel, path: KeyPath, differentiable: bool) -> Array:
+        error = self._source.error
         kinds = ("full", "values", "arange", "normal", "uniform", "integers")
         filled = [kind for kind in kinds if getattr(model, kind) is not None]
         if len(filled) != 1:
-            raise CaseError(
-                f"tensor {name!r} is filled in {len(filled)} ways, expected exactly one",
-                where=self._source.at(*path),
-                hint=f"one of {', '.join(kinds)}",
-            )
-        kind = filled[0]
+            message = f"tensor {name!r} is filled in {len(filled)} ways, expected exactly one"
+            raise error(message, *path, hint=f"one of {', '.join(kinds)}")
+        (kind,) = filled
         if kind == "values":
             values = self.numbers(model.values, (*path, "values"))
             shape = shape_of(values)
             if shape is None or (model.shape is not None and tuple(model.shape) != shape):
-                raise CaseError(
-                    f"values of {name!r} are of shape {shape}, expected "
-                    f"{model.shape or 'lists of equal lengths'}",
-                    where=self._source.at(*path, "values"),
-                )
+                wanted = model.shape or "lists of equal lengths"
+                message = f"values of {name!r} are of shape {shape}, expected {wanted}"
+                raise error(message, *path, "values")
             fill = Fill("values", values=values)
+        elif model.shape is None:
+            raise error(f"tensor {name!r} has no shape", *path)
         else:
-            if model.shape is None:
-                raise CaseError(f"tensor {name!r} has no shape", where=self._source.at(*path))
             shape = tuple(int(n) for n in model.shape)
             filling = getattr(model, kind)
             fill = Fill(kind, tuple(filling) if isinstance(filling, list) else (filling,))  # type: ignore[arg-type]
-        if math.prod(shape) > MAX_ELEMENTS:
-            raise CaseError(
-                f"tensor {name!r} has {math.prod(shape)} elements, expected at most {MAX_ELEMENTS}",
-                where=self._source.at(*path, "shape"),
-            )
+        size = math.prod(shape)
+        if size > MAX_ELEMENTS:
+            message = f"tensor {name!r} has {size} elements, expected at most {MAX_ELEMENTS}"
+            raise error(message, *path, "shape")
         dtype = model.dtype or ("int32" if kind == "integers" else "float32")
         floating = "float" in dtype
-        gradient = model.gradient
-        if gradient is None:
-            gradient = differentiable and floating
+        gradient = model.gradient if model.gradient is not None else differentiable and floating
         if gradient and not floating:
-            raise CaseError(
-                f"a tensor of dtype {dtype} has no gradient", where=self._source.at(*path)
-            )
+            raise error(f"a tensor of dtype {dtype} has no gradient", *path)
         return Array(name, shape, dtype, fill, gradient)
 
     def numbers(self, values: object, path: KeyPath) -> object:
@@ -98,9 +86,7 @@ class TensorBuilder:
             return tuple(self.numbers(v, (*path, i)) for i, v in enumerate(values))
         if isinstance(values, bool | int | float) and is_finite(values):
             return values
-        raise CaseError(
-            f"found {described(values)}, expected a finite number", where=self._source.at(*path)
-        )
+        raise self._source.error(f"found {described(values)}, expected a finite number", *path)
 
 
 def shape_of(values: object) -> tuple[int, ...] | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
@@ -34,16 +34,89 @@ _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 _Safe: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class _Loader(_Safe):  # type: ignore[misc]
-    """The safe loader; a scalar that cannot be made (the 99th of May) is an error with its place."""
+class _Loader(yaml.composer.Composer, _Safe):  # type: ignore[misc]
+    """The safe loader; raises `error` for a text that is too much, while it is being read.
+
+    Nodes are composed in Python, as events come from the parser: libyaml's own composer goes as deep in
+    C's stack as values are nested.
+    """
+
+    def __init__(self, text: str, file: str, error: type[ConformanceError]) -> None:
+        _Safe.__init__(self, text)
+        yaml.composer.Composer.__init__(self)
+        self._file, self._error = file, error
+        #: Values so far, levels around the one that is being read, and levels below it so far.
+        self._number = self._depth = self._height = 0
+        #: The numbers of values and levels in each node that has been read.
+        self._sizes: dict[int, tuple[int, int]] = {}
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node:
+        event = self.peek_event()
+        before, around = self._number, self._height
+        self._depth += 1
+        self._height = 0
+        self._grow(event, 1, 1)
+        node = cast(yaml.Node, super().compose_node(parent, index))
+        if isinstance(event, yaml.AliasEvent):
+            if id(node) not in self._sizes:
+                raise self._refusal("a value contains itself", event)
+            number, height = self._sizes[id(node)]
+            self._grow(event, number - 1, height)
+        else:
+            height = self._height + 1
+            self._sizes[id(node)] = self._number - before, height
+        self._depth -= 1
+        self._height = max(around, height)
+        return node
+
+    def _grow(self, event: yaml.Event, values: int, levels: int) -> None:
+        self._number += values
+        deepest = self._depth - 1 + levels
+        for number, most, what in (
+            (self._number, MAX_VALUES, "values"),
+            (deepest, MAX_DEPTH, "levels"),
+        ):
+            if number > most:
+                raise self._refusal(
+                    f"found more than {most:,} {what}, expected at most that many",
+                    event,
+                    "an alias counts as often as it is used",
+                )
+
+    def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
+        node: yaml.ScalarNode = super().compose_scalar_node(anchor)
+        control = control_character(node.value)
+        if node.tag in _NUMBERS and len(node.value) > MAX_DIGITS:
+            number = f"a number of {len(node.value)} characters"
+            raise self._refusal(f"found {number}, expected at most {MAX_DIGITS}", node)
+        if control:
+            raise self._refusal(f"found a control character {control}", node)
+        return node
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        node: yaml.MappingNode = super().compose_mapping_node(anchor)
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.tag not in (_TEXT, _MERGE):
+                scalar = isinstance(key, yaml.ScalarNode)
+                given = repr(key.value) if scalar else "a list or mapping"
+                hint = f'write it in quotes: "{key.value}"' if scalar else ""
+                raise self._refusal(f"found {given} as a key, expected text", key, hint)
+            if key.value in seen:
+                raise self._refusal(f"key {key.value!r} is given twice", key)
+            seen.add(key.value)
+        return node
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
             return super().construct_object(node, deep)
-        except (ValueError, OverflowError) as error:
-            raise yaml.constructor.ConstructorError(
-                None, None, f"found {node.value!r}: {error}", node.start_mark
-            ) from error
+        except (ValueError, OverflowError) as error:  # the 99th of May
+            raise self._refusal(f"not YAML: found {node.value!r}: {error}", node) from error
+
+    def _refusal(
+        self, message: str, at: yaml.Node | yaml.Event, hint: str = ""
+    ) -> ConformanceError:
+        return self._error(message, where=_position(self._file, at), hint=hint)
 
 
 @dataclass(frozen=True)
@@ -119,31 +192,23 @@ def read(file: Path, error: type[ConformanceError], *, may_be_empty: bool = Fals
 
 
 def load(
-    text: str,
-    file: str,
-    error: type[ConformanceError] = CaseError,
-    *,
-    may_be_empty: bool = False,
+    text: str, file: str, error: type[ConformanceError] = CaseError, *, may_be_empty: bool = False
 ) -> Marked:
     """A YAML text with positions; `file` is its name in messages, and what is empty is None.
 
     Raises `error` for what is not YAML, names a key twice, or is too much.
     """
     try:
-        _measure_events(text, file)
-        loader = _Loader(text)
+        loader = _Loader(text, file, error)
         try:
             node = loader.get_single_node()
             if node is None:
                 if may_be_empty:
                     return Marked(None, yaml.ScalarNode(_NULL, ""), file)
-                raise _RefusedError("the file is empty", file)
-            _measure(node, file, {})
+                raise error("the file is empty", where=file)
             value = loader.construct_document(node)
         finally:
             loader.dispose()
-    except _RefusedError as refused:
-        raise error(refused.message, where=refused.where, hint=refused.hint) from None
     except yaml.MarkedYAMLError as raised:
         mark = raised.problem_mark
         where = Position(file, mark.line + 1, mark.column + 1) if mark else file
@@ -153,94 +218,6 @@ def load(
     except RecursionError as raised:
         raise error("values are nested too deep", where=file) from raised
     return Marked(value, node, file)
-
-
-class _RefusedError(Exception):
-    """A text that is refused, and the position of the cause."""
-
-    def __init__(self, message: str, where: Position | str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message, self.where, self.hint = message, where, hint
-
-
-def _measure_events(text: str, file: str) -> None:
-    """Refuse what is nested too deep or too much before nodes are made of it: those go as deep in C's
-    stack, and take time and memory."""
-    depth = number = 0
-    for event in yaml.parse(text, Loader=_Safe):
-        if isinstance(event, yaml.NodeEvent):
-            number += 1
-            if number > MAX_VALUES:
-                raise _too_much("values", MAX_VALUES, _position(file, event))
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > MAX_DEPTH:
-                raise _too_much("levels", MAX_DEPTH, _position(file, event))
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-
-
-def _measure(node: yaml.Node, file: str, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    """The number of values in a node and their depth, aliases followed; refuses what is too much.
-
-    `known` holds what was measured before, and zeros for nodes that are being measured.
-    """
-    if id(node) in known:
-        if known[id(node)] == (0, 0):
-            raise _RefusedError("a value contains itself", _position(file, node))
-        return known[id(node)]
-    known[id(node)] = (0, 0)
-    parts: list[yaml.Node] = []
-    if isinstance(node, yaml.MappingNode):
-        _check_keys(node, file)
-        parts = [value for _, value in node.value]
-    elif isinstance(node, yaml.SequenceNode):
-        parts = node.value
-    elif node.tag in _NUMBERS and len(node.value) > MAX_DIGITS:
-        raise _RefusedError(
-            f"found a number of {len(node.value)} characters, expected at most {MAX_DIGITS}",
-            _position(file, node),
-        )
-    elif _control(node):
-        raise _RefusedError(f"found a control character {_control(node)}", _position(file, node))
-    inner = [_measure(part, file, known) for part in parts]
-    keys = len(node.value) if isinstance(node, yaml.MappingNode) else 0
-    number = 1 + keys + sum(count for count, _ in inner)
-    depth = 1 + max((depth for _, depth in inner), default=0)
-    for number_of, most, what in ((number, MAX_VALUES, "values"), (depth, MAX_DEPTH, "levels")):
-        if number_of > most:
-            raise _too_much(what, most, _position(file, node))
-    known[id(node)] = (number, depth)
-    return known[id(node)]
-
-
-def _control(node: yaml.Node) -> str:
-    return control_character(node.value) if isinstance(node, yaml.ScalarNode) else ""
-
-
-def _too_much(what: str, most: int, where: Position) -> _RefusedError:
-    return _RefusedError(
-        f"found more than {most:,} {what}, expected at most that many",
-        where,
-        "an alias counts as often as it is used",
-    )
-
-
-def _check_keys(node: yaml.MappingNode, file: str) -> None:
-    seen: set[str] = set()
-    for key, _ in node.value:
-        if key.tag not in (_TEXT, _MERGE):
-            given = repr(key.value) if isinstance(key, yaml.ScalarNode) else "a list or mapping"
-            raise _RefusedError(
-                f"found {given} as a key, expected text",
-                _position(file, key),
-                f'write it in quotes: "{key.value}"' if isinstance(key, yaml.ScalarNode) else "",
-            )
-        if key.value in seen:
-            raise _RefusedError(f"key {key.value!r} is given twice", _position(file, key))
-        if _control(key):
-            raise _RefusedError(f"found a control character {_control(key)}", _position(file, key))
-        seen.add(key.value)
 
 
 def _position(file: str, node: yaml.Node | yaml.Event, shift: int = 0) -> Position:

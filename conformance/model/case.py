@@ -8,10 +8,13 @@ unchanged is tested, too.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Literal as OneOf
+from typing import TypeVar
 
+#: In the body of a `Repeat`: the number of the iteration, in names (`w$i`) or by itself.
+NUMBER = "$i"
 Scalar = None | bool | int | float | str
 Procedures = OneOf[
     "backward",
@@ -44,9 +47,10 @@ class Position:
 
 @dataclass(frozen=True)
 class Ref:
-    """A name that stands for a value of the program."""
+    """A name that stands for a value of the program, and where the case reads it."""
 
     name: str
+    where: Position | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -239,12 +243,19 @@ class Again:
 class Repeat:
     """Statements and calls of regions that the case writes once, for several iterations.
 
-    `iterations` are the nodes of each, alike but for the number in their names (`w$i`): programs write
-    them as a loop. A region that is written inside a `repeat` is a region of its own in each
-    iteration; such iterations follow each other as if they were written out, and are no `Repeat`.
+    In the names of `body`, `$i` stands for an iteration's number, one of `numbers`; what another name
+    stands for carries over from iteration to iteration. A region that is written inside a `repeat` is a
+    region of its own in each iteration; such iterations follow each other as if they were written out,
+    and are no `Repeat`.
     """
 
-    iterations: tuple[tuple[Node, ...], ...]
+    body: tuple[Node, ...]
+    numbers: tuple[int, ...]
+
+    @cached_property  # a statement of an iteration is the same object whenever it is asked for
+    def iterations(self) -> tuple[tuple[Node, ...], ...]:
+        """The nodes of each iteration."""
+        return tuple(numbered(self.body, number) for number in self.numbers)
 
 
 Node = Statement | Region | Again | Repeat
@@ -397,19 +408,13 @@ class Case:
 
     def statements(self) -> tuple[tuple[str, Statement], ...]:
         """All statements with the name of the innermost region around each (empty outside)."""
-        return tuple(_statements(self.program, ""))
+        nodes = owned(self.program)
+        return tuple((region, node) for region, node in nodes if isinstance(node, Statement))
 
     def sources(self) -> frozenset[str]:
         """What the case draws random numbers from without naming it: `implicit` (the framework's
         generator), `numpy`, `python`."""
-        generators: set[str] = set()
-        for _, statement in self.statements():
-            if statement.op in ("dropout", "uniform", "rrelu"):
-                # Frameworks often use the implicit generator even if the operation is given a seed.
-                generators.add("implicit")
-            elif statement.op in ("numpy_uniform", "python_uniform"):
-                generators.add(statement.op.partition("_")[0])
-        return frozenset(generators)
+        return frozenset(_SOURCES[s.op] for _, s in self.statements() if s.op in _SOURCES)
 
     def counted(self) -> frozenset[tuple[str, str]]:
         """Region and label of the statements whose executions the case's law is about."""
@@ -421,6 +426,30 @@ class Case:
     def uses(self, operations: frozenset[str]) -> bool:
         """Whether any statement is one of these operations."""
         return any(statement.op in operations for _, statement in self.statements())
+
+
+#: By operation, what it draws from without the case naming it. Frameworks often use the implicit
+#: generator even if the operation is given a seed.
+_SOURCES = {
+    **dict.fromkeys(("dropout", "uniform", "rrelu"), "implicit"),
+    **{"numpy_uniform": "numpy", "python_uniform": "python"},
+}
+_T = TypeVar("_T")
+
+
+def numbered(value: _T, number: int) -> _T:
+    """Nodes, trees or names with a number in place of `$i`; a `Repeat` among them has its own."""
+    made: object = value
+    if isinstance(value, str):
+        made = number if value == NUMBER else value.replace(NUMBER, str(number))
+    elif isinstance(value, tuple):
+        made = tuple(numbered(part, number) for part in value)
+    elif isinstance(value, Mapping):
+        made = {numbered(key, number): numbered(part, number) for key, part in value.items()}
+    elif isinstance(value, Statement | Region | Again | Segment | Ref | Literal):
+        parts = {f.name: numbered(getattr(value, f.name), number) for f in fields(value)}
+        made = replace(value, **parts)
+    return made  # type: ignore[return-value]
 
 
 def flat(nodes: Iterable[Node]) -> Iterator[FlatNode]:
@@ -459,30 +488,32 @@ def _hands_on(before: FlatNode | None, node: Again) -> bool:
     return single and same and node.gives == before.gives  # else what lies between may be read, too
 
 
+def owned(nodes: Iterable[Node], region: str = "") -> Iterator[tuple[str, FlatNode]]:
+    """Every node, repetitions unrolled, a region before what is in it; each with the name of the
+    innermost region around it."""
+    for node in flat(nodes):
+        yield region, node
+        if isinstance(node, Region):
+            yield from owned(node.body, node.name)
+
+
 def walk(nodes: Iterable[Node]) -> Iterator[FlatNode]:
     """Every node, repetitions unrolled, a region before what is in it."""
-    for node in flat(nodes):
-        yield node
-        if isinstance(node, Region):
-            yield from walk(node.body)
+    return (node for _, node in owned(nodes))
 
 
-def _statements(nodes: tuple[Node, ...], region: str) -> Iterator[tuple[str, Statement]]:
-    for node in flat(nodes):
-        if isinstance(node, Statement):
-            yield region, node
-        elif isinstance(node, Region):
-            yield from _statements(node.body, node.name)
+def refs(tree: Tree) -> Iterator[Ref]:
+    """The names in a tree, in order: tuples by position, dicts in the order written."""
+    if isinstance(tree, Ref):
+        yield tree
+    elif not isinstance(tree, Literal):
+        for part in tree.values() if isinstance(tree, Mapping) else tree:
+            yield from refs(part)
 
 
 def leaves(tree: Tree) -> tuple[str, ...]:
-    """The names in a tree, in order: tuples by position, dicts in the order written."""
-    if isinstance(tree, Ref):
-        return (tree.name,)
-    if isinstance(tree, Literal):
-        return ()
-    parts = tree.values() if isinstance(tree, Mapping) else tree
-    return tuple(name for part in parts for name in leaves(part))
+    """The names in a tree, in order."""
+    return tuple(ref.name for ref in refs(tree))
 
 
 def node_reads(node: FlatNode) -> tuple[str, ...]:

@@ -128,6 +128,10 @@ class Pool:
         """
         return self._worker(program.variant).observe(program)
 
+    def restart(self) -> None:
+        """Stop the workers: each variant's next program runs in a fresh process, beside no other one."""
+        self.close()
+
     def close(self) -> None:
         """Stop the workers and remove their folders."""
         for worker in self._workers.values():
@@ -158,10 +162,7 @@ class _Worker:
         self._last = ""
 
     def describe(self, variants: Sequence[str]) -> Mapping[str, str]:
-        """Versions of Python and the framework, after an import and a warm-up of the variants.
-
-        Raises `BrokenAdapterError` where the framework cannot be imported or does not warm up.
-        """
+        """As `Pool.describe`, of the worker's own variants."""
         outcome = self._warm_up(variants)
         if isinstance(outcome, _FAILURES):
             raise self._startup_error(outcome)
@@ -210,7 +211,7 @@ class _Worker:
         return tuple(answer)
 
     def ready(self, variant: str) -> Stuck | Broken | None:
-        """Make sure that the worker has imported the framework and warmed up the variant."""
+        """As `Pool.ready`."""
         if variant in self._warm:
             return None
         outcome = self._warm_up([variant])
@@ -222,7 +223,7 @@ class _Worker:
         return None
 
     def observe(self, program: Program) -> Outcome:
-        """Run one program. A new worker imports the framework first, outside the time limit."""
+        """As `Pool.observe`."""
         model = self.adapter.model.variants.get(program.variant)
         if model is not None and 0 < model.renew_after <= self._ran:
             self.close()

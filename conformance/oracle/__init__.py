@@ -5,10 +5,10 @@
 | `tape` | tensors, operations, gradients and regions; programs get a copy of it |
 | `interpreter`, `dataflow` | a case run once: its values, and what made and read each tensor |
 | `assumptions` | what an implementation may choose to save for backward |
-| `disciplines`, `minimal` | reruns in one backward pass |
+| `disciplines` | reruns in one backward pass |
 | `executions` | the allowed counts of a whole procedure |
-| `ledger`, `memory`, `peaks` | bytes kept and held |
-| `expected` | all of it for one case: `expect`, `misfit`, `check_printed` |
+| `memory` | bytes kept and held |
+| `expected` | all of it for one case: `expect`, `check_printed` |
 | `fates` | for each statement, whether it runs again and whether its result is kept |
 | `shapes` | refuses a case whose tensors do not fit its operations |
 

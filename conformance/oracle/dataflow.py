@@ -96,6 +96,10 @@ class Step:
         """The region's name (empty outside of regions) and the statement's label, as in results."""
         return (self.call.region.name if self.call else "", self.statement.label)
 
+    def named(self, word: str) -> tuple[int, ...]:
+        """The numbers of the tensors that a residual's word stands for; none for a mask."""
+        return self.results if word == "out" else self.arguments.get(word, ())
+
     @cached_property
     def reads(self) -> tuple[int, ...]:
         """The numbers of all tensors among its arguments."""

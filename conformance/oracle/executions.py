@@ -10,8 +10,7 @@ from conformance.model.case import Case
 from conformance.model.observation import Allowed, Phase
 from conformance.oracle.assumptions import COSTLY, Assumption, assumptions, region_words
 from conformance.oracle.dataflow import Call, Dataflow
-from conformance.oracle.disciplines import Key, early_stop, whole
-from conformance.oracle.minimal import minimal
+from conformance.oracle.disciplines import Key, early_stop, minimal, whole
 
 #: Reruns in one backward pass, by discipline.
 RULES: Mapping[str, Callable[[Dataflow, Assumption], Counter[Key]]] = {

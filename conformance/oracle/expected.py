@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 
@@ -21,20 +21,16 @@ from conformance.model.observation import (
     Tree,
 )
 from conformance.oracle import tape
-from conformance.oracle.dataflow import Dataflow, Step
+from conformance.oracle.dataflow import Dataflow
 from conformance.oracle.executions import executions
 from conformance.oracle.interpreter import (
     Interpreter,
     ProgramValue,
     RandomSamples,
-    Results,
     make_inputs,
     tensor_named,
 )
 from conformance.oracle.memory import expected_memory
-
-#: Operations whose purpose is to raise.
-RAISING = ("raise_if", "raise_in_rerun")
 
 
 def expect(
@@ -212,51 +208,6 @@ def _leaves(value: ProgramValue) -> Tree:
         return {key: _leaves(part) for key, part in value.items()}
     assert not isinstance(value, np.random.Generator), "a generator is no output"
     return value
-
-
-class Misfit(NamedTuple):
-    """A statement whose arguments have wrong shapes or dtypes, their shapes, and the reason. `statement`
-    is `None` if the fault is a loss that is not one number."""
-
-    statement: Statement | None
-    shapes: list[tuple[int, ...]]
-    reason: str
-
-
-class _MisfitError(Exception):
-    def __init__(self, misfit: Misfit) -> None:
-        super().__init__(misfit.reason)
-        self.misfit = misfit
-
-
-class _Checking(Interpreter):
-    """Evaluates a case until a statement fails, or one of `RAISING` raises."""
-
-    def _apply(self, step: Step, arguments: list[ProgramValue]) -> Results:
-        try:
-            return super()._apply(step, arguments)
-        except (ValueError, TypeError, IndexError, MemoryError) as error:
-            if step.statement.op in RAISING:
-                raise
-            shapes = [t.shape for t in tape.tensors_in(arguments)]
-            raise _MisfitError(Misfit(step.statement, shapes, str(error))) from error
-
-
-def misfit(case: Case) -> Misfit | None:
-    """The first statement whose arguments do not fit it. `None` if all fit, or if one of `RAISING`
-    raises first."""
-    run = _Checking(case, None)
-    with tape.quiet(), np.errstate(all="ignore"):
-        try:
-            _, loss = run.forward(make_inputs(case))
-        except _MisfitError as error:
-            return error.misfit
-        except ValueError:
-            return None
-    for scalar in (loss, run.second_loss):
-        if scalar is not None and scalar.data.size != 1:
-            return Misfit(None, [scalar.shape], "")
-    return None
 
 
 def check_printed(case: Case, expected: Expected) -> list[str]:

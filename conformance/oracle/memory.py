@@ -1,10 +1,12 @@
-"""The bytes of tensors that are kept between forward and backward: those of the plain run, where no
-region is recomputed, and those of the recomputed one."""
+"""The bytes of tensors that are kept between forward and backward, and the most that are held at any
+time: those of the plain run, where no region is recomputed, and those of the recomputed one."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from conformance.language.operations import RANDOM
 from conformance.model.case import Case
@@ -17,9 +19,16 @@ from conformance.oracle.assumptions import (
     runs_plainly,
 )
 from conformance.oracle.dataflow import Call, Dataflow, Step
-from conformance.oracle.ledger import VIEWS, Kept, Ledger
-from conformance.oracle.minimal import Unit, minimal_units
-from conformance.oracle.peaks import peaks
+from conformance.oracle.disciplines import Unit, minimal_units
+
+#: Bytes by what is kept: a tensor by its number, the mask of a step, or the factor of its gradient.
+Kept = dict[int | Step | tuple[Step, str], int]
+#: Operations whose result may be the same memory as their argument.
+VIEWS = frozenset({"reshape", "permute_dims", "split", "stop_gradient", "raise_if", "astype"})
+#: Operations whose gradient is a product with a factor that they can already compute in forward.
+_FACTORS = frozenset({"sin", "cos", "tanh"})
+#: Operations whose mask holds the place of a maximum for each element of the result.
+_INDICES = frozenset({"max", "max_pool2d"})
 
 
 def expected_memory(case: Case, dataflow: Dataflow, declared: Mapping[str, str]) -> ExpectedMemory:
@@ -33,23 +42,18 @@ def expected_memory(case: Case, dataflow: Dataflow, declared: Mapping[str, str])
     drops: list[int] = []
     pairs: list[tuple[int, int]] = []
     for assumed in assumptions(case, dataflow, declared, alternatives=True):
-        alive = _differentiable(dataflow, assumed)
+        alive = differentiable(dataflow, assumed)
         units = minimal_units(dataflow, assumed)
-        factors = "factors" in assumed.regions
         for views, wide in _layouts(dataflow, assumed):
-            ledger = Ledger(dataflow, views=views, wide=wide, factors=factors)
-            before = _plain(dataflow, assumed, ledger, alive)
-            least, most = (
-                sum(k.values()) for k in _recomputed(dataflow, assumed, ledger, alive, units)
-            )
-            spared = before
-            if "cheap" in assumed.regions:
-                spared = _spared(dataflow, assumed, ledger, alive)
+            way = Way(dataflow, assumed, Ledger(dataflow, assumed, views=views, wide=wide), alive)
+            before = way.plain()
+            least, most = (sum(kept.values()) for kept in way.recomputed(units))
+            spared = way.spared() if "cheap" in assumed.regions else before
             plain += [before, spared]
             recomputed += [least, most]
             drops.append(min(before, spared) - most)
             if not (views or wide):
-                pairs.append(peaks(dataflow, assumed, ledger, alive))
+                pairs.append((_Backward(way).peak(recompute=False), _Backward(way).peak()))
     sizes = [t.nbytes for t in dataflow.tensors if t.producer is not None and t.floating]
     return ExpectedMemory(
         plain=(min(plain), max(plain)),
@@ -69,34 +73,6 @@ def _layouts(dataflow: Dataflow, assumed: Assumption) -> Iterable[tuple[bool, bo
     return itertools.product((True, False) if views else (False,), (False, True)[: 1 + masks])
 
 
-def keepers(
-    case: Case, dataflow: Dataflow, declared: Mapping[str, str]
-) -> tuple[frozenset[Step], frozenset[Step]]:
-    """The steps whose results or masks the recomputed run keeps between forward and backward: (under
-    every assumption, under at least one)."""
-    always: set[Step] | None = None
-    ever: set[Step] = set()
-    for assumed in assumptions(case, dataflow, declared, alternatives=True):
-        ledger = Ledger(dataflow, views=False, wide=False)
-        alive = _differentiable(dataflow, assumed)
-        units = minimal_units(dataflow, assumed)
-        least, most = (
-            {_keeper(dataflow, key) for key in kept}
-            for kept in _recomputed(dataflow, assumed, ledger, alive, units)
-        )
-        ever |= {step for step in most if step is not None}
-        kept_steps = {step for step in least if step is not None}
-        always = kept_steps if always is None else always & kept_steps
-    return frozenset(always or ()), frozenset(ever)
-
-
-def _keeper(dataflow: Dataflow, key: int | Step | tuple[Step, str]) -> Step | None:
-    """The step that made an entry of `Kept`; `None` for a tensor that the program starts from."""
-    if isinstance(key, int):
-        return dataflow.tensors[key].producer
-    return key if isinstance(key, Step) else key[0]
-
-
 def _random_states(call: Call) -> int:
     """Copies of the random state that a call of a region may keep: one, or one for each statement that
     draws, since a compiler may keep it by operation. An inner region keeps none, since it reads the
@@ -106,73 +82,238 @@ def _random_states(call: Call) -> int:
     return max(1, sum(step.statement.op in RANDOM for step in call.steps))
 
 
-def _differentiable(dataflow: Dataflow, assumed: Assumption) -> frozenset[Step]:
+def differentiable(dataflow: Dataflow, assumed: Assumption) -> frozenset[Step]:
     """The steps whose gradients could be taken from what the program returns."""
-    ends = (*dataflow.outputs, *(() if dataflow.loss is None else (dataflow.loss,)))
-    return dataflow.differentiated(assumed.active, ends)
+    return dataflow.differentiated(assumed.active, (*dataflow.outputs, dataflow.loss))
 
 
-def _plain(dataflow: Dataflow, assumed: Assumption, ledger: Ledger, alive: Iterable[Step]) -> int:
-    """Bytes of all residuals: what the plain run keeps."""
-    kept: Kept = {}
-    for step in alive:
-        ledger.add_residuals(kept, step, assumed.residuals(dataflow, step))
-    return sum(kept.values())
+class Ledger:
+    """Adds tensors and masks to a `Kept`, shared memory once. Tensors that the program starts from or
+    returns are held anyway and never added.
 
+    With `views`, a reshaped tensor shares the memory of its argument. With `wide`, masks take the most
+    bytes per element that implementations use, else the least. Where the variant says `factors`, `sin`,
+    `cos` and `tanh` keep the factor of their gradient, an array that is no tensor of the program.
+    """
 
-def _spared(dataflow: Dataflow, assumed: Assumption, ledger: Ledger, alive: Iterable[Step]) -> int:
-    """Bytes that the plain run keeps if a compiler runs all cheap operations again: masks, and the
-    results of costly operations that residuals are computed from."""
-    kept: Kept = {}
-    producers = {n: step for step in dataflow.steps for n in step.results}
-    wanted: list[int] = []
-    for step in alive:
-        for word in assumed.residuals(dataflow, step):
-            if word == "mask" and step.statement.op == "loop_sin":
-                wanted += step.reads
-            elif word == "mask":
-                kept[step] = ledger.mask(step)
+    def __init__(self, dataflow: Dataflow, assumed: Assumption, *, views: bool, wide: bool) -> None:
+        self.dataflow, self.assumed, self.views, self.wide = dataflow, assumed, views, wide
+        self.free = {self.root(n) for n in (*dataflow.leaves.values(), *dataflow.outputs)}
+
+    def root(self, number: int) -> int:
+        """The number of the tensor that owns a tensor's memory."""
+        tensors = self.dataflow.tensors
+        while self.views:
+            step = tensors[number].producer
+            if step is None or step.statement.op not in VIEWS:
+                break
+            source = step.arguments["x"][0]
+            if tensors[source].dtype != tensors[number].dtype:
+                break
+            number = source
+        return number
+
+    def add(self, kept: Kept, numbers: Iterable[int]) -> None:
+        """Add tensors, by number, to `kept`."""
+        for number in numbers:
+            root = self.root(number)
+            if root not in self.free:
+                kept[root] = self.dataflow.tensors[root].nbytes
+
+    def add_residuals(self, kept: Kept, step: Step) -> None:
+        """Add the residuals of a step to `kept`."""
+        words: Iterable[str] = self.assumed.residuals(self.dataflow, step)
+        if step.statement.op in _FACTORS and "factors" in self.assumed.regions:
+            kept[step, "factor"] = self.dataflow.tensors[step.results[0]].nbytes
+            words = {"out"} if step.statement.op == "tanh" else ()  # (1 + out) times (1 - out)
+        for word in words:
+            if word == "mask":
+                kept[step] = self.mask(step)
             else:
-                wanted += step.results if word == "out" else step.arguments.get(word, ())
-    seen: set[int] = set()
-    while wanted:
-        number = wanted.pop()
-        if number in seen:
-            continue
-        seen.add(number)
-        producer = producers.get(number)
-        if producer is None or producer.statement.op in COSTLY:
-            ledger.add(kept, [number])
-        else:
-            wanted += producer.reads
-    return sum(kept.values())
+                self.add(kept, step.named(word))
+
+    def mask(self, step: Step) -> int:
+        """Bytes of a mask: one to four per element of the result; indices of maxima one to eight.
+
+        A normalisation keeps two numbers per mean, at the dtype of its result or four bytes each;
+        `rrelu` its slopes, as large as the result; `loop_sin` the results of all iterations but one.
+        """
+        op, out = step.statement.op, self.dataflow.tensors[step.results[0]]
+        if op in ("batch_norm", "layer_norm"):
+            gamma = self.dataflow.tensors[step.arguments["gamma"][0]]
+            means = gamma.size if op == "batch_norm" else out.size // gamma.size
+            return 2 * means * (4 if self.wide else out.nbytes // out.size)
+        if op == "rrelu":
+            return out.nbytes
+        if op == "loop_sin":
+            times = step.statement.options["times"]
+            assert isinstance(times, int)
+            return out.nbytes * (times - 1)
+        if not self.wide:
+            return out.size
+        return out.size * (8 if op in _INDICES else 4)
 
 
-def _recomputed(
-    dataflow: Dataflow,
-    assumed: Assumption,
-    ledger: Ledger,
-    alive: frozenset[Step],
-    units: Iterable[Unit],
-) -> tuple[Kept, Kept]:
-    """What the recomputed run keeps, (least, most): a region keeps only the outside tensors that its
-    gradients need, or all its arguments, results and captured tensors."""
-    least: Kept = {}
-    for step in alive:
-        if "program" in assumed.regions:
-            continue
-        if step.call is None or runs_plainly(step.call, assumed):
-            ledger.add_residuals(least, step, assumed.residuals(dataflow, step))
-    most = dict(least)
-    for unit in units:
-        if unit.calls[0].parent is not None or runs_plainly(unit.calls[0], assumed):
-            continue
-        if not alive.isdisjoint(unit.steps):
-            taken = {n for call in unit.calls for n in (*call.taken, *call.gives)}
-            ledger.add(most, (unit.read | taken).difference(unit.producers))
-            ledger.add(least, unit.reads)
-            for kept in (least, most):
-                ledger.add(kept, unit.kept_results)
-            for call in unit.calls:
-                ledger.add(most, kept_by_policy(call))
-    return least, most
+@dataclass(frozen=True)
+class Way:
+    """One way to run a case: what is assumed, how what is kept is laid out, and the steps that save
+    residuals (`alive`)."""
+
+    dataflow: Dataflow
+    assumed: Assumption
+    ledger: Ledger
+    alive: frozenset[Step]
+
+    def plain(self) -> int:
+        """Bytes of all residuals: what the plain run keeps."""
+        kept: Kept = {}
+        for step in self.alive:
+            self.ledger.add_residuals(kept, step)
+        return sum(kept.values())
+
+    def spared(self) -> int:
+        """Bytes that the plain run keeps if a compiler runs all cheap operations again: masks, and the
+        results of costly operations that residuals are computed from."""
+        kept: Kept = {}
+        wanted: list[int] = []
+        for step in self.alive:
+            for word in self.assumed.residuals(self.dataflow, step):
+                if word == "mask" and step.statement.op == "loop_sin":
+                    wanted += step.reads
+                elif word == "mask":
+                    kept[step] = self.ledger.mask(step)
+                else:
+                    wanted += step.named(word)
+        seen: set[int] = set()
+        while wanted:
+            number = wanted.pop()
+            if number in seen:
+                continue
+            seen.add(number)
+            producer = self.dataflow.tensors[number].producer
+            if producer is None or producer.statement.op in COSTLY:
+                self.ledger.add(kept, [number])
+            else:
+                wanted += producer.reads
+        return sum(kept.values())
+
+    def recomputed(self, units: Iterable[Unit]) -> tuple[Kept, Kept]:
+        """What the recomputed run keeps, (least, most): a region keeps only the outside tensors that
+        its gradients need, or all its arguments, results and captured tensors."""
+        least: Kept = {}
+        for step in self.alive if "program" not in self.assumed.regions else ():
+            if step.call is None or runs_plainly(step.call, self.assumed):
+                self.ledger.add_residuals(least, step)
+        most = dict(least)
+        for unit in units:
+            first = unit.calls[0]
+            if first.parent is not None or runs_plainly(first, self.assumed):
+                continue
+            if not self.alive.isdisjoint(unit.steps):
+                taken = {n for call in unit.calls for n in (*call.taken, *call.gives)}
+                self.ledger.add(most, (unit.read | taken).difference(unit.producers))
+                self.ledger.add(least, unit.reads)
+                for kept in (least, most):
+                    self.ledger.add(kept, unit.kept_results)
+                for call in unit.calls:
+                    self.ledger.add(most, kept_by_policy(call))
+        return least, most
+
+
+class _Backward:
+    """Bytes held during a backward pass that goes through the statements in reverse and frees each value
+    after its last use: outputs, what is kept, and cotangents not yet used (`flowing`).
+
+    A region is rerun as a whole before the first gradient inside it is computed. A region inside it
+    keeps what it reads until it is rerun itself.
+    """
+
+    def __init__(self, way: Way) -> None:
+        self.way, self.dataflow = way, way.dataflow
+        #: How many statements and regions read what is kept, and its bytes.
+        self.readers: Counter[object] = Counter()
+        self.sizes: dict[object, int] = {}
+        self.cotangents: dict[int, int] = {}
+        self.kept = self.flowing = self.most = 0
+        tensors = [self.dataflow.tensors[n] for n in set(self.dataflow.outputs)]
+        self.outputs = sum(t.nbytes for t in tensors if t.producer is not None)
+        self._residuals: dict[Step | Call, Kept] = {}
+
+    def peak(self, *, recompute: bool = True) -> int:
+        """The most bytes held, with every region recomputed or run plainly: tensors beyond what the
+        program starts from, at their own dtypes."""
+        flow = self.dataflow
+        items: Sequence[Step | Call] = flow.body if recompute else flow.steps
+        self.keep(items)
+        for number in flow.outputs if flow.loss is None else (flow.loss,):
+            self.add_cotangent(number)
+        self.back(items)
+        return self.most
+
+    def keep(self, items: Iterable[Step | Call]) -> None:
+        """Keep what statements and regions save, as they run forward."""
+        for item in items:
+            for key, size in self.residuals(item).items():
+                if not self.readers[key]:
+                    self.kept += size
+                self.readers[key] += 1
+                self.sizes[key] = size
+        self.note()
+
+    def free(self, item: Step | Call) -> None:
+        """Free what a statement or region saved and no other one reads."""
+        for key in self.residuals(item):
+            self.readers[key] -= 1
+            if not self.readers[key]:
+                self.kept -= self.sizes[key]
+
+    def residuals(self, item: Step | Call) -> Kept:
+        """What a statement's gradients read, or what a region keeps of what is around it."""
+        kept = self._residuals.get(item)
+        if kept is not None:
+            return kept
+        kept = self._residuals[item] = {}
+        ledger, alive = self.way.ledger, self.way.alive
+        if isinstance(item, Step):
+            if item in alive:
+                ledger.add_residuals(kept, item)
+        elif runs_plainly(item, self.way.assumed):
+            for step in item.steps:
+                kept |= self.residuals(step)
+        elif not alive.isdisjoint(item.steps):
+            ledger.add(kept, item.read.union(item.taken) - item.made)
+            ledger.add(kept, kept_by_policy(item))
+        return kept
+
+    def back(self, items: Sequence[Step | Call]) -> None:
+        """Compute the gradients of statements and regions, the last first."""
+        for item in reversed(items):
+            if isinstance(item, Step):
+                self.differentiate(item)
+            else:
+                self.keep(item.body)
+                self.back(item.body)
+            self.free(item)
+
+    def differentiate(self, step: Step) -> None:
+        """Take the gradients of a step's arguments, and free those of its results."""
+        assumed = self.way.assumed
+        if step not in assumed.differentiated:
+            return
+        for name in self.dataflow.differentiable(step, assumed.active):
+            for number in step.arguments[name]:
+                if number in assumed.active:
+                    self.add_cotangent(number)
+        self.note()
+        for number in step.results:
+            self.flowing -= self.cotangents.pop(number, 0)
+
+    def add_cotangent(self, number: int) -> None:
+        """Hold the gradient of a tensor."""
+        if number not in self.cotangents:
+            self.cotangents[number] = self.dataflow.tensors[number].nbytes
+            self.flowing += self.cotangents[number]
+
+    def note(self) -> None:
+        """Note the bytes that are held now."""
+        self.most = max(self.most, self.outputs + self.kept + self.flowing)

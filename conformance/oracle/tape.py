@@ -680,7 +680,8 @@ def _uniform(u: Elements | float, low: float, high: float) -> Tensor:
 def uniform(
     shape: Sequence[int], low: float = 0.0, high: float = 1.0, seed: int | None = None
 ) -> Tensor:
-    """`low + (high - low) * u`, u uniform in [0, 1), as float32; always the same with a `seed`."""
+    """`low + (high - low) * u`, u uniform in [0, 1), as float32, from the implicit generator, or
+    from the operation's own seed."""
     source = _state.generator if seed is None else np.random.default_rng(seed)
     return _uniform(source.random(shape), low, high)
 
@@ -689,7 +690,7 @@ def uniform(
 def uniform_from(
     generator: np.random.Generator, shape: Sequence[int], low: float = 0.0, high: float = 1.0
 ) -> Tensor:
-    """As `uniform`, from an explicit generator."""
+    """As `uniform`, from an explicit generator or key, which is an input."""
     return _uniform(generator.random(shape), low, high)
 
 
@@ -701,13 +702,14 @@ def numpy_uniform(shape: Sequence[int], low: float = 0.0, high: float = 1.0) -> 
 
 @_operation
 def python_uniform(low: float = 0.0, high: float = 1.0) -> Tensor:
-    """As `uniform`, a scalar from Python's module `random`."""
+    """As `uniform`, a scalar from Python's own `random`."""
     return _uniform(random.random(), low, high)
 
 
 @_operation
 def dropout(x: Tensor, p: float = 0.5, seed: int | None = None) -> Tensor:
-    """`x * mask / (1 - p)`, mask 0 with probability p; always the same with a `seed`."""
+    """`x * mask / (1 - p)`, mask 0 with probability p and else 1, from the implicit generator,
+    or from the operation's own seed."""
     source = _state.generator if seed is None else np.random.default_rng(seed)
     return masked(x, source.random(x.shape) >= p, p)
 
@@ -980,7 +982,8 @@ def _flipped(x: Tensor, axis: int) -> Tensor:
 
 @_operation
 def rrelu(x: Tensor, low: float = 0.125, high: float = 1 / 3) -> Tensor:
-    """x where it is positive, else x times a slope drawn for each element, uniform in [low, high)."""
+    """x where it is positive, else x times a slope drawn for each element from the implicit
+    generator, uniform in [low, high)."""
     slopes = low + (high - low) * _state.generator.random(x.shape)
     return leaky(x, np.where(x.data > 0, 1.0, slopes))
 
@@ -995,19 +998,20 @@ def leaky(x: Tensor, slopes: ArrayLike) -> Tensor:
 
 @_operation
 def sin_or_cos(x: Tensor, flag: object) -> Tensor:
-    """`sin(x)` where the flag is true, else `cos(x)`."""
+    """`sin(x)` where the bool flag is true, else `cos(x)`: in programs, a conditional of Python's."""
     return sin(x) if flag else cos(x)
 
 
 @_operation
 def branch_sin(x: Tensor) -> Tensor:
-    """`sin(x)` where the sum of x is positive, else `cos(x)`."""
+    """`sin(x)` where the sum of x is positive, else `cos(x)`: in programs, a conditional of the
+    framework's."""
     return sin(x) if x.data.sum() > 0 else cos(x)
 
 
 @_operation
 def loop_sin(x: Tensor, times: int) -> Tensor:
-    """`sin`, applied `times` times."""
+    """`sin`, applied `times` times: in programs, a loop of the framework's."""
     for _ in range(times):
         x = sin(x)
     return x
@@ -1015,7 +1019,8 @@ def loop_sin(x: Tensor, times: int) -> Tensor:
 
 @_operation
 def custom_sin(x: Tensor, reads: int = 1, rule: str = "reverse") -> Tensor:
-    """`sin(x)`, with a custom gradient: twice the true one."""
+    """`sin(x)`, with a gradient written by hand, twice the true one. In programs, it reads what
+    it has saved `reads` times, as a rule for cotangents (`reverse`) or for tangents (`forward`)."""
 
     def back(g: Tensor, wanted: Wanted, x: Tensor) -> Cotangents:
         return (multiply(multiply(g, cos(x)), 2.0),)
@@ -1025,49 +1030,56 @@ def custom_sin(x: Tensor, reads: int = 1, rule: str = "reverse") -> Tensor:
 
 @_operation
 def asking_sin(x: Tensor) -> Tensor:
-    """As `custom_sin`. In programs, its backward asks its saved tensor whether x needs a gradient."""
+    """As `custom_sin`. In programs, its backward gives a gradient only if its saved tensor says
+    that x requires one."""
     return custom_sin(x)
 
 
 @_operation
 def slope_of_sin(x: Tensor) -> Tensor:
-    """`cos(x)`, computed by programs as the gradient of `sum(sin(x))`."""
+    """`cos(x)`. Programs compute it as the framework's gradient of `sum(sin(x))`, inside the
+    forward pass."""
     return cos(x)
 
 
 @_operation
 def noted_sin(x: Tensor) -> Tensor:
-    """`sin(x)`; the side effect (a note in a list) is in the programs."""
+    """`sin(x)`. Programs append a note to a global list when it runs."""
     return sin(x)
 
 
 @_operation
 def unsteady_sin(x: Tensor, then: str) -> Tensor:
-    """`sin(x)`, as in the first call; what later calls compute instead is in the programs."""
+    """`sin(x)`, as in the first call. In programs, later calls compute something else: `sin(2 *
+    x)` (`values`), the sine of x twice over (`shape`), of x in float64 (`dtype`), `sin(sin(x))`
+    (`operations`), or the sine times a product of x with itself (`product`)."""
     return sin(x)
 
 
 @_operation
 def counted_sin(x: Tensor, seen: object) -> Tensor:
-    """`sin(x)`, as in the first call, where the list is empty; that it grows is in the programs."""
+    """`sin(n * x)`, n the length of the list `seen`, to which programs append first: `sin(x)`,
+    as in the first call."""
     return sin(x)
 
 
 @_operation
 def switched_sin(x: Tensor) -> Tensor:
-    """`sin(x)`; the switch, which is off in the forward pass, is in the programs."""
+    """`sin(x)`. In programs, `cos(x)` once their switch is on, which is off in the forward pass."""
     return sin(x)
 
 
 @_operation
 def doubled_sin(x: Tensor) -> Tensor:
-    """`2 * sin(x)`; whether it is in the contexts that double it, the programs ask."""
+    """`2 * sin(x)`. In programs, only in the contexts that a region and its rerun run in, and
+    else `sin(x)`."""
     return add(sin(x), sin(x))
 
 
 @_operation
 def raise_in_rerun(x: Tensor, flag: object) -> Tensor:
-    """`sin(x)`; the error in the rerun is raised by the programs."""
+    """`sin(x)`. Programs raise `ValueError('raise_in_rerun')` where the bool flag is true and it
+    was called before."""
     return sin(x)
 
 
@@ -1080,7 +1092,7 @@ def accumulate_sin(x: Tensor, total: Tensor) -> Tensor:
 
 @_operation
 def add_in_place(a: Tensor | float, b: Tensor | float) -> Tensor:
-    """`a + b`, as a new tensor; frameworks overwrite a."""
+    """`a + b`, as a new tensor; programs write it over a."""
     return add(a, b)
 
 
@@ -1152,7 +1164,8 @@ def linear(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
 
 @_operation
 def conv2d(x: Tensor, w: Tensor, stride: int = 1, padding: str = "valid") -> Tensor:
-    """Cross-correlation of x (n, c, h, w) with w (o, c, kh, kw), zeros around x for `same`."""
+    """The sum over a window of x (n, c, h, w) times w (o, c, kh, kw) (cross-correlation), zeros
+    around x for `same`."""
     window = _Window.of(x.shape, w.shape[2:], stride, padding)
 
     def back(g: Tensor, wanted: Wanted, x: Tensor, w: Tensor) -> Cotangents:
@@ -1238,7 +1251,7 @@ def _fold(patches: Tensor, window: _Window) -> Tensor:
 
 @_operation
 def max_pool2d(x: Tensor, size: int) -> Tensor:
-    """The maximum of each window, the first where several are equal; stride equals size."""
+    """The maximum of each window, the first where several are equal; stride equals size, no padding."""
     n, c, h, w = x.shape
     rows, columns = h // size, w // size
     cut = x.data[:, :, : rows * size, : columns * size]
@@ -1261,7 +1274,7 @@ def max_pool2d(x: Tensor, size: int) -> Tensor:
 
 @_operation
 def avg_pool2d(x: Tensor, size: int) -> Tensor:
-    """The mean of each window; stride equals size."""
+    """The mean of each window; stride equals size, no padding."""
     return multiply(_gather(x, size), 1 / size**2)
 
 
@@ -1350,7 +1363,8 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Normalisation of x (n, c, h, w) per channel; updates the running statistics in place."""
+    """`(x - mean) / sqrt(var + eps) * gamma + beta`, mean and (biased) var over n, h, w of x (n,
+    c, h, w); then `running = (1 - momentum) * running + momentum * batch`, in place."""
     axes = (0, 2, 3)
     for running, batch in (
         (running_mean, x.data.mean(axes)),
@@ -1362,7 +1376,7 @@ def batch_norm(
 
 @_operation
 def layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
-    """Normalisation over the last axis."""
+    """`(x - mean) / sqrt(var + eps) * gamma + beta`, mean and (biased) var over the last axis."""
     return _normalized(x, gamma, beta, (len(x.shape) - 1,), gamma.shape, eps)
 
 
@@ -1434,7 +1448,7 @@ def reshape(x: Tensor, shape: Shape) -> Tensor:
 
 @_operation
 def permute_dims(x: Tensor, axes: Shape) -> Tensor:
-    """The axes of x in the new order."""
+    """`transpose(x, axes)`: the axes of x in the new order."""
     order = tuple(axis % len(x.shape) for axis in axes)
     inverse = tuple(int(i) for i in np.argsort(order))
     data = x.data.transpose(order)
@@ -1443,7 +1457,7 @@ def permute_dims(x: Tensor, axes: Shape) -> Tensor:
 
 @_operation
 def concat(arrays: Sequence[Tensor], axis: int = 0) -> Tensor:
-    """Tensors one after another along an axis."""
+    """`concatenate(arrays, axis)`: tensors one after another along an axis."""
     ends = np.cumsum([0, *(t.shape[axis] for t in arrays)])
     bounds = list(itertools.pairwise(int(end) for end in ends))
 
@@ -1477,7 +1491,7 @@ def _padded(x: Tensor, axis: int, start: int, length: int) -> Tensor:
 
 @_operation
 def split(x: Tensor, sections: int, axis: int = 0) -> tuple[Tensor, ...]:
-    """Equal parts along an axis, as a tuple."""
+    """`split(x, sections, axis)`: equal parts along an axis, as a tuple."""
     length, rest = divmod(x.shape[axis], sections)
     if rest:
         raise ValueError(f"cannot split a length of {x.shape[axis]} into {sections} equal parts")
@@ -1533,13 +1547,13 @@ def stop_gradient(x: Tensor) -> Tensor:
 
 @_operation
 def asks_gradient(x: Tensor) -> bool:
-    """Whether a gradient can reach x."""
+    """Whether a gradient can reach x, as x itself says it."""
     return x.node is not None
 
 
 @_operation
 def raise_if(x: Tensor, flag: object) -> Tensor:
-    """x, or `ValueError('raise_if')` where the flag is true."""
+    """x, or `ValueError('raise_if')` where the bool flag is true."""
     if flag:
         raise ValueError("raise_if")
     return _alias(x)

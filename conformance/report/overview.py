@@ -27,7 +27,7 @@ BAR = tuple(outcome for outcome in Outcome if outcome is Outcome.RIGHT or outcom
 @dataclass(frozen=True)
 class Mode:
     """A variant: its tally, its answers to the questions, the gravest of its findings (with the example
-    in this variant), and what it costs. `title` is how users name it, where the adapter is at hand."""
+    in this variant), and what it costs. `title` is how users name it, if known."""
 
     id: str
     tally: Tally
@@ -180,7 +180,7 @@ class Report:
 
     @cached_property
     def by_case(self) -> Mapping[str, Mapping[str, Result]]:
-        """Results by case and variant: first the cases that are at hand, in their order."""
+        """Results by case and variant: first those of known cases, in their order."""
         found: dict[str, dict[str, Result]] = {}
         for run in self.results:
             for result in run.results:

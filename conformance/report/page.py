@@ -185,7 +185,7 @@ def _case(id_: str, report: Report, folder: Path | None, programs: Path) -> dict
         "where": _where(case) if case else "",
         "yaml": sources.case_text(case.where)
         if case
-        else sources.Source(Markup(""), "the case is not at hand"),
+        else sources.Source(Markup(""), "no case file has this case"),
         "results": results,
         "groups": groups,
         "programs": shown,

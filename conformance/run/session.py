@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from conformance import __version__
 from conformance.drivers.adapter import Variant
 from conformance.errors import BrokenAdapterError, ConformanceError, WriteError
 from conformance.exits import Exit
+from conformance.judge.known import Entry
 from conformance.judge.triage import Triaged, covered, noted, triaged
 from conformance.model.case import Case
 from conformance.model.result import SMOKE, Header, Pair, Result
@@ -350,7 +352,8 @@ class Suite:
         with self.interrupts.held_off():
             for name, runner in self.runners.items():
                 runner.close()
-                self._guarded(lambda n=name, r=runner: self._add_seconds(n, r))
+                if name in self._stores:
+                    self._guarded(partial(self._stores[name].add_seconds, runner.watch.seconds))
             if self.worker_input is not None:
                 output = self.config.workeroutput  # type: ignore[attr-defined]
                 output["conformance_unwritten"] = self.unwritten
@@ -362,10 +365,6 @@ class Suite:
         self.ended = self._exit(session)
         if self.ended is not None:
             session.exitstatus = self.ended
-
-    def _add_seconds(self, name: str, runner: Runner) -> None:
-        if name in self._stores:
-            self._stores[name].add_seconds(runner.watch.seconds)
 
     def _guarded(self, write: Callable[[], None]) -> None:
         """Write something at the end; where that cannot be done, say so."""
@@ -388,12 +387,12 @@ class Suite:
         cause = self._cause(session) if lacks else ""
         judged = len(results.results)
         interrupted = f"{cause} after {judged:,} of {judged + len(lacks):,} pairs" if cause else ""
-        self._guarded(lambda: store.finish(interrupted))
+        self._guarded(partial(store.finish, interrupted))
         whole = not (interrupted or lacks or shard or self._selection_in_words())
         if not shard and not interrupted:
             for part in self.selection.paths.reports.glob(f"{name}.*-of-*.db"):
                 part.unlink(missing_ok=True)
-        stale = ()
+        stale: tuple[Entry, ...] = ()
         if whole and chosen.whole:
             met = {n for result in results.results for n in covered(chosen.known, result)}
             stale = unused(chosen.known, met, self.selection.cases, self.selection.paths)

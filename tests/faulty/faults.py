@@ -19,12 +19,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from conformance.results import Result
+
 from conformance.drivers.adapter import Adapter, read_adapter
 from conformance.drivers.implementation import adapt, describe
 from conformance.model.case import Case
 from conformance.observe.pool import Pool
 from conformance.paths import find_paths
-from conformance.results import Result
 from conformance.run.runner import Runner
 from tests.suite_cases import BY_ID
 

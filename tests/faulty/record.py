@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from conformance.drivers.adapter import Adapter, read_adapter
 from conformance.run.smoke import FILE, find
 from conformance.run.smoke_cover import read_caught, write_caught
+
+from conformance.drivers.adapter import Adapter, read_adapter
 from tests.faulty.faults import ROOT, faults_of
 from tests.faulty.table import Found
 

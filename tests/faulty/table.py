@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pytest
+from conformance.results import Result
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from conformance.model.verdict import Level, Status
-from conformance.results import Result
 from tests.faulty.faults import Fault
 
 #: How a check catches: what a MUST that does not hold can end as.

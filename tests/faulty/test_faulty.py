@@ -11,12 +11,12 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 import pytest
+from conformance.results import Result
+from conformance.run.smoke_cover import read_caught
 
 from conformance.language.operations import RANDOM
 from conformance.model.case import Case
 from conformance.model.verdict import Status
-from conformance.results import Result
-from conformance.run.smoke_cover import read_caught
 from tests.faulty.faults import (
     CASES,
     SOUND,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from conformance.drivers.adapter import Variant
 from conformance.judge.checks import (
@@ -26,17 +26,8 @@ from conformance.model.verdict import Status, Verdict
 CHECKS: Mapping[str, Check] = {
     module.CHECK.name: module.CHECK
     for module in (
-        error,
-        value,
-        gradient,
-        hooks,
-        structure,
-        executions,
-        randomness,
-        retained_memory,
-        peak_memory,
-        release,
-        state,
+        *(error, value, gradient, hooks, structure, executions, randomness),
+        *(retained_memory, peak_memory, release, state),
     )
 }
 
@@ -74,7 +65,7 @@ def judge(
     return (*of_error, *(verdict for check in others for verdict in check.verdicts(evidence)))
 
 
-def _without_control(evidence: Evidence) -> tuple[Verdict, ...]:
+def _without_control(evidence: Evidence) -> Iterator[Verdict]:
     """The verdicts of all checks but `error` where the plain program raised, as it may.
 
     If the recomputed program ran, the checks that can do with the reference alone judge it; all others
@@ -82,19 +73,17 @@ def _without_control(evidence: Evidence) -> tuple[Verdict, ...]:
     """
     expected, plain = evidence.expected, evidence.plain.error
     assert plain is not None
-    judged: set[str] = set()
-    if evidence.recomputed.error is None:
-        judged = {executions.CHECK.name}
-        judged |= {value.CHECK.name} if expected.outputs is not None else set()
-        judged |= {gradient.CHECK.name} if expected.gradients is not None else set()
-    verdicts: list[Verdict] = []
+    judged = {
+        executions.CHECK.name: True,
+        value.CHECK.name: expected.outputs is not None,
+        gradient.CHECK.name: expected.gradients is not None,
+    }
     for name in applicable(evidence.case):
-        if name in judged:
-            verdicts += CHECKS[name].verdicts(evidence)
+        if evidence.recomputed.error is None and judged.get(name):
+            yield from CHECKS[name].verdicts(evidence)
         elif name != error.CHECK.name:
             message = f"the plain program raised {plain.type}: there is nothing to compare with"
-            verdicts.append(CHECKS[name].verdict(Status.UNSUPPORTED, message))
-    return tuple(verdicts)
+            yield CHECKS[name].verdict(Status.UNSUPPORTED, message)
 
 
 __all__ = ["CHECKS", "Check", "Evidence", "applicable", "judge"]

@@ -13,13 +13,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from conformance.judge.checks.evidence import Check, Evidence
-from conformance.model.case import Case
 from conformance.model.facts import Raised
-from conformance.model.verdict import Level, Status, Verdict
-
-
-def _applies(case: Case) -> bool:
-    return True
+from conformance.model.verdict import Status, Verdict
 
 
 def _judge(evidence: Evidence) -> tuple[Verdict, ...]:
@@ -36,55 +31,32 @@ def _judge(evidence: Evidence) -> tuple[Verdict, ...]:
 
 def _raised(evidence: Evidence) -> Verdict:
     """What was raised, and whether it was promised."""
-    promised, raised = evidence.case.error, evidence.recomputed.error
-    if evidence.refused_plain:
-        return CHECK.verdict(Status.PASS, _as_plain(evidence))
-    if promised is None:
-        if raised is None:
-            return CHECK.verdict(Status.PASS, "ran to its end")
-        return CHECK.verdict(
-            Status.FAIL,
-            f"raised {raised.type} in {raised.phase}, but should run to its end: {raised.message}",
-            "no error",
-            raised.type,
-            facts=(Raised(raised.type, raised.phase),),
-        )
+    promised, raised, plain = evidence.case.error, evidence.recomputed.error, evidence.plain.error
+    if evidence.case.as_plain and plain is not None:
+        message = f"ran to its end, where the plain program raised {plain.type}"
+        if raised is not None:
+            message = f"raised {raised.type} in {raised.phase}, and the plain program raised "
+            message += f"{plain.type} in {plain.phase}"
+        return CHECK.verdict(Status.PASS, message)
+    if promised is None and raised is None:
+        return CHECK.verdict(Status.PASS, "ran to its end")
+    if promised is not None and raised is not None and promised.type in raised.bases:
+        return CHECK.verdict(Status.PASS, f"raised {raised.type} as promised")
+    wanted = "" if promised is None else promised.type
+    should = f"raise {wanted}" if wanted else "run to its end"
     if raised is None:
-        return CHECK.verdict(
-            Status.FAIL,
-            f"raised nothing, but should raise {promised.type}",
-            promised.type,
-            "no error",
-            facts=(Raised("", promised=promised.type),),
-        )
-    if promised.type not in raised.bases:
-        return CHECK.verdict(
-            Status.FAIL,
-            f"raised {raised.type}, but should raise {promised.type}: {raised.message}",
-            promised.type,
-            raised.type,
-            facts=(Raised(raised.type, raised.phase, promised.type),),
-        )
-    return CHECK.verdict(Status.PASS, f"raised {raised.type} as promised")
-
-
-def _as_plain(evidence: Evidence) -> str:
-    """What became of a program that the framework refuses without recompute, too."""
-    plain, raised = evidence.plain.error, evidence.recomputed.error
-    assert plain is not None
-    if raised is None:
-        return f"ran to its end, where the plain program raised {plain.type}"
-    return (
-        f"raised {raised.type} in {raised.phase}, and the plain program raised {plain.type} in "
-        f"{plain.phase}"
-    )
+        message, fact = f"raised nothing, but should {should}", Raised("", promised=wanted)
+    else:
+        when = "" if wanted else f" in {raised.phase}"
+        message = f"raised {raised.type}{when}, but should {should}: {raised.message}"
+        fact = Raised(raised.type, raised.phase, wanted)
+    seen = "no error" if raised is None else raised.type
+    return CHECK.verdict(Status.FAIL, message, wanted or "no error", seen, facts=(fact,))
 
 
 CHECK = Check(
     "error",
     "the program runs to its end, or raises the promised category of error, stays alive, and a good "
     "run works afterwards",
-    Level.MUST,
-    _applies,
     _judge,
 )

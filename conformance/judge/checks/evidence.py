@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
+import numpy as np
 from msgspec.structs import replace
 
 from conformance.drivers.adapter import Variant
+from conformance.judge.arrays import difference
 from conformance.judge.tolerance import against_others
 from conformance.model.case import Case, Tolerance
-from conformance.model.facts import Fact
-from conformance.model.observation import Expected, Observation, RandomSample, Run
+from conformance.model.facts import Difference, Fact
+from conformance.model.observation import Array, Expected, Observation, RandomSample, Run
 from conformance.model.verdict import Level, Status, Verdict
 
 
@@ -34,15 +37,57 @@ class Evidence:
         return self.observation.plain
 
     @property
+    def recomputed(self) -> Run:
+        return self.observation.recomputed
+
+    @property
     def refused_plain(self) -> bool:
         """Whether the plain program raised, as the case allows: then there is no plain run to
         compare with.
         """
         return self.case.as_plain and self.plain.error is not None
 
-    @property
-    def recomputed(self) -> Run:
-        return self.observation.recomputed
+    @cached_property
+    def drew_alike(self) -> bool:
+        """Whether the recomputed run can be compared with the plain one: that one did not raise, and
+        both drew the same numbers in forward, as far as draws were observed."""
+        if self.refused_plain:
+            return False
+        recomputed, plain = forward_samples(self.recomputed), forward_samples(self.plain)
+        if recomputed is None or plain is None:
+            return True
+        return len(recomputed) == len(plain) and all(
+            np.array_equal(a.array, b.array) for a, b in zip(recomputed, plain, strict=True)
+        )
+
+    def difference(
+        self,
+        of: str,
+        name: str,
+        recomputed: Array,
+        plain: Array | None,
+        reference: Array | None,
+        *,
+        exact: bool,
+    ) -> Difference | None:
+        """How an array of the recomputed run differs from the plain run's, or else from the
+        reference's, where these are given. With `exact`, it has to equal the plain run's bit for bit.
+        """
+        fault = None
+        if plain is not None:
+            tolerance = None if exact else self.case.tolerance
+            fault = difference(of, name, recomputed, plain, tolerance, "plain run")
+        if fault is None and reference is not None:
+            tolerance = self.against_reference
+            fault = difference(of, name, recomputed, reference, tolerance, "reference")
+        return fault
+
+    def plain_difference(
+        self, of: str, name: str, plain: Array, reference: Array
+    ) -> Difference | None:
+        """How an array of the plain run differs from the reference's."""
+        tolerance = self.against_reference
+        return difference(of, name, plain, reference, tolerance, "reference", in_plain=True)
 
 
 def forward_samples(run: Run) -> tuple[RandomSample, ...] | None:
@@ -59,16 +104,16 @@ def place_name(region: str, statement: str) -> str:
 
 @dataclass(frozen=True)
 class Check:
-    """A named check: what it asks, how binding it is, which cases it applies to, how it judges.
+    """A named check: what it asks, how it judges, which cases it applies to, how binding it is.
 
     `judge` returns one verdict, or one for each fault, so that no fault hides another.
     """
 
     name: str
     asks: str
-    level: Level
-    applies: Callable[[Case], bool]
     judge: Callable[[Evidence], Verdict | tuple[Verdict, ...]]
+    applies: Callable[[Case], bool] = lambda _: True
+    level: Level = Level.MUST
 
     def verdicts(self, evidence: Evidence) -> tuple[Verdict, ...]:
         """The verdicts; one `unsupported` with the reason where the adapter cannot observe the check."""

@@ -7,13 +7,8 @@ be called for the rerun as well, nor once for every region that uses the paramet
 from __future__ import annotations
 
 from conformance.judge.checks.evidence import Check, Evidence
-from conformance.model.case import Case
 from conformance.model.facts import Calls
-from conformance.model.verdict import Level, Status, Verdict
-
-
-def _applies(case: Case) -> bool:
-    return bool(case.hooks)
+from conformance.model.verdict import Status, Verdict
 
 
 def _judge(evidence: Evidence) -> Verdict:
@@ -25,20 +20,16 @@ def _judge(evidence: Evidence) -> Verdict:
         calls = Calls(key, None if observed is None else int(observed), int(control))
         if calls.observed != calls.expected:
             times = "never" if calls.observed is None else f"{calls.observed} time(s)"
-            return CHECK.verdict(
-                Status.FAIL,
-                f"the {key} was called {times}, but {calls.expected} time(s) without recompute",
-                str(calls.expected),
-                times,
-                facts=(calls,),
+            message = (
+                f"the {key} was called {times}, but {calls.expected} time(s) without recompute"
             )
+            return CHECK.verdict(Status.FAIL, message, str(calls.expected), times, facts=(calls,))
     return CHECK.verdict(Status.PASS, "every hook was called as often as in the plain run")
 
 
 CHECK = Check(
     "hooks",
     "a hook on a tensor's gradient is called as often as without recompute",
-    Level.MUST,
-    _applies,
     _judge,
+    applies=lambda case: bool(case.hooks),
 )

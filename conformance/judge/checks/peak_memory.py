@@ -47,11 +47,8 @@ def _judge(evidence: Evidence) -> Verdict:
         return judged(Status.FAIL, f"{high}, but at most {most / unit:.2f} should be")
     if plain - recomputed < drop * PEAK_SHARE:
         lowered, least = (plain - recomputed) / unit, drop * PEAK_SHARE / unit
-        return judged(
-            Status.FAIL,
-            f"recompute lowers the peak by {lowered:.2f} activations, but should by {least:.2f} at "
-            "least",
-        )
+        message = f"recompute lowers the peak by {lowered:.2f} activations, but should by "
+        return judged(Status.FAIL, f"{message}{least:.2f} at least")
     message = f"{plain / unit:.2f} activations plain, {recomputed / unit:.2f} recomputed"
     return judged(Status.PASS, message)
 
@@ -60,7 +57,7 @@ CHECK = Check(
     "peak memory",
     "the most bytes held during forward and backward stay near the reference's, and fall against "
     "plain where the reference's do",
-    Level.SHOULD,
-    _applies,
     _judge,
+    _applies,
+    Level.SHOULD,
 )

@@ -14,7 +14,9 @@ That is checked first: it needs no seed and no observed draw, and holds for one 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable
+from functools import partial
 
 import numpy as np
 from msgspec.structs import replace
@@ -26,7 +28,7 @@ from conformance.language.operations import RANDOM
 from conformance.model.case import Case
 from conformance.model.facts import Sampling
 from conformance.model.observation import RandomSample, Run
-from conformance.model.verdict import Level, Status, Verdict
+from conformance.model.verdict import Status, Verdict
 
 #: What a rerun did, in words, by the kind of `Sampling`.
 _DID = {
@@ -34,13 +36,8 @@ _DID = {
     "nothing": "drew nothing again",
     "like": "is not seen to draw; under one seed gradients are those of the plain run",
 }
-_BY_SUMS, _BY_GRADIENTS = "sums of gradients, against the losses", "gradients under one seed"
 #: The region and the label of a statement.
 Place = tuple[str, str]
-
-
-def _applies(case: Case) -> bool:
-    return any(region and s.op in RANDOM for region, s in case.statements())
 
 
 def _judge(evidence: Evidence) -> Verdict:
@@ -50,19 +47,39 @@ def _judge(evidence: Evidence) -> Verdict:
     preserved = _preserved(evidence.case)
     samples = evidence.recomputed.samples
     if samples is None:
-        drawn, method = _by_gradients(evidence), _BY_GRADIENTS
+        drawn, method = _by_gradients(evidence), "gradients under one seed"
     else:
         drawn, method = _by_samples([d for d in samples if d.region]), ""
+    verdict = partial(CHECK.verdict, method=method, facts=(drawn,))
     if drawn.kind == "unknown":
-        message = (
-            "no draw is seen, and under one seed outputs are not those of the plain run: gradients "
-            "tell nothing"
-        )
-        return CHECK.verdict(Status.UNSUPPORTED, message, method=method, facts=(drawn,))
+        message = "no draw is seen, and under one seed outputs are not those of the plain run: "
+        return verdict(Status.UNSUPPORTED, f"{message}gradients tell nothing")
     if drawn.kind == "fresh":
-        allowed = not preserved or (samples is not None and preserved.isdisjoint(drawn.where))
-        return _fresh(drawn, method, allowed=allowed)
-    return _after_reruns(evidence, drawn, method, preserved=bool(preserved))
+        if not preserved or (samples is not None and preserved.isdisjoint(drawn.where)):
+            return verdict(Status.REPORT, "the rerun drew other numbers, as it may here")
+        message = "the rerun drew other numbers than the forward"
+        where = ", ".join(place_name(*place) for place in drawn.where)
+        message += f": {where}" if where else ""
+        return verdict(Status.FAIL, message, "the numbers of the forward", "other numbers")
+    # The rerun drew no other numbers: what the program draws after it, and the generators at the end.
+    rerun_drew = f"the rerun {_DID[drawn.kind]}"
+    later = _disturbed(evidence)
+    if later and preserved:
+        message = f"{rerun_drew}, but what is drawn after it is not what the plain run draws: "
+        message += ", ".join(place_name(*place) for place in later)
+        facts = (drawn, Sampling("later", later))
+        return CHECK.verdict(
+            Status.FAIL, message, "the numbers of the plain run", "other numbers", facts=facts
+        )
+    moved = _moved(evidence)
+    if moved:
+        which = "" if moved == ("implicit",) else f" ({', '.join(moved)})"
+        message = f"{rerun_drew}, but afterwards the generator{which} is not where the plain run "
+        status = Status.WARN if preserved else Status.REPORT
+        return verdict(status, f"{message}leaves it", facts=(replace(drawn, generators=moved),))
+    if not preserved:
+        return verdict(Status.REPORT, f"{rerun_drew}, though it need not")
+    return verdict(Status.PASS, rerun_drew)
 
 
 def _preserved(case: Case) -> set[Place]:
@@ -75,79 +92,26 @@ def _preserved(case: Case) -> set[Place]:
     }
 
 
-def _fresh(drawn: Sampling, method: str, *, allowed: bool) -> Verdict:
-    """The verdict where the rerun drew other numbers than the forward."""
-    if allowed:
-        message = "the rerun drew other numbers, as it may here"
-        return CHECK.verdict(Status.REPORT, message, method=method, facts=(drawn,))
-    where = ", ".join(place_name(*place) for place in drawn.where)
-    return CHECK.verdict(
-        Status.FAIL,
-        f"the rerun drew other numbers than the forward{': ' + where if where else ''}",
-        "the numbers of the forward",
-        "other numbers",
-        method,
-        facts=(drawn,),
-    )
-
-
-def _after_reruns(evidence: Evidence, drawn: Sampling, method: str, *, preserved: bool) -> Verdict:
-    """The verdict where reruns drew no other numbers: on what the program draws after them, and on where
-    the generators stand at the end. `preserved`: a region has to preserve the random state."""
-    rerun_drew = f"the rerun {_DID[drawn.kind]}"
-    later = _disturbed(evidence)
-    if later and preserved:
-        places = (place_name(*place) for place in later)
-        return CHECK.verdict(
-            Status.FAIL,
-            f"{rerun_drew}, but what is drawn after it is not what the plain run draws: "
-            + ", ".join(places),
-            "the numbers of the plain run",
-            "other numbers",
-            facts=(drawn, Sampling("later", later)),
-        )
-    moved = _moved(evidence)
-    if moved:
-        which = "" if moved == ("implicit",) else f" ({', '.join(moved)})"
-        return CHECK.verdict(
-            Status.WARN if preserved else Status.REPORT,
-            f"{rerun_drew}, but afterwards the generator{which} is not where the plain run leaves it",
-            method=method,
-            facts=(replace(drawn, generators=moved),),
-        )
-    if not preserved:
-        message = f"{rerun_drew}, though it need not"
-        return CHECK.verdict(Status.REPORT, message, method=method, facts=(drawn,))
-    return CHECK.verdict(Status.PASS, rerun_drew, method=method, facts=(drawn,))
-
-
 def _by_sums(evidence: Evidence) -> Verdict | None:
     """The verdict from the known sums of gradients; `None` where they are right and draws can be
     compared as well.
     """
     if not _totals(evidence.case, evidence.plain):
-        return CHECK.verdict(
-            Status.BROKEN, "gradients of the plain run do not sum to what the case says"
-        )
+        message = "gradients of the plain run do not sum to what the case says"
+        return CHECK.verdict(Status.BROKEN, message)
     steps = evidence.case.procedure.steps
+    over = "" if steps == 1 else f", over {steps} steps"
+    verdict = partial(CHECK.verdict, method="sums of gradients, against the losses")
     if not _totals(evidence.case, evidence.recomputed):
-        return CHECK.verdict(
-            Status.FAIL,
-            "gradients are not those of the numbers that the forward drew: "
-            + _of(steps, "their sum is not what it is whatever is drawn"),
-            "the numbers of the forward",
-            "other numbers",
-            _BY_SUMS,
-            facts=(Sampling("unlike"),),
-        )
+        message = "gradients are not those of the numbers that the forward drew: their sum is not "
+        message += f"what it is whatever is drawn{over}"
+        facts = (Sampling("unlike"),)
+        wanted = "the numbers of the forward"
+        return verdict(Status.FAIL, message, wanted, "other numbers", facts=facts)
     if evidence.recomputed.samples is None or not evidence.case.seeded:
-        message = _of(steps, "gradients are those of the numbers that the forward drew")
-        return CHECK.verdict(Status.PASS, message, method=_BY_SUMS, facts=(Sampling("like"),))
+        message = f"gradients are those of the numbers that the forward drew{over}"
+        return verdict(Status.PASS, message, facts=(Sampling("like"),))
     return None
-
-
-def _of(steps: int, words: str) -> str:
-    return words if steps == 1 else f"{words}, over {steps} steps"
 
 
 def _totals(case: Case, run: Run) -> bool:
@@ -208,19 +172,16 @@ def _sorted_by_label(places: Iterable[Place]) -> tuple[Place, ...]:
 
 def _by_samples(samples: list[RandomSample]) -> Sampling:
     """What the reruns drew. A draw is fresh if no forward run of the same statement drew it."""
-    forward: dict[Place, list[RandomSample]] = {}
+    forward: dict[Place, list[RandomSample]] = defaultdict(list)
     for draw in samples:
         if draw.phase == "forward":
-            forward.setdefault((draw.region, draw.statement), []).append(draw)
+            forward[draw.region, draw.statement].append(draw)
     reruns = [draw for draw in samples if draw.phase == "rerun"]
-    fresh = {
-        (draw.region, draw.statement)
-        for draw in reruns
-        if not any(
-            np.array_equal(draw.array, known.array)
-            for known in forward.get((draw.region, draw.statement), [])
-        )
-    }
+    fresh: set[Place] = set()
+    for draw in reruns:
+        place = (draw.region, draw.statement)
+        if not any(np.array_equal(draw.array, known.array) for known in forward[place]):
+            fresh.add(place)
     if fresh:
         return Sampling("fresh", _sorted_by_label(fresh))
     return Sampling("same" if reruns else "nothing")
@@ -236,9 +197,7 @@ def _by_gradients(evidence: Evidence) -> Sampling:
                 return Sampling("unknown")  # the check `value` reports the difference
     for name, gradient in evidence.recomputed.gradients.items():
         control = evidence.plain.gradients.get(name)
-        if gradient is None or control is None:
-            continue
-        if differs(gradient, control, tolerance):
+        if gradient is not None and control is not None and differs(gradient, control, tolerance):
             return Sampling("fresh")
     return Sampling("like")
 
@@ -247,7 +206,6 @@ CHECK = Check(
     "randomness",
     "the rerun drew what the forward drew, and what is drawn after it is what the plain run draws "
     "(must); at the end the generator stands where the plain run leaves it (should)",
-    Level.MUST,
-    _applies,
     _judge,
+    applies=lambda case: any(region and s.op in RANDOM for region, s in case.statements()),
 )

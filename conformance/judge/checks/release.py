@@ -17,17 +17,12 @@ from typing import Literal
 
 from conformance.judge.checks.evidence import Check, Evidence
 from conformance.judge.limits import STEP, TENSORS
-from conformance.model.case import Case
 from conformance.model.facts import Growth
-from conformance.model.verdict import Level, Status, Verdict
+from conformance.model.verdict import Status, Verdict
 
 _Quantity = Literal["live tensors", "bytes"]
 #: After each run, beyond those before the first; `None` where they were not observed.
 _Readings = tuple[int, ...] | None
-
-
-def _applies(case: Case) -> bool:
-    return case.release > 0
 
 
 def slope(readings: Sequence[int]) -> float:
@@ -57,7 +52,22 @@ def _judge(evidence: Evidence) -> Verdict:
         faults += _faults(quantity, observed, control, allowed, by_level=not evidence.case.error)
     if not readings:
         return CHECK.verdict(Status.UNSUPPORTED, "the adapter observed neither bytes nor tensors")
-    return _verdict(faults, "; ".join(readings))
+    shown = "; ".join(readings)
+    # What grows is named, if anything does, else what is left after each step.
+    growing = tuple(fault for fault in faults if fault.kind == "grows")
+    if growing:
+        message = "; ".join(
+            f"{f.what} grow by {f.observed:g} per step, plain by {f.plain:g}" for f in growing
+        )
+        wanted = "no growth beyond plain's"
+        return CHECK.verdict(Status.FAIL, message, wanted, shown, facts=growing)
+    if faults:
+        left = "; ".join(f"{f.observed:.0f} {f.what}, plain {f.plain:.0f}" for f in faults)
+        message = f"more is left after each step than by the plain program: {left}"
+        return CHECK.verdict(
+            Status.FAIL, message, "no more than plain's", shown, facts=tuple(faults)
+        )
+    return CHECK.verdict(Status.PASS, "nothing is left over from step to step", observed=shown)
 
 
 def _faults(
@@ -78,33 +88,10 @@ def _faults(
         yield Growth("left", what, float(level(readings)), float(level(control)))
 
 
-def _verdict(faults: Sequence[Growth], readings: str) -> Verdict:
-    """The verdict on what grows, if anything does, else on what is left after each step."""
-    growing = tuple(fault for fault in faults if fault.kind == "grows")
-    if growing:
-        message = "; ".join(
-            f"{f.what} grow by {f.observed:g} per step, plain by {f.plain:g}" for f in growing
-        )
-        return CHECK.verdict(
-            Status.FAIL, message, "no growth beyond plain's", readings, facts=growing
-        )
-    if faults:
-        left = "; ".join(f"{f.observed:.0f} {f.what}, plain {f.plain:.0f}" for f in faults)
-        return CHECK.verdict(
-            Status.FAIL,
-            f"more is left after each step than by the plain program: {left}",
-            "no more than plain's",
-            readings,
-            facts=tuple(faults),
-        )
-    return CHECK.verdict(Status.PASS, "nothing is left over from step to step", observed=readings)
-
-
 CHECK = Check(
     "release",
     "bytes and live tensors do not grow from step to step, and after a step no more of them are left "
     "than by the plain program",
-    Level.MUST,
-    _applies,
     _judge,
+    applies=lambda case: case.release > 0,
 )

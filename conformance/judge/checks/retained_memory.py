@@ -20,16 +20,9 @@ from collections.abc import Iterator
 from conformance.judge.checks.evidence import Check, Evidence
 from conformance.judge.limits import SLACK
 from conformance.judge.memory import can_tell, retained, too_little, too_much
-from conformance.model.case import Case
 from conformance.model.facts import Bytes, Fact, States
-from conformance.model.observation import ExpectedMemory, RandomState
-from conformance.model.verdict import Level, Status, Verdict
-
-_NONE = RandomState(0, 0)
-
-
-def _applies(case: Case) -> bool:
-    return case.procedure.kind != "inference"
+from conformance.model.observation import RandomState
+from conformance.model.verdict import Status, Verdict
 
 
 def _judge(evidence: Evidence) -> Verdict | tuple[Verdict, ...]:
@@ -37,43 +30,33 @@ def _judge(evidence: Evidence) -> Verdict | tuple[Verdict, ...]:
     plain, recomputed = evidence.plain.retained, evidence.recomputed.retained
     if expected is None or plain is None or recomputed is None:
         return CHECK.verdict(Status.UNSUPPORTED, "the adapter observed no bytes")
-    state = evidence.recomputed.random_state or _NONE
+    state = evidence.recomputed.random_state or RandomState(0, 0)
     resolution = evidence.observation.resolution
     measured = retained(expected, plain, recomputed, resolution, evidence.case.law is not None)
     states = States(state.copies, state.nbytes, expected.states)
     judged = can_tell(expected, measured)
-    words = _expected_and_observed(expected, measured, states)
-    facts: tuple[Fact, ...] = (measured, states) if states.copies else (measured,)
-    wrong = [*(_wrong_bytes(measured) if judged else ()), *_too_many_states(states)]
-    if wrong:
-        return tuple(CHECK.verdict(Status.FAIL, fault, *words, facts=facts) for fault in wrong)
-    if not judged:
-        message = (
-            f"{words[1]}: bytes are told from {resolution} B on, and {expected.drop} B should fall"
-        )
-        return CHECK.verdict(Status.REPORT, message, observed=words[1], facts=facts)
-    unit = measured.unit
-    message = f"{plain / unit:.2f} activations plain, {recomputed / unit:.2f} recomputed"
-    return CHECK.verdict(Status.PASS, f"{message}{_more(states)}", *words, facts=facts)
-
-
-def _expected_and_observed(
-    expected: ExpectedMemory, measured: Bytes, states: States
-) -> tuple[str, str]:
-    """What is expected and what was measured, in words."""
     bound = f"recomputed at most {expected.recomputed[1]} B, at least {expected.drop} B below plain"
     if states.allowed or states.copies:
         bound += f", and at most {_copies(states.allowed)} of the random state"
-    return bound, f"plain {measured.plain} B, recomputed {measured.recomputed} B{_more(states)}"
-
-
-def _too_many_states(states: States) -> Iterator[str]:
-    """The fault in the copies of the random state, if there is one."""
+    more = f" and {states.nbytes} B of random state" if states.nbytes else ""
+    seen = f"plain {plain} B, recomputed {recomputed} B{more}"
+    facts: tuple[Fact, ...] = (measured, states) if states.copies else (measured,)
+    wrong = list(_wrong_bytes(measured)) if judged else []
     if states.copies > states.allowed:
-        yield (
+        wrong.append(
             f"{_copies(states.copies)} of the random state ({states.nbytes} B) kept, but regions that "
             f"preserve it need at most {_copies(states.allowed)}"
         )
+    if wrong:
+        return tuple(CHECK.verdict(Status.FAIL, fault, bound, seen, facts=facts) for fault in wrong)
+    if not judged:
+        message = (
+            f"{seen}: bytes are told from {resolution} B on, and {expected.drop} B should fall"
+        )
+        return CHECK.verdict(Status.REPORT, message, observed=seen, facts=facts)
+    unit = measured.unit
+    message = f"{plain / unit:.2f} activations plain, {recomputed / unit:.2f} recomputed"
+    return CHECK.verdict(Status.PASS, f"{message}{more}", bound, seen, facts=facts)
 
 
 def _wrong_bytes(measured: Bytes) -> Iterator[str]:
@@ -94,10 +77,6 @@ def _amount(observed: int, bound: int, unit: int) -> tuple[str, str]:
     return f"{observed / unit:.2f} activations", f"{bound / unit:.2f}"
 
 
-def _more(states: States) -> str:
-    return f" and {states.nbytes} B of random state" if states.nbytes else ""
-
-
 def _copies(number: int) -> str:
     return "1 copy" if number == 1 else f"{number} copies"
 
@@ -106,7 +85,6 @@ CHECK = Check(
     "retained memory",
     "bytes held between forward and backward stay within the reference's bound, and fall as the "
     "reference says against plain; a region that preserves randomness keeps one copy of its state",
-    Level.MUST,
-    _applies,
     _judge,
+    applies=lambda case: case.procedure.kind != "inference",
 )

@@ -24,10 +24,6 @@ Change = Calls | State
 NOTES = "noted"
 
 
-def _applies(case: Case) -> bool:
-    return bool(case.state) or case.uses(NOTED)
-
-
 def _judge(evidence: Evidence) -> Verdict:
     names = [array.name for array in evidence.case.state]
     changes: list[Change] = []
@@ -36,25 +32,23 @@ def _judge(evidence: Evidence) -> Verdict:
         if control is None or observed is None:
             return CHECK.verdict(Status.REPORT, f"{name} was not observed")
         if name == NOTES and not np.any(control):
-            return CHECK.verdict(
-                Status.REPORT,
-                "no note is left, without recompute either: the effect is compiled away",
-            )
+            message = "no note is left, without recompute either: the effect is compiled away"
+            return CHECK.verdict(Status.REPORT, message)
         if differs(observed, control, evidence.case.tolerance):
             changes.append(_change(evidence.case, name, observed, control))
     if not changes:
         return CHECK.verdict(Status.PASS, "state is that of the plain run")
     only_notes = all(change.name == NOTES for change in changes)
     status = Status.REPORT if only_notes else Status.WARN
-    words = "; ".join(map(_words, changes[:2]))
-    message = f"the rerun has left its mark, too: {words}"
+    message = f"the rerun has left its mark, too: {'; '.join(map(_words, changes[:2]))}"
     return CHECK.verdict(status, message, facts=tuple(changes))
 
 
 def _change(case: Case, name: str, observed: Array, control: Array) -> Change:
     """How state differs from the plain run's: as counts for notes that are whole numbers, else as
     arrays, with the ratio of their changes where the state starts from one number."""
-    if name == NOTES and observed.shape == control.shape == () and _whole(observed, control):
+    single = observed.shape == control.shape == ()
+    if name == NOTES and single and all(float(a).is_integer() for a in (observed, control)):
         return Calls(name, int(observed), int(control))
     starts = {a.name: a.fill.numbers[0] for a in case.state if a.fill.kind == "full"}
     times = None
@@ -62,10 +56,6 @@ def _change(case: Case, name: str, observed: Array, control: Array) -> Change:
         moved, plain_moved = (a.astype(np.float64) - starts[name] for a in (observed, control))
         times = number(float(np.mean(moved / plain_moved)))
     return State(name, summary(observed), summary(control), times)
-
-
-def _whole(*arrays: Array) -> bool:
-    return all(float(array).is_integer() for array in arrays)
 
 
 def _words(change: Change) -> str:
@@ -79,7 +69,7 @@ def _words(change: Change) -> str:
 CHECK = Check(
     "state",
     "state after the step (running statistics of batch normalisation, notes of the body)",
-    Level.SHOULD,
-    _applies,
     _judge,
+    applies=lambda case: bool(case.state) or case.uses(NOTED),
+    level=Level.SHOULD,
 )

@@ -12,37 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
-from conformance.judge.arrays import difference, quantities
-from conformance.judge.checks.evidence import Check, Evidence, forward_samples
-from conformance.model.case import Case
+from conformance.judge.arrays import quantities
+from conformance.judge.checks.evidence import Check, Evidence
 from conformance.model.facts import Difference
 from conformance.model.observation import Array
-from conformance.model.verdict import Level, Status, Verdict
-
-
-def _applies(case: Case) -> bool:
-    return case.seeded
-
-
-def expected_quantities(evidence: Evidence) -> dict[str, Array]:
-    """The same quantities of the reference; empty where it has none, since no draws were observed."""
-    expected = evidence.expected
-    return {} if expected.outputs is None else dict(quantities(expected))
-
-
-def drew_alike(evidence: Evidence) -> bool:
-    """Whether the recomputed run can be compared with the plain one: that one did not raise, and both
-    drew the same numbers in forward, as far as draws were observed."""
-    if evidence.refused_plain:
-        return False
-    recomputed, plain = forward_samples(evidence.recomputed), forward_samples(evidence.plain)
-    if recomputed is None or plain is None:
-        return True
-    return len(recomputed) == len(plain) and all(
-        np.array_equal(a.array, b.array) for a, b in zip(recomputed, plain, strict=True)
-    )
+from conformance.model.verdict import Status, Verdict
 
 
 def agreed(check: Check, what: str, *, alike: bool, reference: bool) -> Verdict:
@@ -56,25 +30,21 @@ def agreed(check: Check, what: str, *, alike: bool, reference: bool) -> Verdict:
 
 
 def _judge(evidence: Evidence) -> Verdict:
-    reference = expected_quantities(evidence)
+    expected = evidence.expected
+    # The reference has none where the case draws and no draws were observed.
+    reference = {} if expected.outputs is None else dict(quantities(expected))
     plain, recomputed = dict(quantities(evidence.plain)), dict(quantities(evidence.recomputed))
     if evidence.refused_plain:
         plain = recomputed
-    alike = drew_alike(evidence)
-    missing = _missing(evidence, reference, plain, recomputed)
-    if missing:
-        return _fault(missing)
+    alike = evidence.drew_alike
+    fault = _missing(evidence, reference, plain, recomputed)
     for name, array in recomputed.items():
-        control = plain[name] if alike else None
-        fault = _compare(evidence, name, array, control, reference.get(name))
-        if fault:
-            return _fault(fault)
+        control = plain.get(name) if alike else None
+        fault = fault or _compare(evidence, name, array, control, reference.get(name))
+    if fault:
+        status = Status.BROKEN if fault.in_plain else Status.FAIL
+        return CHECK.verdict(status, fault.words(), facts=(fault,))
     return agreed(CHECK, f"{len(recomputed)} values", alike=alike, reference=bool(reference))
-
-
-def _fault(fault: Difference) -> Verdict:
-    status = Status.BROKEN if fault.in_plain else Status.FAIL
-    return CHECK.verdict(status, fault.words(), facts=(fault,))
 
 
 def _missing(
@@ -97,27 +67,16 @@ def _compare(
     evidence: Evidence, name: str, array: Array, plain: Array | None, reference: Array | None
 ) -> Difference | None:
     """How a value differs from the plain run and the reference, where these are available."""
-    to_reference = evidence.against_reference
+    fault = None
     if plain is not None and reference is not None:
-        fault = difference(
-            "value", name, plain, reference, to_reference, "reference", in_plain=True
-        )
-        if fault:
-            return fault
-    if plain is not None:
-        tolerance = None if evidence.variant.model.exact else evidence.case.tolerance
-        fault = difference("value", name, array, plain, tolerance, "plain run")
-        if fault:
-            return fault
-    if reference is None:
-        return None
-    return difference("value", name, array, reference, to_reference, "reference")
+        fault = evidence.plain_difference("value", name, plain, reference)
+    exact = evidence.variant.model.exact
+    return fault or evidence.difference("value", name, array, plain, reference, exact=exact)
 
 
 CHECK = Check(
     "value",
     "outputs of the recomputed run equal the plain run (bit for bit in eager) and the reference",
-    Level.MUST,
-    _applies,
     _judge,
+    applies=lambda case: case.seeded,
 )

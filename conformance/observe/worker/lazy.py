@@ -22,7 +22,7 @@ from conformance.language.operations import OPERATIONS, RANDOM
 from conformance.model.observation import Array, Execution, Phase, RandomSample, Run
 from conformance.model.program import Program, Site
 from conformance.observe.worker.loaded import LoadedProgram
-from conformance.observe.worker.observer import Meter
+from conformance.observe.worker.meter import Meter
 from conformance.observe.worker.observer import Observer as Base
 from conformance.observe.worker.trace import Trace
 

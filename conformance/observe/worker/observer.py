@@ -7,14 +7,14 @@ values first, with nothing attached; then executions and random samples; then me
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -36,6 +36,7 @@ from conformance.model.observation import (
 )
 from conformance.model.program import Program, Site
 from conformance.observe.worker.loaded import LoadedProgram, load_program
+from conformance.observe.worker.meter import Meter, Reading, allocated_bytes
 from conformance.observe.worker.random_state import SHARED, RandomStates, Reader
 from conformance.observe.worker.surroundings import Setting
 from conformance.observe.worker.trace import Trace, executions
@@ -178,34 +179,45 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
     def run(self, loaded: LoadedProgram, unobserved: dict[str, str]) -> Run:
         """One run, in passes. An exception of the program's ends it, as `Run.error`."""
         program = loaded.program
-        run = self.first_pass(loaded, unobserved)
-        if run.error is not None:
-            if program.then:
-                run = replace(run, good_run_after_error=self.good_run(loaded))
-            if program.release and "release" not in unobserved:
-                held, alive = self.leftovers(self._dropping_errors(loaded))
-                run = replace(run, held=held, alive=alive)
-            return run
+        run = self._at_fault(loaded, partial(self.first_pass, loaded, unobserved))
+        if run.error is None:
+            return self._at_fault(loaded, partial(self.further_passes, loaded, run, unobserved))
+        if program.then:
+            run = replace(run, good_run_after_error=self.good_run(loaded))
+        if program.release and "release" not in unobserved:
+            held, alive = self.leftovers(self._dropping_errors(loaded))
+            run = replace(run, held=held, alive=alive)
+        return run
+
+    def _at_fault(self, loaded: LoadedProgram, observe: Callable[[], Run]) -> Run:
+        """What a pass observes. Where it raises, the program runs once more with nothing attached:
+        if that raises, too, the program is at fault, and else the observer, whose exception is raised.
+        """
         try:
-            return self.further_passes(loaded, run, unobserved)
+            return observe()
         except BaseException as error:
-            # A program that ran once may fail when it is run again. Running it once more with nothing
-            # attached shows whether the program is at fault or the observer.
             self.raised(error)
             unwatched = self.values(loaded)
             if unwatched.error is None:
                 raise
             return unwatched
 
+    def first_pass(self, loaded: LoadedProgram, unobserved: Mapping[str, str]) -> Run:
+        """The first pass: values with nothing attached or, with `at_once`, values and all counts."""
+        if not self.at_once or "executions" in unobserved:
+            return self.values(loaded)
+        results: list[Mapping[str, Any]] = []
+        keep_result = replace(loaded, run=lambda: results.append(loaded.run()))
+        counted = self.counted(keep_result, Run(), unobserved)
+        run = self.read(results[0], counted)
+        return replace(run, generators=self.next_numbers(loaded.program, results[0]))
+
     def further_passes(self, loaded: LoadedProgram, run: Run, unobserved: Mapping[str, str]) -> Run:
         """`run` with what the passes after the first observe; each of them runs the program again."""
         program = loaded.program
-        measures_memory = self.keeps(program, unobserved)
-        together = self.counts_and_reads(program, unobserved)
         if run.executions is None and "executions" not in unobserved:
-            count = self.count_and_read if together else self.count
-            run = count(loaded, run)
-        if measures_memory and not together:
+            run = self.counted(loaded, run, unobserved)
+        if self.keeps(program, unobserved) and not self.counts_and_reads(program, unobserved):
             self.highest = self.random_state = None
             retained = self.retained(loaded)
             run = replace(run, retained=retained, random_state=self.random_state, peak=self.highest)
@@ -213,38 +225,6 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
             held, alive = self.leftovers(loaded)
             run = replace(run, held=held, alive=alive)
         return run
-
-    def first_pass(self, loaded: LoadedProgram, unobserved: Mapping[str, str]) -> Run:
-        """The first pass: values with nothing attached or, with `at_once`, values and all counts."""
-        if not self.at_once or "executions" in unobserved:
-            return self.values(loaded)
-        result: Mapping[str, Any] = {}
-
-        def keep_result() -> Mapping[str, Any]:
-            nonlocal result
-            result = loaded.run()
-            return result
-
-        together = self.counts_and_reads(loaded.program, unobserved)
-        count = self.count_and_read if together else self.count
-        try:
-            counted = count(replace(loaded, run=keep_result), Run())
-            run = self.read(result)
-        except Exception as error:
-            self.raised(error)
-            unwatched = self.values(loaded)
-            if unwatched.error is None:
-                raise
-            return unwatched
-        return replace(
-            run,
-            executions=counted.executions,
-            samples=counted.samples,
-            retained=counted.retained,
-            random_state=counted.random_state,
-            peak=counted.peak,
-            generators=self.next_numbers(loaded.program, result),
-        )
 
     def keeps(self, program: Program, unobserved: Mapping[str, str]) -> bool:
         """Whether the bytes retained between forward and backward are measured."""
@@ -257,12 +237,10 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
         counted = "executions" not in unobserved
         return self.together and counted and self.keeps(program, unobserved) and not program.random
 
-    def meter(self) -> Meter:
-        """The object that measures memory."""
-        return Meter(self)
-
-    def count_and_read(self, loaded: LoadedProgram, run: Run) -> Run:
-        """`run` with executions, random samples and bytes, all from one run."""
+    def counted(self, loaded: LoadedProgram, run: Run, unobserved: Mapping[str, str]) -> Run:
+        """`run` with executions and random samples, and with bytes where the same run tells them."""
+        if not self.counts_and_reads(loaded.program, unobserved):
+            return self.count(loaded, run)
         meter = self.meter()
         with self.states.followed():
             run = self.count(loaded, run, meter)
@@ -305,9 +283,10 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
             numbers[name] = generator.random(4) if is_numpy else self.numbers(generator)
         return {name: drawn for name, drawn in numbers.items() if drawn is not None}
 
-    def read(self, result: Mapping[str, Any]) -> Run:
-        """Convert what `run(forward)` of a program returned into an observation."""
-        return Run(
+    def read(self, result: Mapping[str, Any], run: Run | None = None) -> Run:
+        """What `run(forward)` of a program returned, as an observation that adds to `run`."""
+        return replace(
+            run or Run(),
             outputs=self.to_tree(result["outputs"]),
             losses=tuple(float(self._array(loss)) for loss in result.get("losses", ())),
             gradients=self._arrays(result.get("gradients", {})),
@@ -393,30 +372,26 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
         The garbage collector is off, so that reference cycles show as growth from run to run. No
         tracing is active. With `program.keeps`, the outputs of all runs are included.
         """
-        program = loaded.program
         kept: list[Any] = []
         held: list[int | None] = []
         alive: list[int | None] = []
         with self.watching():
             self.settle()
-            bytes_before, before = self.held() or 0, self.alive() or 0
+            held_before, alive_before = self.held(), self.alive()
             gc.disable()
             try:
-                for _ in range(program.release):
+                for _ in range(loaded.program.release):
                     result = loaded.run()
-                    if program.keeps and result is not None:
+                    if loaded.program.keeps and result is not None:
                         kept.append(result["outputs"])
                     del result
                     self.wait()
-                    held.append(_beyond(bytes_before, self.held()))
-                    alive.append(_beyond(before, self.alive()))
+                    held.append(self.held())
+                    alive.append(self.alive())
             finally:
                 gc.enable()
                 gc.collect()
-        return (
-            None if None in held else tuple(n for n in held if n is not None),
-            None if None in alive else tuple(n for n in alive if n is not None),
-        )
+        return _beyond(held_before, held), _beyond(alive_before, alive)
 
     def _dropping_errors(self, loaded: LoadedProgram) -> LoadedProgram:
         """A program whose every run ends in an error that is expected; the error is dropped.
@@ -433,6 +408,19 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
             gc.collect()
 
         return replace(loaded, run=run)
+
+    def meter(self) -> Meter:
+        """The object that measures memory."""
+        return Meter(self.reading, self.reset_peak, self.peak)
+
+    def reading(self, frame: FrameType) -> Reading:
+        """What is held when a line of `run`, whose frame this is, is reached."""
+        self.settle()
+        states = self.states.now()
+        held = self.held()
+        if held is not None and self.holds_states:
+            held -= states.nbytes
+        return Reading(held, self.frame_bytes(frame), states)
 
     def frame_bytes(self, frame: FrameType) -> int:
         """Bytes of the distinct tensors that the variables of a frame hold, containers included."""
@@ -479,80 +467,10 @@ class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
         return np.array(value if leaf is None else leaf.array)
 
 
-def _beyond(before: int, reading: int | None) -> int | None:
-    """What was read, minus what was read before."""
-    return None if reading is None else reading - before
-
-
-class Meter:
-    """Reads what is held when the first forward pass of a run starts and when the first backward pass
-    does.
-
-    The inputs are there at the first reading, and belong to the baseline. What the variables of `run`
-    hold (inputs, outputs, loss) is subtracted from both. `retained` and `highest`, the peak beyond
-    the baseline, are bytes, and `None` where the run was not read at both moments or the observer
-    cannot tell.
-    """
-
-    def __init__(self, observer: Observer) -> None:
-        self._observer = observer
-        self._before: _Reading | None = None
-        self._after: _Reading | None = None
-        self._peak: int | None = None
-
-    def on_phase(self, label: str, frame: FrameType) -> None:
-        """For `Trace`: called when a line starts a phase."""
-        if label == "forward" and self._before is None:
-            self._before = self._read(frame)
-            self._observer.reset_peak()
-        elif label == "backward" and self._after is None:
-            self._after = self._read(frame)
-
-    def finish(self) -> None:
-        """To be called when the run is over."""
-        self._peak = self._observer.peak()
-
-    @property
-    def retained(self) -> int | None:
-        """Bytes of tensors held when backward starts, beyond the baseline and the variables of `run`."""
-        if self._before is None or self._after is None:
-            return None
-        if self._before.held is None or self._after.held is None:
-            return None
-        held = self._after.held - self._before.held
-        return held - (self._after.variables - self._before.variables)
-
-    @property
-    def random_state(self) -> RandomState | None:
-        """The random state that is held when backward starts and was not there at the baseline."""
-        if self._before is None or self._after is None:
-            return None
-        before, after = self._before.states, self._after.states
-        return RandomState(after.nbytes - before.nbytes, after.copies - before.copies)
-
-    @property
-    def highest(self) -> int | None:
-        """The most bytes held at any time since the baseline, minus the baseline."""
-        if self.retained is None or self._before is None or self._before.held is None:
-            return None
-        return None if self._peak is None else self._peak - self._before.held
-
-    def _read(self, frame: FrameType) -> _Reading:
-        self._observer.settle()
-        states = self._observer.states.now()
-        held = self._observer.held()
-        if held is not None and self._observer.holds_states:
-            held -= states.nbytes
-        return _Reading(held, self._observer.frame_bytes(frame), states)
-
-
-@dataclass(frozen=True)
-class _Reading:
-    """Bytes of tensors held, those of them that the variables of `run` hold, and random state."""
-
-    held: int | None
-    variables: int
-    states: RandomState
+def _beyond(before: int | None, readings: Sequence[int | None]) -> Growth:
+    """What was read, minus what was read before; `None` where one reading is."""
+    known = [reading for reading in readings if reading is not None]
+    return None if len(known) < len(readings) else tuple(n - (before or 0) for n in known)
 
 
 def with_shared_counts(run: Run, other: Run) -> Run:
@@ -604,24 +522,3 @@ def error_text(error: BaseException) -> str:
     except BaseException as raised:
         return f"(its text cannot be made: {type(raised).__name__})"
     return printable(text)
-
-
-class _Mallinfo2(ctypes.Structure):
-    _fields_ = [
-        (name, ctypes.c_size_t)
-        for name in (
-            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
-            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
-        )
-    ]
-
-
-def allocated_bytes() -> int | None:
-    """Bytes in use on the heap and in mapped blocks, as glibc's `mallinfo2` tells; `None` elsewhere."""
-    try:
-        mallinfo2 = ctypes.CDLL(None).mallinfo2
-    except (OSError, AttributeError):
-        return None
-    mallinfo2.restype = _Mallinfo2
-    info = mallinfo2()
-    return int(info.uordblks) + int(info.hblkhd)

@@ -1,8 +1,11 @@
-"""How much memory a program takes: the pages of its process that lie in memory.
+"""Measuring a program's memory a second way: by the pages of its process that lie in memory.
 
-A second way to measure what an adapter's observer reads, by the kernel and without the framework.
-`python -m conformance.observe.worker.rss REQUESTS ANSWER` reads a list of `Request`, measures each run
-of a program in this one process, and writes a list of `Measurement`. With the variables in
+What an adapter's observer reads comes from its framework. `measure` asks the kernel instead, and so
+shows whether that reading is right. It takes seconds for each number and needs activations of some
+MiB, since memory comes in pages. So it tests observers, and judges no cases.
+
+`python benchmarks/pages.py REQUESTS ANSWER` is the process that is measured: it reads the requests,
+measures each run of a program, and writes a list of `Measurement`. With the variables in
 `ENVIRONMENT`, set before it starts, glibc maps each tensor by itself and unmaps it when it is freed.
 
 A framework may instead keep what it frees in a pool of its own. Its pages stay, and only memory that is
@@ -15,22 +18,33 @@ from __future__ import annotations
 import ctypes
 import gc
 import json
+import os
 import pickle
 import re
+import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from conformance.drivers.modules import load_module
+from conformance.errors import BrokenAdapterError
+from conformance.model.case import Array, Case
 from conformance.model.program import Program
 from conformance.observe.worker.loaded import LoadedProgram, load_program
 from conformance.observe.worker.observer import Observer
 from conformance.observe.worker.trace import Trace
 
+ROOT = Path(__file__).resolve().parents[1]
+#: Seconds for one process: an import, two warm-up runs and one that counts.
+LIMIT = 300.0
+#: Variables that would replace the allocator or its settings in `ENVIRONMENT`.
+_UNWANTED = ("LD_PRELOAD", "GLIBC_TUNABLES", "MALLOC_ARENA_MAX", "MALLOC_TRIM_THRESHOLD_")
+_LOG_TAIL = 2000
 #: glibc maps each block above 64 KiB by itself, and goes on doing so when one is freed. One thread
 #: has one arena, and no buffers that depend on the number of cores.
 ENVIRONMENT: Mapping[str, str] = {
@@ -76,6 +90,103 @@ class Measurement:
     baseline: int
     retained: int
     peak: int | None
+
+
+def unavailable() -> str | None:
+    """Why nothing can be measured here; `None` where it can be."""
+    if not Path("/proc/self/smaps_rollup").is_file():
+        return "the kernel does not tell a process's anonymous pages"
+    if not hasattr(ctypes.CDLL(None), "malloc_trim"):
+        return "the C library is not glibc"
+    return None
+
+
+def scaled(case: Case, sizes: Mapping[int, int]) -> Case:
+    """The case with the axes of its inputs, parameters and state resized: `sizes` maps old to new sizes.
+
+    Raises `ValueError` where an axis has a size that is not in `sizes`.
+    """
+
+    def resized(value: Array) -> Array:
+        unknown = [size for size in value.shape if size not in sizes]
+        if unknown or value.fill.values is not None:
+            raise ValueError(f"{case.id}: {value.name} has no axes to scale")
+        return replace(value, shape=tuple(sizes[size] for size in value.shape))
+
+    return replace(
+        case,
+        inputs=tuple(resized(v) if isinstance(v, Array) else v for v in case.inputs),
+        parameters=tuple(map(resized, case.parameters)),
+        state=tuple(map(resized, case.state)),
+    )
+
+
+def measure(
+    adapter: Path,
+    program: Program,
+    path: str,
+    environment: Mapping[str, str],
+    *,
+    warm_up: Program | None = None,
+    pooled: int = 0,
+    peak: bool = True,
+) -> Measurement:
+    """Bytes that `path` (`plain` or `recomputed`) of a program keeps, in a fresh process.
+
+    `adapter` is the adapter's folder; `environment` is set before the framework's import. `pooled` is
+    the bytes of one activation where the framework has a pool of its own that never gives back: only
+    memory that was never touched can then be seen to be taken. `warm_up` is the program with small
+    arrays, and a `peak` is measured in a second process, since looking into the pool adds to it.
+    Raises `BrokenAdapterError` where a process fails.
+    """
+    request = Request(str(adapter), program, path, warm_up or program, pooled, bool(pooled))
+    (measurement,) = _measure_apart([request], environment)
+    if pooled and peak:
+        (unprobed,) = _measure_apart([replace(request, probes=False)], environment)
+        return replace(measurement, peak=unprobed.peak)
+    return measurement if peak else replace(measurement, peak=None)
+
+
+def measure_retained(
+    adapter: Path, program: Program, paths: Sequence[str], environment: Mapping[str, str]
+) -> tuple[Measurement, ...]:
+    """As `measure`, without a peak, for several paths one after the other in one fresh process. That is
+    right for a framework without a pool: it gives back what it frees, so that each run starts from the
+    same pages."""
+    requests = [Request(str(adapter), program, path, program, 0, False) for path in paths]
+    return tuple(replace(m, peak=None) for m in _measure_apart(requests, environment))
+
+
+def _measure_apart(
+    requests: Sequence[Request], environment: Mapping[str, str]
+) -> tuple[Measurement, ...]:
+    """Measure in a fresh process. Raises `BrokenAdapterError` where it fails."""
+    inherited = {k: v for k, v in os.environ.items() if k not in _UNWANTED}
+    places = os.pathsep.join(filter(None, [str(ROOT), inherited.get("PYTHONPATH", "")]))
+    with tempfile.TemporaryDirectory(prefix="conformance-rss-") as folder:
+        request, answer = Path(folder) / "requests", Path(folder) / "answer"
+        request.write_bytes(pickle.dumps([vars(one) for one in requests]))
+        done = subprocess.run(
+            [sys.executable, __file__, str(request), str(answer)],
+            cwd=folder,
+            env={**inherited, "PYTHONPATH": places, **environment, **ENVIRONMENT},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=LIMIT,
+            check=False,
+        )
+        if done.returncode:
+            raise BrokenAdapterError(
+                f"measuring {requests[0].program.case} on {requests[0].program.variant} failed: "
+                f"exit code {done.returncode}\n{done.stdout[-_LOG_TAIL:]}",
+                detail=done.stdout,
+            )
+        return tuple(Measurement(**m) for m in json.loads(answer.read_text("utf-8")))
+
+
+# -- in the process that is measured ---------------------------------------------------------------
 
 
 def anonymous() -> int:
@@ -211,7 +322,7 @@ def tensors(value: Any, observer: Observer) -> Iterator[Any]:
         yield value
 
 
-def measure(request: Request, observer: Observer) -> Measurement:
+def measured(request: Request, observer: Observer) -> Measurement:
     """Run the program and measure. Raises what it raises, and `RuntimeError` where no phase starts."""
     warm_up = LoadedProgram.of(request.warm_up, load_program(request.warm_up), request.path)
     for _ in range(WARM_UPS):
@@ -234,17 +345,14 @@ def _measure_run(loaded: LoadedProgram, meter: Meter) -> Measurement | None:
 def main(file: Path, answer: Path) -> None:
     """Measure the requests in a file, in order, in a process that has done nothing else."""
     without_huge_pages()
-    requests: list[Request] = pickle.loads(file.read_bytes())
-    program = requests[0].program
-    observer = load_module(Path(requests[0].adapter), "observe").Observer(program.variant)
+    requests = [Request(**fields) for fields in pickle.loads(file.read_bytes())]
+    observers = load_module(Path(requests[0].adapter), "observe")
+    observer = observers.Observer(requests[0].program.variant)
     gc.collect()
     gc.freeze()  # each reading collects garbage; what imports have made is not searched
-    measurements = [asdict(measure(request, observer)) for request in requests]
+    measurements = [asdict(measured(request, observer)) for request in requests]
     answer.write_text(json.dumps(measurements), "utf-8")
 
 
 if __name__ == "__main__":
-    # Imported under its own name, so that what is unpickled is of the same classes as here.
-    from conformance.observe.worker import rss
-
-    rss.main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
