@@ -58,19 +58,26 @@ def _of_results(reports: Path) -> None:
     runs = read_runs(reports)
     for maker in (behaviours, frameworks, documents):
         write_pages(maker.pages(runs))
+    sampled = [_few(run) for run in runs if run.header.adapter in SAMPLED]
     sample = ROOT / "reports" / "sample"
-    shutil.rmtree(sample, ignore_errors=True)
-    _report([_few(run) for run in runs if run.header.adapter in SAMPLED], reports, sample)
+    if len(sampled) == len(SAMPLED):
+        shutil.rmtree(sample, ignore_errors=True)
+        _report(sampled, reports, sample)
+    else:
+        print(f"sample: left as it is, for results of {' and '.join(SAMPLED)} are needed")
     _picture(_report(runs, reports, reports), ROOT / "docs" / "images" / "report.png")
 
 
 def _report(runs: Sequence[Results], reports: Path, folder: Path) -> Path:
-    """The report on results in `reports`, written to a folder: elsewhere without links to programs."""
+    """The report on results in `reports`, written there whole, or to a folder as the sample.
+
+    The sample links no programs.
+    """
     cases = load_folder(ROOT / "cases")
-    sampled = [case for case in cases if folder == reports or case.id in SAMPLE]
+    shown = [case for case in cases if folder == reports or case.id in SAMPLE]
     page = write_report(
         runs,
-        sampled,
+        shown,
         compare(runs, cases),
         folder,
         reports,
