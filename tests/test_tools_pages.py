@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,15 @@ def test_each_tool_writes_its_pages_of_the_results_in_a_folder(
     assert texts["docs/frameworks/torch.md"].startswith("# torch 1.2.3\n")
     assert "- torch: python 3.11.7" in texts["docs/documents.md"]
     assert not any("somebody" in text for text in texts.values())
+
+
+def test_a_run_of_part_of_the_cases_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = results("torch", [result(variant="torch/v")])
+    stored(tmp_path / "torch.db", replace(run, header=replace(run.header, selection="-k conv")))
+    assert len(shared.read_runs(tmp_path)) == 1
+    assert capsys.readouterr().err == f"{tmp_path}/torch.db is not whole: -k conv\n"
 
 
 def test_a_tool_leaves_with_one_message(

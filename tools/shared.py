@@ -50,12 +50,13 @@ def variants() -> list[str]:
 def read_runs(reports: Path) -> list[Results]:
     """The results in a folder of the adapters in `adapters/`, in the order of reports.
 
-    Raises `ResultsError`. Says on standard error which run is not whole.
+    Raises `ResultsError`. Says on standard error which run is not whole, or of part of the cases.
     """
     own = {adapter.name for adapter in all_adapters(ADAPTERS)}
     runs = [run for run in read_all([], reports) if run.header.adapter in own]
-    for run in (run for run in runs if run.lacks):
-        print(f"{run.path} is not whole: {run.lacks}", file=sys.stderr)
+    for run in runs:
+        for part in filter(None, (run.lacks, run.header.selection)):
+            print(f"{run.path} is not whole: {part}", file=sys.stderr)
     return in_report_order(runs, ADAPTERS)
 
 
