@@ -51,10 +51,10 @@ from conformance.language.capabilities import required_by
 from conformance.language.load import load_file, load_folder
 from conformance.model.case import Case
 from conformance.model.verdict import Level, Status, Verdict
-from conformance.report import claims, coverage, write_report
-from conformance.run import earlier
+from conformance.report import write_report
 from conformance.run.summary import Tally
 from tests import report_samples as samples
+from tools import coverage, documents
 
 ROOT = Path(__file__).parents[1]
 ADAPTERS = ROOT / "adapters"
@@ -341,7 +341,7 @@ def read_coverage(file: Path) -> None:
 
 def read_documents(file: Path) -> None:
     """The list of documents."""
-    claims.validate(claims.read(file), _cases(), _variants())
+    documents.validate(documents.read(file), _cases(), _variants())
 
 
 def read_partial(file: Path) -> None:
@@ -431,8 +431,11 @@ def kinds() -> Mapping[str, Kind]:
         ),
         Kind("results", [_results()], read_results, "mine.jsonl", _json_lines, 2),
         Kind("arrays", [beside(_results())], read_arrays, "mine.safetensors", None, 2),
-        Kind("coverage", [ROOT / "cases" / "coverage.csv"], read_coverage, "coverage.csv", _csv),
-        Kind("documents", [ROOT / claims.FILE], read_documents, "documents.yaml", _yaml),
+        Kind("coverage", [coverage.FILE], read_coverage, "coverage.csv", _csv),
+        Kind("documents", [documents.FILE], read_documents, "documents.yaml", _yaml),
+        Kind("smoke", of_adapters("smoke.yaml"), read_smoke, "smoke.yaml", _yaml),
+        Kind("caught", of_adapters("caught.yaml"), read_caught, "caught.yaml", _yaml),
+        Kind("recorded", of_adapters("recorded.json"), read_recorded, "recorded.json", _json),
         *(
             Kind(f"partial-{path.suffix[1:]}", [path], read_partial, path.name, form, 0.5)
             for path in kept_files

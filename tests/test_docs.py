@@ -16,7 +16,6 @@ import yaml
 
 from conformance.cli.app import app
 from conformance.drivers.adapter import read_adapter
-from conformance.drivers.modules import load_file
 from conformance.emit import code, emitter, finishing
 from conformance.emit.programs import EmitFailure, texts
 from conformance.errors import CaseError
@@ -24,10 +23,10 @@ from conformance.language.load import load_text
 from conformance.model import case as case_model
 from conformance.run.runner import lacking
 from tests import suite_cases
+from tools import generated
 
 ROOT = Path(__file__).parent.parent
-GENERATE: Any = load_file(ROOT / "docs" / "generate.py", "conformance_docs_generate")
-PAGES = {str(page.relative_to(ROOT)): page for page in GENERATE.pages()}
+PAGES = {str(page.relative_to(ROOT)): page for page in generated.pages()}
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 #: What pytest takes itself, of what the pages name.
@@ -64,13 +63,13 @@ def anchors(page: Path) -> set[str]:
 @pages
 def test_generated_parts_are_fresh(page: Path) -> None:
     text = page.read_text("utf-8")
-    assert GENERATE.renewed(text) == text, "run: python docs/generate.py"
+    assert generated.renewed(text) == text, "run: python tools/pages.py"
 
 
 def test_every_generated_part_is_shown() -> None:
     texts = [page.read_text("utf-8") for page in PAGES.values()]
     shown = {n for text in texts for n in re.findall(r"<!-- generated: (\S+) -->", text)}
-    assert shown == set(GENERATE.PARTS)
+    assert shown == set(generated.PARTS)
 
 
 @pages
@@ -89,7 +88,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 @pages
 def test_paths_exist(page: Path) -> None:
     """Every path of the repository that stands in the prose as code."""
-    named = re.findall(r"`((?:conformance|adapters|cases|tests|docs)/[\w./-]+)`", prose(page))
+    named = re.findall(r"`((?:conformance|adapters|cases|tests|docs|tools)/[\w./-]+)`", prose(page))
     assert not [path for path in named if not (ROOT / path).exists()]
 
 

@@ -9,50 +9,19 @@ from typing import Literal as OneOf
 
 import pytest
 
-from conformance import store
-from conformance.cli.documents import documents as command
-from conformance.drivers.adapter import all_adapters
 from conformance.judge.checks import CHECKS
-from conformance.language.load import load_text
 from conformance.model.facts import Calls, Difference, Fact, State, Unoffered
 from conformance.model.result import Header, Result, Results
 from conformance.model.verdict import Status, Verdict
-from conformance.report.claims import (
-    FILE,
-    Claim,
-    Document,
-    DocumentsError,
-    cases_of,
-    read,
-    validate,
-)
-from conformance.report.documents import render, short, verdict_words
-from conformance.words import escape
-from tests.report_samples import known, stored
+from tests.report_samples import MINI, known
 from tests.suite_cases import CASES
+from tools.documents import FILE, Register, read, render, short, validate, verdict_words
+from tools.shared import ROOT, RegisterError, cases_named, variants
 
-ROOT = Path(__file__).parent.parent
-ADAPTERS = all_adapters(ROOT / "adapters")
-VARIANTS = [variant.id for adapter in ADAPTERS for variant in adapter.variants]
-LISTED = read(ROOT / FILE)
+REGISTER = read(FILE)
+LISTED = REGISTER.documents
 #: A cell's end: a bar that is not escaped.
 BAR = re.compile(r"(?<!\\)\|")
-MINI = load_text(
-    """
-family: mini
-cases:
-  square:
-    title: A square
-    source: the test
-    why: It is small.
-    axes: {n: [1, 2]}
-    inputs: {x: {shape: [$n], full: 2.0}}
-    program: [{recompute: block, takes: x, gives: y, body: ["y = multiply(x, x)"]}]
-    outputs: y
-    gradients: {of: sum(y)}
-""",
-    "mini.yaml",
-)
 TEXT = """\
 documents:
   - title: A page
@@ -76,28 +45,30 @@ def written(folder: Path, text: str = TEXT) -> Path:
     return file
 
 
+def listed(folder: Path, text: str = TEXT) -> Register:
+    return read(written(folder, text))
+
+
 # -- what is shipped -------------------------------------------------------------------------------
 
 
 def test_every_name_in_the_list_exists() -> None:
-    validate(LISTED, CASES, VARIANTS)
+    validate(REGISTER, CASES, variants())
 
 
 def test_there_are_five_documents_each_with_claims_that_are_checked_and_not_all_are() -> None:
     assert len(LISTED) == 5
     for document in LISTED:
-        assert any(claim.answers for claim in document.claims), document.title
+        assert any(claim.checked for claim in document.claims), document.title
     assert any(claim.unchecked for document in LISTED for claim in document.claims)
 
 
 def test_the_cases_made_from_a_document_answer_one_of_its_claims() -> None:
     named = {
         case.id
-        for document in LISTED
-        for claim in document.claims
-        for answer in claim.answers
-        for name in answer.cases
-        for case in cases_of(name, CASES)
+        for _, answer in REGISTER.answers()
+        for name in answer.case
+        for case in cases_named(name, CASES, FILE)
     }
     assert {case.id for case in CASES if case.id.startswith("documents/")} <= named
 
@@ -110,43 +81,22 @@ def sections(page: str) -> Iterator[tuple[str, list[list[str]]]]:
         yield title, [[cell.strip() for cell in BAR.split(row)[1:-1]] for row in rows]
 
 
-def asked(claim: Claim) -> set[tuple[str, str, str]]:
-    """Every case, variant and check of a claim, as the page writes them."""
-    return {
-        (escape(case.id), escape(variant.text), escape(check.text))
-        for answer in claim.answers
-        for name in answer.cases
-        for case in cases_of(name, CASES)
-        for variant in answer.variants
-        for check in answer.checks
-    }
+def told(page: str) -> Iterator[tuple[str, ...]]:
+    """Every case, variant and check of each claim, and what is said of what is not checked."""
+    for title, rows in sections(page):
+        claim = ""
+        for text, case, on, checks, verdict in rows:
+            claim = text or claim
+            if not case:
+                yield title, claim, verdict
+            for variant in on.split(", "):
+                yield from ((title, claim, case, variant, check) for check in checks.split(", "))
 
 
 def test_the_page_lists_exactly_the_claims_of_the_list() -> None:
     """Which verdicts they have is a matter of results, and not compared."""
-    shown = dict(sections((ROOT / "docs" / "documents.md").read_text("utf-8")))
-    assert list(shown) == [escape(document.title) for document in LISTED]
-    for document in LISTED:
-        found: dict[str, set[tuple[str, str, str]]] = {}
-        words: dict[str, set[str]] = {}
-        claim = ""
-        for text, case, variants, checks, verdict in shown[escape(document.title)]:
-            claim = text or claim
-            found.setdefault(claim, set())
-            if not case:
-                words.setdefault(claim, set()).add(verdict)
-            for variant in filter(None, variants.split(", ")):
-                found[claim] |= {(case, variant, check) for check in checks.split(", ")}
-        assert found == {escape(c.text): asked(c) for c in document.claims}
-        assert words == {
-            escape(c.text): {
-                f"*unchecked*: {escape(c.unchecked)}"
-                if c.unchecked
-                else f"*in part*: {escape(c.partly)}"
-            }
-            for c in document.claims
-            if c.unchecked or c.partly
-        }
+    page = (ROOT / "docs" / "documents.md").read_text("utf-8")
+    assert set(told(page)) == set(told(render(LISTED, CASES, [])))
 
 
 # -- what is refused -------------------------------------------------------------------------------
@@ -181,7 +131,7 @@ def test_a_malformed_list_is_refused_with_file_and_line(
 ) -> None:
     assert was in TEXT
     file = written(tmp_path, TEXT.replace(was, becomes, 1))
-    with pytest.raises(DocumentsError) as error:
+    with pytest.raises(RegisterError) as error:
         read(file)
     assert str(error.value).startswith(f"{file}:{line}:")
     assert message in str(error.value)
@@ -190,12 +140,12 @@ def test_a_malformed_list_is_refused_with_file_and_line(
 
 @pytest.mark.parametrize("text", ["", "# nothing but a comment\n"])
 def test_an_empty_list_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(DocumentsError, match="the file is empty"):
+    with pytest.raises(RegisterError, match="the file is empty"):
         read(written(tmp_path, text))
 
 
 def test_a_list_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DocumentsError, match="cannot be read"):
+    with pytest.raises(RegisterError, match="cannot be read"):
         read(tmp_path / "none.yaml")
 
 
@@ -223,7 +173,7 @@ def test_a_name_that_does_not_exist_is_refused_with_its_place(
     tmp_path: Path, was: str, becomes: str, place: str, message: str
 ) -> None:
     file = written(tmp_path, TEXT.replace(was, becomes, 1))
-    with pytest.raises(DocumentsError) as error:
+    with pytest.raises(RegisterError) as error:
         validate(read(file), MINI, ["mini/right", "mini/wrong"])
     assert str(error.value).startswith(f"{file}:{place}: {message}")
 
@@ -244,9 +194,9 @@ def result(*verdicts: Verdict, variant: str = "mini/right", n: int = 1) -> Resul
     return Result(f"mini/square[n={n}]", variant, verdicts, None, None, "")
 
 
-def ran(*listed: Result, adapter: str = "mini") -> Results:
+def ran(*found: Result, adapter: str = "mini") -> Results:
     header = Header("1", adapter, (f"{adapter}/right",), {}, {"numpy": "2"}, "of other cases")
-    return Results(Path("mini.db"), header, listed)
+    return Results(Path("mini.db"), header, found)
 
 
 PASSED = verdict("gradient", Status.PASS, "as the plain run")
@@ -331,7 +281,7 @@ def test_a_long_reason_is_cut_between_words() -> None:
 
 
 def page(folder: Path, *runs: Results) -> str:
-    return render(read(written(folder)), MINI, runs)
+    return render(listed(folder).documents, MINI, runs)
 
 
 def test_the_page_has_a_row_for_each_case_and_verdict(tmp_path: Path) -> None:
@@ -354,29 +304,12 @@ def test_the_page_has_a_row_for_each_case_and_verdict(tmp_path: Path) -> None:
 
 
 def test_checks_with_the_same_verdict_share_a_row(tmp_path: Path) -> None:
-    text = TEXT.replace("check: gradient", "check: [value, gradient]")
-    listed = read(written(tmp_path, text))
-    shown = render(listed, MINI, [ran(result(PASSED, verdict("value", Status.PASS, "so")))])
+    register = listed(tmp_path, TEXT.replace("check: gradient", "check: [value, gradient]"))
+    passed = result(PASSED, verdict("value", Status.PASS, "so"))
+    shown = render(register.documents, MINI, [ran(passed)])
     assert "mini/right | value, gradient | *pass* |" in shown
 
 
-def test_of_two_results_the_later_one_counts(tmp_path: Path) -> None:
-    again = page(tmp_path, ran(result(FAILED)), ran(result(PASSED)))
-    assert "mini/right | gradient | *pass* |" in again
-    assert again.count("- mini: numpy 2\n") == 1
-
-
-def test_the_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    header = Header("1", "torch", ("torch/reentrant",), {}, {"torch": "2"}, "of other cases")
-    stored(tmp_path / "torch.db", Results(tmp_path / "torch.db", header, ()))
-    output = tmp_path / "documents.md"
-    command([], tmp_path, output)
-    assert capsys.readouterr().out == f"documents: {output}\n"
-    assert output.read_text("utf-8") == render(LISTED, CASES, [store.read(tmp_path / "torch.db")])
-
-
 def test_a_document_may_have_no_address(tmp_path: Path) -> None:
-    listed = read(written(tmp_path, TEXT.replace("    url: https://example.org/a\n", "")))
-    assert listed[0].url == ""
-    assert isinstance(listed[0], Document)
-    assert "\nWhere it stands. 2 claims" in render(listed, MINI, [ran()])
+    register = listed(tmp_path, TEXT.replace("    url: https://example.org/a\n", ""))
+    assert "\nWhere it stands. 2 claims" in render(register.documents, MINI, [ran()])

@@ -9,11 +9,12 @@ import pytest
 from conformance.drivers.adapter import all_adapters
 from conformance.judge.known import Entry
 from conformance.judge.known import read as read_known
-from conformance.language.load import load_text
-from conformance.report.coverage import (
+from tests.report_samples import MINI
+from tests.suite_cases import CASES
+from tools import coverage
+from tools.coverage import (
     COLUMNS,
     FILE,
-    CoverageError,
     Line,
     cases_of,
     fails,
@@ -22,29 +23,10 @@ from conformance.report.coverage import (
     unexplained,
     validate,
 )
-from tests.suite_cases import CASES
+from tools.shared import ADAPTERS, ROOT, RegisterError, variants
 
-ROOT = Path(__file__).parent.parent
-ADAPTERS = all_adapters(ROOT / "adapters")
-VARIANTS = [variant.id for adapter in ADAPTERS for variant in adapter.variants]
-KNOWN = {adapter.name: read_known(adapter.known) for adapter in ADAPTERS}
-LISTED = read(ROOT / "cases" / FILE)
-MINI = load_text(
-    """
-family: mini
-cases:
-  square:
-    title: A square
-    source: the test
-    why: It is small.
-    axes: {n: [1, 2]}
-    inputs: {x: {shape: [$n], full: 2.0}}
-    program: [{recompute: block, takes: x, gives: y, body: ["y = multiply(x, x)"]}]
-    outputs: y
-    gradients: {of: sum(y)}
-""",
-    "mini.yaml",
-)
+KNOWN = {adapter.name: read_known(adapter.known) for adapter in all_adapters(ADAPTERS)}
+LISTED = read(FILE)
 
 
 def line(**changes: object) -> Line:
@@ -90,7 +72,7 @@ def entry(
 
 
 def test_every_name_in_the_list_exists() -> None:
-    validate(LISTED, CASES, VARIANTS)
+    validate(LISTED, CASES, variants())
 
 
 def test_the_cases_cover_what_they_are_meant_to() -> None:
@@ -110,7 +92,7 @@ def test_every_defect_is_a_known_deviation_that_names_it() -> None:
 
 
 def written(folder: Path, *rows: str, head: str = ",".join(COLUMNS)) -> Path:
-    file = folder / FILE
+    file = folder / FILE.name
     file.write_text("\n".join([head, *rows]) + "\n")
     return file
 
@@ -132,19 +114,19 @@ def test_a_malformed_line_is_refused_with_its_number(
     tmp_path: Path, row: str, message: str
 ) -> None:
     file = written(tmp_path, "test,torch,ok,portable,x/y,,,,", row)
-    with pytest.raises(CoverageError, match=message) as error:
+    with pytest.raises(RegisterError, match=message) as error:
         read(file)
     assert str(error.value).startswith(f"{file}:3: ")
 
 
 def test_other_columns_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(CoverageError, match="found columns a, b"):
+    with pytest.raises(RegisterError, match="found columns a, b"):
         read(written(tmp_path, head="a,b"))
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CoverageError, match="cannot be read"):
-        read(tmp_path / FILE)
+    with pytest.raises(RegisterError, match="cannot be read"):
+        read(tmp_path / FILE.name)
 
 
 @pytest.mark.parametrize(
@@ -156,12 +138,12 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_a_name_that_does_not_exist_is_refused(wrong: Line, message: str) -> None:
-    with pytest.raises(CoverageError, match=message):
+    with pytest.raises(RegisterError, match=message):
         validate([wrong], MINI, ["torch/reentrant"])
 
 
 def test_a_subject_that_is_listed_twice_is_refused() -> None:
-    with pytest.raises(CoverageError, match=r"listed twice, first at coverage\.csv:2"):
+    with pytest.raises(RegisterError, match=r"listed twice, first at coverage\.csv:2"):
         validate([line(), line(where="coverage.csv:9")], MINI, [])
 
 
@@ -233,3 +215,12 @@ def test_readme_says_what_is_counted() -> None:
     assert f"Of {failing.total} upstream defects" in text
     more = covered.covered - failing.covered
     assert f"{failing.covered} fail a MUST here, and {more} more are noted" in text
+
+
+@pytest.mark.parametrize(("words", "rows"), [([], 4), (["--lines"], 2 * len(LISTED))])
+def test_the_tool_prints_fractions_or_every_line(
+    words: list[str], rows: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["coverage.py", *words])
+    coverage.main()
+    assert len(capsys.readouterr().out.splitlines()) == rows

@@ -1,8 +1,7 @@
 """The parts of the documentation that are made from the code.
 
-Run from a checkout: `python docs/generate.py`. Between `<!-- generated: NAME -->` and
-`<!-- end -->`, each page gets anew what the function of that name below returns. The suite's tests
-fail where that would change a page.
+Between `<!-- generated: NAME -->` and `<!-- end -->`, each page gets anew what the function of that name
+below returns (`python tools/pages.py`). The suite's tests fail where that would change a page.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-import sys
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -51,9 +49,9 @@ from conformance.model.facts import Fact
 from conformance.observe.worker.observer import Observer
 from conformance.oracle import tape
 from conformance.oracle.expected import expect
+from tools.shared import ROOT
 
-DOCS = Path(__file__).resolve().parent
-ROOT = DOCS.parent
+DOCS = ROOT / "docs"
 _PART = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 #: The parts of an emitter that an adapter may write in its own way.
 EMITTER_PARTS: Mapping[str, type] = {
@@ -265,7 +263,8 @@ def observer_methods() -> str:
 
 
 def _subclasses(one: type) -> Iterator[type]:
-    for below in one.__subclasses__():
+    found: list[type] = one.__subclasses__()
+    for below in found:
         yield below
         yield from _subclasses(below)
 
@@ -504,14 +503,8 @@ def pages() -> tuple[Path, ...]:
     return (*sorted(listed), ROOT / "reports" / "README.md")
 
 
-def main() -> None:
-    """Write the pages whose generated parts have changed."""
-    for page in pages():
-        text = page.read_text("utf-8")
-        if renewed(text) != text:
-            page.write_text(renewed(text), "utf-8")
-            sys.stdout.write(f"{page.relative_to(ROOT)}\n")
-
-
-if __name__ == "__main__":
-    main()
+def changed() -> Mapping[str, str]:
+    """The pages whose generated parts have changed, made anew."""
+    texts = {page: page.read_text("utf-8") for page in pages()}
+    made = {page: renewed(text) for page, text in texts.items()}
+    return {str(p.relative_to(ROOT)): text for p, text in made.items() if text != texts[p]}

@@ -1,10 +1,13 @@
-"""A page for each framework, in Markdown: its modes, what each promises and what it costs."""
+"""docs/frameworks/*.md: the modes of each framework, what each promises and what it costs.
+
+python tools/frameworks.py [reports]
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
 
+from conformance.cli.options import seconds_of_variants, titles_of_variants
 from conformance.drivers.adapter import DISCIPLINES
 from conformance.judge.outcomes import SIGN
 from conformance.model.result import Results
@@ -13,6 +16,7 @@ from conformance.report.findings import Finding
 from conformance.report.overview import Framework, Mode, frameworks
 from conformance.report.text import link, sentence
 from conformance.words import escape
+from tools.shared import ADAPTERS, main
 
 _HEAD = (
     *("mode", "what it is", "what runs again", "retained", "peak", "how often", "seconds"),
@@ -20,40 +24,37 @@ _HEAD = (
 )
 
 
-def render(
-    results: Sequence[Results],
-    titles: Mapping[str, str],
-    seconds: Mapping[str, tuple[str, float]] = MappingProxyType({}),
-    cases: str = "../../cases",
-) -> dict[str, str]:
-    """The pages by adapter. `titles` are those of variants (full ids), `cases` is where the cases lie
-    from the page."""
-    return {
-        framework.name: "\n".join(_lines(framework, cases)) + "\n"
-        for framework in frameworks(results, titles, seconds)
-    }
+def pages(results: Sequence[Results]) -> Mapping[str, str]:
+    """A page for each adapter with results."""
+    found = frameworks(results, titles_of_variants(ADAPTERS), seconds_of_variants(ADAPTERS))
+    return {f"docs/frameworks/{framework.name}.md": render(framework) for framework in found}
 
 
-def _lines(framework: Framework, cases: str) -> Iterator[str]:
+def render(framework: Framework) -> str:
+    """The page of a framework, in Markdown."""
+    return "\n".join(_lines(framework)) + "\n"
+
+
+def _lines(framework: Framework) -> Iterator[str]:
     yield f"# {escape(f'{framework.name} {framework.version}'.rstrip())}"
     yield ""
-    yield "Made by `conformance frameworks` from runs of that version, never by hand. Memory is a share"
+    yield "Made by `tools/frameworks.py` from runs of that version, never by hand. Memory is a share"
     yield "of that without recompute, between forward and backward (retained) and at the peak; how often"
     yield "an operation of a region runs again is an average; seconds are those of the processor for a"
     yield "step, in multiples of the step without recompute (`benchmarks/seconds.py`)."
-    yield f"All of {PROGRAM_WORDS} ({_case(PROGRAM, cases)});"
+    yield f"All of {PROGRAM_WORDS} ({_case(PROGRAM)});"
     yield "a dash is what is not run on it, or not observed there."
     yield ""
     yield f"| {' | '.join(_HEAD)} |"
     yield "|---|---|---|---:|---:|---:|---:|---|---|"
     for mode in framework.modes:
-        yield f"| {' | '.join(_cells(mode, cases))} |"
+        yield f"| {' | '.join(_cells(mode))} |"
     yield ""
     yield "Question by question: [behaviours](../behaviours.md). How every documented way to recompute"
     yield "is covered: [variants](../variants.md)."
 
 
-def _cells(mode: Mode, cases: str) -> Iterator[str]:
+def _cells(mode: Mode) -> Iterator[str]:
     yield f"`{escape(mode.name)}`"
     yield escape(mode.title)
     yield escape(DISCIPLINES.get(mode.discipline, mode.discipline))
@@ -62,14 +63,18 @@ def _cells(mode: Mode, cases: str) -> Iterator[str]:
     for times in (mode.cost.reruns, mode.cost.seconds):
         yield "–" if times is None else f"{times:.2f}×"
     yield escape(mode.outcome_words)
-    yield "none" if mode.worst is None else _finding(mode.worst, cases)
+    yield "none" if mode.worst is None else _finding(mode.worst)
 
 
-def _finding(finding: Finding, cases: str) -> str:
+def _finding(finding: Finding) -> str:
     said = f"{SIGN[finding.outcome]} {escape(sentence(finding.words))}"
-    return f"{said} {_case(finding.example[0], cases)}{link(finding.url)}"
+    return f"{said} {_case(finding.example[0])}{link(finding.url)}"
 
 
-def _case(case: str, cases: str) -> str:
+def _case(case: str) -> str:
     family = case.partition("/")[0]
-    return f"[`{escape(case)}`]({cases}/{family}.yaml)"
+    return f"[`{escape(case)}`](../../cases/{family}.yaml)"
+
+
+if __name__ == "__main__":
+    main(pages, __doc__)
