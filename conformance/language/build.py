@@ -153,6 +153,7 @@ class CaseBuilder(Source):
             then=self._loss(gradients.then, "then") if gradients.then is not None else None,
             seeded=model.seeded,
             totals=dict(gradients.totals),
+            smoke=model.smoke,
         )
 
     def _read_procedure(self) -> Procedure:

@@ -517,6 +517,8 @@ class CaseModel(Model):
     numbers are wrong without an error."""
     expect: ExpectModel = Field(default_factory=ExpectModel)
     """What a document printed, beside gradients."""
+    smoke: bool = False
+    """An everyday case: `conformance run --smoke` runs it."""
 
 
 class CaseFileModel(Model):
