@@ -86,7 +86,8 @@ def _followers(source: Source, written: Mapping[str, Any], axes: Axes) -> Follow
 def _substituted(raw: Any, chosen: Mapping[str, Any], source: Source, path: KeyPath) -> Any:
     """The YAML at a path with values in place of axes."""
     if isinstance(raw, dict):
-        if "repeat" in raw:  # `$i` stays in the text, for the case to hold
+        if "repeat" in raw and raw.keys().isdisjoint(("shape", "values")):
+            # `$i` stays in the text of nodes, for the case to hold; tensors have it in names alone.
             chosen = {**chosen, NUMBER[1:]: NUMBER}
         return {
             key: value if key == "axes" else _substituted(value, chosen, source, (*path, key))
