@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from conformance.errors import nearest
-from conformance.language.source import AXIS, KeyPath, Source
+from conformance.language.source import AXIS, KeyPath, Source, described
 from conformance.language.spec import MAX_COPIES
-from conformance.language.spec_errors import described
 from conformance.model.case import NUMBER
 
 #: An axis's values; by name, the axis that a word follows and a word for each of that axis's values.

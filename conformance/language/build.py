@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pydantic import ValidationError
 
@@ -13,8 +14,10 @@ from conformance.language.capabilities import CAPABILITIES
 from conformance.language.laws import LAWS
 from conformance.language.operations import BOOLS, OPERATIONS
 from conformance.language.program import ProgramBuilder
-from conformance.language.source import KeyPath, Source
+from conformance.language.source import KeyPath, Source, described, explain, is_finite
 from conformance.language.spec import (
+    MAX_ELEMENTS,
+    ArrayModel,
     AsPlainModel,
     BackwardModel,
     BackwardProcedure,
@@ -24,14 +27,14 @@ from conformance.language.spec import (
     LawModel,
     ReleaseModel,
     TrainProcedure,
+    ValueModel,
 )
-from conformance.language.spec_errors import explain
-from conformance.language.tensors import TensorBuilder, shape_of
-from conformance.language.yaml_marks import Marked
 from conformance.model.case import (
+    NUMBER,
     Array,
     Case,
     ExpectedError,
+    Fill,
     Generator,
     Law,
     Loss,
@@ -74,10 +77,6 @@ class CaseBuilder(Source):
     _asking: tuple[str, ...]
     _undifferentiable: frozenset[str]
 
-    def __init__(self, marked: Marked, path: KeyPath) -> None:
-        super().__init__(marked, path)
-        self._tensors = TensorBuilder(self)
-
     def case(self, identity: str, raw: object) -> Case:
         """The case with this id, of its YAML, whose axes are expanded."""
         try:
@@ -85,12 +84,12 @@ class CaseBuilder(Source):
         except ValidationError as refused:
             raise explain(refused, raw, self) from refused
         self._procedure = self._read_procedure()
-        inputs = tuple(self._tensors.inputs(model))
+        inputs = tuple(self._inputs(model))
         generators = {i.name for i in inputs if isinstance(i, Generator)}
         may_raise = isinstance(model.error, ErrorModel)
         self._program = ProgramBuilder(self, generators, may_raise=may_raise)
-        parameters = tuple(self._tensors.arrays(model.parameters, "parameters", True))
-        state = tuple(self._tensors.arrays(model.state, "state", False))
+        parameters = tuple(self._tensors(model.parameters, "parameters", True))
+        state = tuple(self._tensors(model.state, "state", False))
         given = (*inputs, *parameters, *state)
         names = [value.name for value in given]
         for name in names:
@@ -155,6 +154,72 @@ class CaseBuilder(Source):
             totals=dict(gradients.totals),
             smoke=model.smoke,
         )
+
+    def _inputs(self, model: CaseModel) -> Iterator[Array | Value | Generator]:
+        """What the program is given beside its parameters and state."""
+        for name, declared in model.inputs.items():
+            if isinstance(declared, ArrayModel):
+                yield from self._tensors({name: declared}, "inputs", True)
+                continue
+            self.identifier(name, "inputs", name, key=True)
+            if isinstance(declared, ValueModel):
+                listed = isinstance(declared.value, list)
+                yield Value(name, tuple(declared.value) if listed else declared.value)  # type: ignore[arg-type]
+            else:
+                yield Generator(name, declared.generator, declared.seed)
+
+    def _tensors(
+        self, models: Mapping[str, ArrayModel], section: str, differentiable: bool
+    ) -> Iterator[Array]:
+        """The tensors of a section (`inputs`, `parameters`, `state`); floating ones require a gradient
+        where they are `differentiable`, unless they say otherwise."""
+        for name, model in models.items():
+            path = (section, name)
+            for number in range(1, int(model.repeat or 1) + 1):
+                chosen = name.replace(NUMBER, str(number)) if model.repeat else name
+                self.identifier(chosen, *path, key=True)
+                yield self._array(chosen, model, path, differentiable)
+
+    def _array(self, name: str, model: ArrayModel, path: KeyPath, differentiable: bool) -> Array:
+        error = self.error
+        kinds = ("full", "values", "arange", "normal", "uniform", "integers")
+        filled = [kind for kind in kinds if getattr(model, kind) is not None]
+        if len(filled) != 1:
+            message = f"tensor {name!r} is filled in {len(filled)} ways, expected exactly one"
+            raise error(message, *path, hint=f"one of {', '.join(kinds)}")
+        (kind,) = filled
+        if kind == "values":
+            values = self._numbers(model.values, (*path, "values"))
+            shape = _shape_of(values)
+            if shape is None or (model.shape is not None and tuple(model.shape) != shape):
+                wanted = model.shape or "lists of equal lengths"
+                message = f"values of {name!r} are of shape {shape}, expected {wanted}"
+                raise error(message, *path, "values")
+            fill = Fill("values", values=values)
+        elif model.shape is None:
+            raise error(f"tensor {name!r} has no shape", *path)
+        else:
+            shape = tuple(int(n) for n in model.shape)
+            filling = getattr(model, kind)
+            fill = Fill(kind, tuple(filling) if isinstance(filling, list) else (filling,))  # type: ignore[arg-type]
+        size = math.prod(shape)
+        if size > MAX_ELEMENTS:
+            message = f"tensor {name!r} has {size} elements, expected at most {MAX_ELEMENTS}"
+            raise error(message, *path, "shape")
+        dtype = model.dtype or ("int32" if kind == "integers" else "float32")
+        floating = "float" in dtype
+        gradient = model.gradient if model.gradient is not None else differentiable and floating
+        if gradient and not floating:
+            raise error(f"a tensor of dtype {dtype} has no gradient", *path)
+        return Array(name, shape, dtype, fill, gradient)
+
+    def _numbers(self, values: object, path: KeyPath) -> object:
+        """Nested lists of finite numbers as nested tuples."""
+        if isinstance(values, list):
+            return tuple(self._numbers(v, (*path, i)) for i, v in enumerate(values))
+        if isinstance(values, bool | int | float) and is_finite(values):
+            return values
+        raise self.error(f"found {described(values)}, expected a finite number", *path)
 
     def _read_procedure(self) -> Procedure:
         written = self._model.procedure
@@ -240,7 +305,7 @@ class CaseBuilder(Source):
             path = ("gradients", "expect", name)
             message = f"the loss is not differentiated with respect to {name!r}"
             self.refuse_other(name, wrt, message, *path, key=True)
-            found = shape_of(self._tensors.numbers(written, path))
+            found = _shape_of(self._numbers(written, path))
             shape = next(array.shape for array in self._arrays if array.name == name)
             if found != shape:
                 message = f"the printed gradient of {name!r} is of shape {found}, expected {shape}"
@@ -298,3 +363,14 @@ def _without_gradient(
 def _is_whole(statement: Statement) -> bool:
     dtype = statement.options.get("dtype")
     return statement.op in BOOLS or (isinstance(dtype, str) and "float" not in dtype)
+
+
+def _shape_of(values: object) -> tuple[int, ...] | None:
+    """The shape of nested tuples of numbers; `None` where lengths differ."""
+    if not isinstance(values, tuple):
+        return ()
+    inner = {_shape_of(v) for v in values}
+    if len(inner) > 1 or None in inner:
+        return None
+    rest = inner.pop() if inner else ()
+    return (len(values), *(rest or ()))

@@ -12,7 +12,7 @@ from typing import Any
 from conformance.errors import CaseError
 from conformance.language.names import Names
 from conformance.language.operations import OPERATIONS
-from conformance.language.source import OWN, RESERVED, KeyPath, Source, is_finite
+from conformance.language.source import OWN, RESERVED, KeyPath, Source, described, is_finite
 from conformance.language.spec import (
     MAX_COPIES,
     BlockModel,
@@ -23,7 +23,6 @@ from conformance.language.spec import (
     RepeatModel,
     SequenceModel,
 )
-from conformance.language.spec_errors import described
 from conformance.language.statements import RegionCall, divided, parse, parse_head
 from conformance.model.case import (
     Again,

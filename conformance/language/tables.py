@@ -16,9 +16,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from conformance.errors import nearest
-from conformance.language.source import KeyPath, Source
+from conformance.language.source import KeyPath, Source, described
 from conformance.language.spec import MAX_COPIES
-from conformance.language.spec_errors import described
 from conformance.model.case import NUMBER
 
 #: A tensor as YAML writes it, and where it stands in the file.
