@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from conformance.errors import CaseError, nearest
-from conformance.language.axes import expanded
 from conformance.language.build import CaseBuilder
+from conformance.language.expand import expanded, read_table, with_tensors
 from conformance.language.source import Source, described
 from conformance.language.spec import CaseFileModel
-from conformance.language.tables import read_table, with_tensors
 from conformance.language.yaml_marks import load, read_text
 from conformance.model.case import Case
 

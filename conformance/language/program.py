@@ -92,13 +92,12 @@ class ProgramBuilder:
         where there is only one."""
         before = self._copies
         body = self._listed(model.body, (*path, "body"))
-        if isinstance(model.repeat, list):
-            numbers = tuple(model.repeat)
-        else:
-            numbers = tuple(range(1, self._number(model.repeat, *path, "repeat") + 1))
+        numbers = model.repeat
+        if not isinstance(numbers, list):
+            numbers = list(range(1, self._number(numbers, *path, "repeat") + 1))
         self._copies = before
         self._count(len(numbers) * _size(body), *path, "repeat")
-        repeat = Repeat(body, numbers)
+        repeat = Repeat(body, tuple(numbers))
         regions = [node for node in walk(body) if isinstance(node, Region)]
         if len(numbers) > 1 and not regions:
             return (repeat,)
@@ -204,11 +203,9 @@ class ProgramBuilder:
         *_, last = flat(nodes)
         made = node_makes(last)
         if len(made) != 1:
-            raise CaseError(
-                f"the last node makes several values, or none: `{key}` must name one",
-                where=last.where,
-                hint=f"without `{key}`, it is the last value that is made",
-            )
+            message = f"the last node makes several values, or none: `{key}` must name one"
+            hint = f"without `{key}`, it is the last value that is made"
+            raise CaseError(message, where=last.where, hint=hint)
         return Ref(made[0], last.where)
 
     def _returned(self, model: BlockModel | CallModel, gives: Tree, path: KeyPath) -> str:
@@ -323,11 +320,9 @@ class ProgramBuilder:
         """The call; refused if its arguments differ in number or keywords from those of the region."""
         first = self.regions[call.region]
         if len(call.takes) != len(first.takes) or set(call.kwargs) != set(first.kwargs):
-            raise CaseError(
-                f"region {call.region!r} takes {len(first.takes)} positional argument(s) "
-                f"and {sorted(first.kwargs)} by name",
-                where=call.where,
-            )
+            number, names = len(first.takes), sorted(first.kwargs)
+            wanted = f"{number} positional argument(s) and {names} by name"
+            raise CaseError(f"region {call.region!r} takes {wanted}", where=call.where)
         return call
 
     def _takes(self, model: BlockModel | CallModel, path: KeyPath) -> Arguments:
@@ -364,13 +359,12 @@ class ProgramBuilder:
 
 def _size(nodes: Iterable[Node]) -> int:
     """The number of statements and regions in nodes, repetitions unrolled."""
-    total = 0
-    for node in nodes:
-        if isinstance(node, Repeat):
-            total += len(node.numbers) * _size(node.body)
-        else:
-            total += 1 + (_size(node.body) if isinstance(node, Region) else 0)
-    return total
+    return sum(
+        len(node.numbers) * _size(node.body)
+        if isinstance(node, Repeat)
+        else 1 + (_size(node.body) if isinstance(node, Region) else 0)
+        for node in nodes
+    )
 
 
 def _call_arguments(call: RegionCall) -> Arguments:
