@@ -37,6 +37,7 @@ MAX_ELEMENTS = 2**28
 MAX_INTEGER = 2**63 - 1
 #: How often something is repeated.
 Count = Annotated[int, Field(ge=1, le=MAX_COPIES)] | AxisRef
+Integer = Annotated[int, Field(ge=-MAX_INTEGER, le=MAX_INTEGER)]
 Pair = Annotated[list[float], Field(min_length=2, max_length=2)]
 Dtype = OneOf["float32", "float64", "float16", "bfloat16", "int32", "int64", "bool"]
 
@@ -88,13 +89,7 @@ class ArrayModel(Model):
     """Standard normal samples times this scale."""
     uniform: Pair | None = None
     """Uniform samples from [low, high)."""
-    integers: (
-        Annotated[
-            list[Annotated[int, Field(ge=-MAX_INTEGER, le=MAX_INTEGER)]],
-            Field(min_length=2, max_length=2),
-        ]
-        | None
-    ) = None
+    integers: Annotated[list[Integer], Field(min_length=2, max_length=2)] | None = None
     """Integers from [low, high), each as likely."""
     gradient: bool | None = None
     """Whether the tensor requires a gradient. Left out: floating inputs and parameters do, state

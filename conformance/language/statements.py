@@ -9,17 +9,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import get_args
 
 from conformance.errors import CaseError, nearest
 from conformance.language.operations import OPERATIONS, RENAMED, Operation, OptionSpec
 from conformance.language.source import is_finite
+from conformance.language.spec import Dtype
 from conformance.model.case import NUMBER, Argument, Literal, Option, Position, Ref, Statement
 
 #: Characters; longer texts only keep the parser busy.
 MAX_LENGTH = 2_000
 _FORM = "a statement reads `name = op(arguments, option=literal)`"
 _HEAD = "a region begins with its name, or as its call: `block(x, mask=m)`"
-DTYPES = ("float32", "float64", "float16", "bfloat16", "int32", "int64", "bool")
 #: What stands for `$i` while Python parses a text: letters, and as many.
 _STAND_IN = "ǂǂ"
 
@@ -182,8 +183,7 @@ def _targets(target: ast.expr, place: _Place) -> tuple[str, ...]:
 def _arguments(call: ast.Call, operation: Operation, place: _Place) -> tuple[Argument, ...]:
     if len(call.args) != len(operation.tensors):
         wanted = f"{operation.name} takes {len(operation.tensors)} argument(s)"
-        message = f"{wanted}, found {len(call.args)}"
-        raise place.error(message, call, operation.signature())
+        raise place.error(f"{wanted}, found {len(call.args)}", call, operation.signature())
     arguments: list[Argument] = []
     for node, name in zip(call.args, operation.tensors, strict=True):
         if not name.endswith("..."):
@@ -257,5 +257,5 @@ def _fits(value: object, spec: OptionSpec) -> bool:
         case "ints":
             return isinstance(value, list | tuple) and all(type(v) is int for v in value)
         case "dtype":
-            return value in DTYPES
+            return value in get_args(Dtype)
     return isinstance(value, str) and (not spec.words or value in spec.words)
