@@ -165,7 +165,7 @@ def test_all_expansions_of_a_case_answer() -> None:
         RAN, verdict("gradient", Status.FAIL), case="structure/no-arguments[n=1]", run=Run()
     )
     other = result(RAN, verdict("gradient", Status.FAIL), case="structure/elsewhere", run=Run())
-    (found,) = answers([ran(result(RAN, run=Run()), wrong, other)]).values()
+    found = answers([result(RAN, run=Run()), wrong, other])
     assert (found[question].outcome, found[question].case) == (Outcome.WRONG, wrong.case)
 
 
@@ -235,15 +235,12 @@ def test_what_runs_again_is_counted_by_operation() -> None:
 def test_findings_of_one_cause_stand_together_and_the_gravest_first() -> None:
     wrong = known(verdict("gradient", Status.FAIL), "it forgets", "https://example.org/1")
     costs = verdict("release", Status.FAIL, "1 B more")
-    found = findings(
-        [
-            ran(
-                result(RAN, costs, case="a/a", run=Run()),
-                result(RAN, wrong, case="a/b", run=Run()),
-                result(RAN, wrong, case="a/c", variant="mini/other", run=Run()),
-            )
-        ]
+    run = ran(
+        result(RAN, costs, case="a/a", run=Run()),
+        result(RAN, wrong, case="a/b", run=Run()),
+        result(RAN, wrong, case="a/c", variant="mini/other", run=Run()),
     )
+    found = findings(run.header, run.results)
     assert [(f.outcome, f.words, f.known) for f in found] == [
         (Outcome.WRONG, "it forgets", True),
         (Outcome.COSTS, "a/a, release: 1 B more", False),
