@@ -1,4 +1,4 @@
-"""What recompute costs and saves: in one result, and of a variant on one program that most of them run."""
+"""What recompute costs and saves: in any result, and on one program that most variants run."""
 
 from __future__ import annotations
 
