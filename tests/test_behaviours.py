@@ -24,7 +24,7 @@ from conformance.model.result import Header, Result, Results
 from conformance.model.verdict import Level, Status, Verdict
 from conformance.report.costs import PROGRAM, Cost, cost
 from conformance.report.findings import findings, tally
-from conformance.report.overview import described, frameworks
+from conformance.report.overview import frameworks
 from conformance.report.questions import QUESTIONS, Answer, Question, answer, answers
 from tests.report_samples import known
 from tests.suite_cases import CASES
@@ -263,7 +263,7 @@ def test_a_tally_counts_cases_and_what_was_not_known() -> None:
     counted = tally(run.results)
     assert counted.outcomes == Counter({Outcome.WRONG: 2, Outcome.RIGHT: 1, Outcome.NOT_OFFERED: 1})
     assert (counted.ran, counted.unexpected) == (3, 1)
-    assert described(counted) == "right in 1 of 3 cases, silently wrong in 2"
+    assert counted.words == "right in 1 of 3 cases, silently wrong in 2"
     (framework,) = frameworks([run])
     assert framework.modes[0].bar == ((Outcome.WRONG, 2), (Outcome.RIGHT, 1))
     assert framework.sentence == "right: right in 1 of 3 cases, silently wrong in 2."

@@ -214,7 +214,7 @@ def test_a_law_stands_beside_what_was_measured() -> None:
         large.id: {"a/one": _grown(large, 16000, None)},
     }
     (table,) = growth(small, GROWN, results)
-    assert (table.quantity, table.unit, table.at) == ("retained", "activations", "n")
+    assert (table.quantity, table.unit, table.law.at) == ("retained", "activations", "n")
     assert [(point.at, point.cells) for point in table.points] == [
         (4, ("4", "4", "2", "2–3")),
         (16, ("16", "16", "4", "")),

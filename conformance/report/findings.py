@@ -10,6 +10,7 @@ from conformance.judge.outcomes import Outcome, of_result, of_verdict
 from conformance.model.result import Header, Pair, Result
 from conformance.model.verdict import Status, Verdict
 from conformance.report.questions import QUESTIONS
+from conformance.words import counted
 
 _DID_NOT_RUN = frozenset({Outcome.NOT_OFFERED, Outcome.NOT_RUN})
 #: Outcomes that are no finding.
@@ -139,6 +140,15 @@ class Tally:
     def ran(self) -> int:
         """Cases that ran."""
         return sum(n for outcome, n in self.outcomes.items() if outcome not in _DID_NOT_RUN)
+
+    @property
+    def words(self) -> str:
+        """As words: `right in 210 of 236 cases, silently wrong in 9, raises in 12`."""
+        if not self.ran:
+            return "nothing ran"
+        shown = (o for o in (Outcome.WRONG, Outcome.RAISES, Outcome.INERT) if self.outcomes[o])
+        parts = [f"right in {self.outcomes[Outcome.RIGHT]} of {counted(self.ran, 'case')}"]
+        return ", ".join([*parts, *(f"{o.value} in {self.outcomes[o]}" for o in shown)])
 
 
 def tally(results: Iterable[Result]) -> Tally:

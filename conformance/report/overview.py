@@ -48,11 +48,6 @@ class Mode:
         return name_of(self.id)
 
     @property
-    def outcome_words(self) -> str:
-        """How its cases come out, in words."""
-        return described(self.tally) if self.tally.ran else "nothing ran"
-
-    @property
     def bar(self) -> tuple[tuple[Outcome, int], ...]:
         """The number of cases of each outcome that occurs, the gravest first."""
         return tuple((o, n) for o in BAR if (n := self.tally.outcomes[o]))
@@ -96,22 +91,14 @@ class Framework:
         if self.is_reference:
             wrong = first.worst and first.worst.outcome in (Outcome.BROKEN, Outcome.WRONG)
             why = f" Why: {first.worst.words}" if first.worst and wrong else ""
-            return f"The others are compared with it. As an adapter: {described(first.tally)}.{why}"
-        sentence = f"{first.name}: {described(first.tally)}."
+            return f"The others are compared with it. As an adapter: {first.tally.words}.{why}"
+        sentence = f"{first.name}: {first.tally.words}."
         worst = max(self.modes, key=lambda mode: mode.tally.outcomes[Outcome.WRONG])
         wrong_cases = worst.tally.outcomes[Outcome.WRONG]
         if wrong_cases > first.tally.outcomes[Outcome.WRONG]:
             sentence += f" Worst of {len(self.modes)} variants: {worst.name}, silently wrong in"
             sentence += f" {wrong_cases} of {worst.tally.ran}."
         return sentence
-
-
-def described(tally: Tally) -> str:
-    """A tally in words: `right in 210 of 236 cases, silently wrong in 9, raises in 12`."""
-    parts = [f"right in {tally.outcomes[Outcome.RIGHT]} of {counted(tally.ran, 'case')}"]
-    shown = Outcome.WRONG, Outcome.RAISES, Outcome.INERT
-    parts += [f"{o.value} in {n}" for o in shown if (n := tally.outcomes[o])]
-    return ", ".join(parts)
 
 
 def frameworks(
@@ -206,8 +193,7 @@ class Report:
         for run in self.results:
             for result in run.results:
                 found.setdefault(result.case, {})[result.variant] = result
-        order = [*(i for i in self.cases if i in found), *(i for i in found if i not in self.cases)]
-        return {case: found[case] for case in order}
+        return {case: found[case] for case in self.cases if case in found} | found
 
     @cached_property
     def outcomes(self) -> Mapping[str, Counter[Outcome]]:
