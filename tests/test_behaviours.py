@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from conformance.errors import AdapterError
 from conformance.judge.checks import CHECKS, applicable
 from conformance.judge.outcomes import MEANING, SIGN, Outcome, gravest, of_result
 from conformance.model.facts import Fact, Inert, Unoffered
@@ -22,7 +23,7 @@ from conformance.model.observation import (
 )
 from conformance.model.result import Header, Result, Results
 from conformance.model.verdict import Level, Status, Verdict
-from conformance.report.costs import PROGRAM, Cost, cost
+from conformance.report.costs import PROGRAM, SECONDS, Cost, cost, read_seconds
 from conformance.report.findings import findings, tally
 from conformance.report.overview import frameworks
 from conformance.report.questions import QUESTIONS, Answer, Question, answer, answers
@@ -306,3 +307,14 @@ def test_what_was_not_observed_is_no_number() -> None:
     unseen = replace(RECOMPUTED, retained=None, executions=None)
     assert cost([result(RAN, case=PROGRAM, run=unseen, plain=PLAIN)]) == Cost(None, 0.4, None)
     assert cost([], seconds=1.5) == Cost(seconds=1.5)
+
+
+def test_seconds_are_those_of_the_file_in_an_adapter_s_folder(tmp_path: Path) -> None:
+    assert read_seconds("mini", tmp_path) == {}
+    file = tmp_path / SECONDS
+    file.write_text('{"version": "1.2", "ratios": {"right": 1.5}}', "utf-8")
+    assert read_seconds("mini", tmp_path) == {"mini/right": ("1.2", 1.5)}
+    for text in ("{", '{"version": "1.2"}', '{"version": "1.2", "ratios": {"right": "fast"}}'):
+        file.write_text(text, "utf-8")
+        with pytest.raises(AdapterError, match="no ratios of seconds"):
+            read_seconds("mini", tmp_path)
