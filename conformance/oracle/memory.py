@@ -20,7 +20,7 @@ from conformance.oracle.assumptions import (
     runs_plainly,
 )
 from conformance.oracle.dataflow import Call, Dataflow, Step
-from conformance.oracle.disciplines import Unit, minimal_units
+from conformance.oracle.executions import Unit, minimal_units
 
 #: Bytes by what is kept: a tensor by its number, the mask of a step, or the factor of its gradient.
 _Kept = dict[int | Step | tuple[Step, str], int]
@@ -64,7 +64,7 @@ def expected_memory(case: Case, dataflow: Dataflow, declared: Mapping[str, str])
         drop=max(0, min(drops)),
         unit=max(sizes, default=0),
         peaks=min(pairs, key=lambda pair: pair[0] - pair[1], default=(0, 0)),
-        states=sum(map(_random_states, dataflow.calls())),
+        states=sum(map(_random_states, dataflow.calls)),
     )
 
 
