@@ -156,11 +156,6 @@ class Unit:
         """The step that made each of the tensors that are made in it."""
         return {n: step for step in self.steps for n in step.results}
 
-    @cached_property
-    def read(self) -> frozenset[int]:
-        """The tensors among the arguments of its steps."""
-        return frozenset().union(*(call.read for call in self.calls))
-
 
 def minimal(dataflow: Dataflow, assumption: Assumption) -> Counter[Key]:
     """Reruns under `minimal`: only what some gradient needs runs again. A region's count is the largest

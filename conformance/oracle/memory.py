@@ -201,9 +201,9 @@ class _Way:
             if first.parent is not None or runs_plainly(first, self.assumed):
                 continue
             if not self.alive.isdisjoint(unit.steps):
-                taken = {n for call in unit.calls for n in (*call.taken, *call.gives)}
                 least |= unit.reads | unit.kept_results
-                most |= (unit.read | taken).difference(unit.producers) | unit.kept_results
+                around = {n for c in unit.calls for n in (*c.read, *c.taken, *c.gives)}
+                most |= around.difference(unit.producers) | unit.kept_results
                 most = most.union(*map(kept_by_policy, unit.calls))
         return _bytes((*outside, self.tensors(least))), _bytes((*outside, self.tensors(most)))
 

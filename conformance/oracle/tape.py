@@ -34,7 +34,6 @@ from numpy.typing import ArrayLike, NDArray
 
 P = ParamSpec("P")
 T = TypeVar("T")
-#: float64, complex128, int64 or bool.
 Elements = NDArray[Any]
 Shape = tuple[int, ...]
 #: A place in the graph: a vertex, and which of its results.
@@ -49,6 +48,7 @@ Chooses = Callable[..., Saved]
 #: `slope(cotangent, *saved)`: the cotangent of one input, before it is summed over what broadcasting
 #: had repeated. It does not use residuals that are `None`.
 Slope = Callable[..., "Tensor"]
+Context = AbstractContextManager[object]
 #: The states of generators, of NumPy's global one and of Python's, each in the library's own format.
 RandomState = tuple[list[tuple[np.random.Generator, Mapping[str, Any]]], Any, tuple[Any, ...]]
 
@@ -60,44 +60,29 @@ _number = itertools.count()
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
+@dataclass(eq=False, repr=False, slots=True, weakref_slot=True)
 class Tensor:
-    """Elements, the dtype that they stand for, and a place in the graph where a gradient can reach it:
-    `node` made it as its result number `index`.
+    """Elements (float64, complex128, int64 or bool), the dtype that they stand for, and a place in the
+    graph where a gradient can reach it: `node` made it as its result number `index`.
 
     `scope` is the run of a region's function that it was made in, `None` outside: a tensor of another
     scope is one that the function reads by closure.
     """
 
-    __slots__ = ("__weakref__", "data", "dtype", "index", "node", "scope")
-
-    def __init__(
-        self,
-        data: Elements,
-        dtype: str,
-        node: Vertex | None = None,
-        index: int = 0,
-        scope: Frame | None = None,
-    ) -> None:
-        self.data, self.dtype, self.node, self.index = data, dtype, node, index
-        self.scope = scope
+    data: Elements
+    dtype: str
+    node: Vertex | None = None
+    index: int = 0
+    scope: Frame | None = None
 
     @property
     def shape(self) -> Shape:
         return self.data.shape
 
     @property
-    def nbytes(self) -> int:
-        """Bytes at the dtype that the tensor stands for, not of the float64 elements."""
-        return self.data.size * itemsize(self.dtype)
-
-    @property
     def key(self) -> Key | None:
         """Its place in the graph; `None` where no gradient can reach it."""
         return None if self.node is None else (self.node, self.index)
-
-    def numpy(self) -> Elements:
-        """The elements: float64, int64 or bool."""
-        return self.data
 
     def __repr__(self) -> str:
         return f"{self.data!r} [{self.dtype}]"
@@ -130,13 +115,13 @@ def rounded(elements: Elements, dtype: str) -> Elements:
     return np.where(np.isfinite(near), near, elements).astype(np.float64)
 
 
-def promote(*dtypes: str | None) -> str:
-    """The dtype of a result whose operands have these dtypes; `None` (a Python number) is ignored.
+def promote(*dtypes: str) -> str:
+    """The dtype of a result whose operands have these dtypes; `NUMBER` is ignored.
 
     Promotion is NumPy's; `bfloat16` with another floating dtype gives `float32` (with `float64`,
     `float64`).
     """
-    known = [d for d in dtypes if d is not None] or ["float32"]
+    known = [d for d in dtypes if d != NUMBER] or ["float32"]
     if len(set(known)) == 1:
         return known[0]
     if "bfloat16" in known:
@@ -152,9 +137,9 @@ class Vertex:
     """A vertex of the graph, which tensors result from. A later one has a greater `seq`; `inputs` are
     the keys of the tensors that it reads, `saved` its residuals, and `results` their number."""
 
-    seq: int
-    inputs: Sequence[Key | None]
-    saved: Saved
+    seq: int = -1
+    inputs: Sequence[Key | None] = ()
+    saved: Saved = ()
     results: int = 1
 
     def gradients(self, cotangents: Cotangents, wanted: Wanted, task: Task) -> Cotangents:
@@ -164,10 +149,6 @@ class Vertex:
 
 class Leaf(Vertex):
     """A tensor that the program starts from and that requires a gradient."""
-
-    inputs = ()
-    saved = ()
-    seq = -1
 
 
 class _Own(Tensor):
@@ -271,7 +252,7 @@ def _record(
         for t in inputs:
             if t.scope is not frame:
                 frame.outside.setdefault(id(t), t)
-    dtype = dtype or promote(*(t.dtype or None for t in inputs))
+    dtype = dtype or promote(*(t.dtype for t in inputs))
     out = Tensor(np.asarray(data), dtype, scope=frame)
     reached = [t.node is not None for t in inputs]
     if not _state.recording or not slopes or not is_float(dtype) or not any(reached):
@@ -415,17 +396,9 @@ class _Later:
     index: int
 
 
-@dataclass
-class _Run:
-    """A region run again: its differentiable results (`outputs`) and the tensors that it was given as
-    arguments (`taken`), in order."""
-
-    outputs: list[Tensor]
-    taken: list[Tensor]
-
-
-#: The regions that one call of `gradient` ran again: each runs at most once.
-Task = dict["RegionNode", _Run]
+#: The regions that one call of `gradient` ran again, each once: the differentiable results, and the
+#: tensors that the function was given as arguments, in order.
+Task = dict["RegionNode", tuple[list[Tensor], list[Tensor]]]
 
 
 @dataclass(eq=False)
@@ -443,7 +416,7 @@ class RegionNode(Vertex):
     captured: list[Tensor]
     state: RandomState | None
     merge: bool
-    context: AbstractContextManager[object]
+    context: Context
     results: int
 
     def __post_init__(self) -> None:
@@ -452,7 +425,7 @@ class RegionNode(Vertex):
         self.args, self.kwargs = _map(_kept, self.args), _map(_kept, self.kwargs)
         self.saved = [*tensors_in((self.args, self.kwargs)), *self.captured]
 
-    def rerun(self, task: Task) -> _Run:
+    def rerun(self, task: Task) -> tuple[list[Tensor], list[Tensor]]:
         """Run the function again on what was kept, recording a graph; once in a task."""
         if self in task:
             return task[self]
@@ -460,7 +433,7 @@ class RegionNode(Vertex):
 
         def fetch(kept: Tensor | _Later) -> Tensor:
             if isinstance(kept, _Later):
-                made = kept.node.rerun(task).outputs[kept.index]
+                made = kept.node.rerun(task)[0][kept.index]
                 kept = Tensor(made.data, made.dtype, kept.node, kept.index)
             inside.append(_alias(kept))
             return inside[-1]
@@ -480,14 +453,14 @@ class RegionNode(Vertex):
         outputs = _distinct(t for t in tensors_in(result) if t.node and t.scope is frame)
         if len(outputs) != self.results:
             raise RuntimeError(f"region {self.name!r} gave other tensors when it ran again")
-        task[self] = _Run(outputs, inside)
+        task[self] = outputs, inside
         return task[self]
 
     def gradients(self, cotangents: Cotangents, wanted: Wanted, task: Task) -> Cotangents:
-        run = self.rerun(task)
-        keys = [t.key for t in (*run.taken, *self.captured)]
+        results, taken = self.rerun(task)
+        keys = [t.key for t in (*taken, *self.captured)]
         targets = {k for k, want in zip(keys, wanted, strict=True) if want and k}
-        pairs = [(o, c) for o, c in zip(run.outputs, cotangents, strict=True) if c is not None]
+        pairs = [(o, c) for o, c in zip(results, cotangents, strict=True) if c is not None]
         by_place = _backward([o for o, _ in pairs], [c for _, c in pairs], targets, task, stop=True)
         return [
             by_place.get(k) if want and k else None for k, want in zip(keys, wanted, strict=True)
@@ -501,18 +474,12 @@ def _kept(given: Tensor) -> Tensor | _Later:
     return given
 
 
-def _no_contexts() -> tuple[AbstractContextManager[object], AbstractContextManager[object]]:
-    return nullcontext(), nullcontext()
-
-
 def recompute(
     function: Callable[P, T],
     *,
     preserve_rng: bool = True,
     merge_adjacent: bool = False,
-    contexts: Callable[
-        [], tuple[AbstractContextManager[object], AbstractContextManager[object]]
-    ] = _no_contexts,
+    contexts: Callable[[], tuple[Context, Context]] = lambda: (nullcontext(), nullcontext()),
 ) -> Callable[P, T]:
     """A callable that runs `function` again in backward instead of keeping its activations.
 
