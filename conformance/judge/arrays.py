@@ -1,7 +1,4 @@
-"""Comparing arrays: whether and how far they differ, and when `None` and zero gradients are equal.
-
-Used by the checks, the comparison across variants and the report.
-"""
+"""Comparing arrays: how far they differ and may differ, and when `None` and zero gradients are equal."""
 
 from __future__ import annotations
 
@@ -12,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from conformance.judge.tolerance import bounds
-from conformance.model.case import Tolerance
+from conformance.judge.limits import GROWTH
+from conformance.model.case import Case, Tolerance
 from conformance.model.facts import Difference, number
 from conformance.model.observation import Array, Expected, Leaf, Run, Tree
 
@@ -24,11 +21,29 @@ HEAD = 4
 
 def wide(array: Array) -> NDArray[np.inexact[Any]]:
     """The array in double precision."""
-    plain: NDArray[np.generic] = array.view(np.ndarray)
-    widened: NDArray[np.inexact[Any]] = plain.astype(
-        np.complex128 if array.dtype.kind == "c" else np.float64
-    )
-    return widened
+    return array.view(np.ndarray).astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+
+
+def bounds(rows: NDArray[np.float64], tolerance: Tolerance) -> NDArray[np.float64]:
+    """The greatest tolerated distance from some arrays, element by element; each row is one array.
+
+    `atol` is meant for arrays of magnitude 1 and is scaled by the largest element, because a small
+    element of an array with large ones may be the result of cancellation.
+    """
+    sizes = np.abs(rows)
+    largest = np.max(sizes, axis=1, initial=1.0, where=np.isfinite(sizes))
+    return np.asarray((tolerance.atol * largest)[:, np.newaxis] + tolerance.rtol * sizes)
+
+
+def against_others(case: Case, accuracy: Mapping[str, float]) -> Tolerance:
+    """The tolerance of a case against the reference and against other frameworks.
+
+    `accuracy` names operations whose kernels are less accurate than their dtype, with the greatest
+    absolute error; a case that uses one has that error, times `GROWTH`, as its absolute tolerance.
+    """
+    used = {statement.op for _, statement in case.statements()}
+    error = max((greatest for op, greatest in accuracy.items() if op in used), default=0.0)
+    return Tolerance(case.tolerance.rtol, max(case.tolerance.atol, GROWTH * error))
 
 
 def absolute_differences(first: Array, second: Array) -> NDArray[np.float64]:
@@ -40,8 +55,7 @@ def absolute_differences(first: Array, second: Array) -> NDArray[np.float64]:
     with np.errstate(invalid="ignore", over="ignore"):
         difference = np.abs(a - b)
     difference = np.where(np.isnan(difference), np.inf, difference)
-    result: NDArray[np.float64] = np.where(same(a, b), 0.0, difference).astype(np.float64)
-    return result
+    return np.asarray(np.where(same(a, b), 0.0, difference), np.float64)
 
 
 def same(first: Array, second: Array) -> NDArray[np.bool_]:
@@ -66,8 +80,7 @@ def near(
     with np.errstate(invalid="ignore", over="ignore"):
         tolerated = np.abs(first - second) <= bounds(np.abs(like), tolerance)
     finite = np.isfinite(first) & np.isfinite(second)
-    agreeing: NDArray[np.bool_] = np.where(finite, tolerated, same(first, second))
-    return agreeing
+    return np.where(finite, tolerated, same(first, second))
 
 
 def agreement(observed: Array, expected: Array, tolerance: Tolerance | None) -> NDArray[np.bool_]:
@@ -80,9 +93,8 @@ def agreement(observed: Array, expected: Array, tolerance: Tolerance | None) -> 
 
 def differs(observed: Array, expected: Array, tolerance: Tolerance | None) -> bool:
     """Whether two arrays differ, in shape or in elements; `None` asks for equality bit for bit."""
-    if observed.shape != expected.shape:
-        return True
-    return not bool(np.all(agreement(observed, expected, tolerance)))
+    alike = observed.shape == expected.shape
+    return not (alike and bool(np.all(agreement(observed, expected, tolerance))))
 
 
 def difference(

@@ -79,12 +79,9 @@ class Entry:
         return bool(self.shared) or self.intermittent or not self.strict
 
     def names_case(self, case: str) -> bool:
-        """Whether the entry names this case, for any variant and check."""
-        named = False
-        for pattern in self.cases:
-            if _matches(case, pattern.removeprefix("!")):
-                named = not pattern.startswith("!")
-        return named
+        """Whether the entry names this case, for any variant and check: the last pattern counts."""
+        matching = [p for p in self.cases if _matches(case, p.removeprefix("!"))]
+        return bool(matching) and not matching[-1].startswith("!")
 
     def covers(self, case: str, variant: str, check: str) -> bool:
         """Whether the entry is for this check of this case on this variant (a full id)."""
@@ -107,8 +104,8 @@ class Entry:
 
 def text(verdict: Verdict) -> str:
     """What an entry's `observed` is looked for in: `fail: gradient of x is None, but …`."""
-    parts = (f"{verdict.status}: {verdict.message}", verdict.observed)
-    return "\n".join(part for part in parts if part)
+    text = f"{verdict.status}: {verdict.message}"
+    return f"{text}\n{verdict.observed}" if verdict.observed else text
 
 
 def read(file: Path, *, unfinished: bool = False) -> tuple[Entry, ...]:
@@ -138,30 +135,15 @@ def _entry(raw: object, where: str, unfinished: bool) -> Entry:
         place = ".".join(str(part) for part in first["loc"] if part != "list[str]")
         raise KnownError(f"{place}: {first['msg']}", where=where) from error
     reason = (model.reason or "").strip()
-    if not reason and not unfinished:
-        raise KnownError(
-            "a known deviation without a reason",
-            where=where,
-            hint="say why it deviates, and give the upstream url where there is one",
-        )
-    if not model.cause and not unfinished:
-        raise KnownError(
-            "a known deviation without a cause",
-            where=where,
-            hint="give the cause a name, the same in all entries that it explains",
-        )
-    return Entry(
-        cases=_several(model.case),
-        variants=_several(model.variant),
-        check=model.check,
-        observed=model.observed,
-        cause=model.cause,
-        reason=reason,
-        url=model.url,
-        where=where,
-        strict=model.strict,
-        intermittent=model.intermittent,
-    )
+    for what, value, hint in (
+        ("reason", reason, "say why it deviates, and give the upstream url where there is one"),
+        ("cause", model.cause, "give the cause a name, the same in all entries that it explains"),
+    ):
+        if not value and not unfinished:
+            raise KnownError(f"a known deviation without a {what}", where=where, hint=hint)
+    fields = model.model_dump(exclude={"case", "variant", "reason"})
+    cases, variants = _several(model.case), _several(model.variant)
+    return Entry(cases=cases, variants=variants, reason=reason, where=where, **fields)
 
 
 def append(file: Path, added: Sequence[dict[str, object]]) -> None:

@@ -77,14 +77,12 @@ def of_result(result: Result, checks: frozenset[str] = frozenset()) -> Outcome:
         reasons = [why for v in result.verdicts if (why := unoffered(v)) is not None]
         lacks = any(why.how != "not run" for why in reasons)
         return Outcome.NOT_OFFERED if lacks else Outcome.NOT_RUN
-    outcomes = []
-    for verdict in result.verdicts:
-        outcome = of_verdict(verdict, result)
-        selected = not checks or verdict.check in checks
-        ended = verdict.check == "error" and outcome is not Outcome.RIGHT
-        if selected or ended:
-            outcomes.append(outcome)
-    return gravest(outcomes)
+    outcomes = [(verdict.check, of_verdict(verdict, result)) for verdict in result.verdicts]
+    return gravest(
+        outcome
+        for check, outcome in outcomes
+        if not checks or check in checks or (check == "error" and outcome is not Outcome.RIGHT)
+    )
 
 
 def of_verdict(verdict: Verdict, result: Result) -> Outcome:

@@ -321,7 +321,7 @@ class ExpectedError:
 class Tolerance:
     """`|observed - expected| <= atol * magnitude + rtol * |expected|`.
 
-    See `conformance.judge.tolerance`. `magnitude` is the array's largest element, at least 1.
+    See `conformance.judge.arrays`. `magnitude` is the array's largest element, at least 1.
     """
 
     rtol: float

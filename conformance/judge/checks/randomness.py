@@ -44,7 +44,12 @@ def _judge(evidence: Evidence) -> Verdict:
     by_sums = _by_sums(evidence) if evidence.case.totals else None
     if by_sums is not None:
         return by_sums
-    preserved = _preserved(evidence.case)
+    preserving = {region.name for region in evidence.case.regions() if region.preserve_rng}
+    preserved = {
+        (region, s.label)
+        for region, s in evidence.case.statements()
+        if region in preserving and s.op in RANDOM
+    }
     samples = evidence.recomputed.samples
     if samples is None:
         drawn, method = _by_gradients(evidence), "gradients under one seed"
@@ -71,7 +76,12 @@ def _judge(evidence: Evidence) -> Verdict:
         return CHECK.verdict(
             Status.FAIL, message, "the numbers of the plain run", "other numbers", facts=facts
         )
-    moved = _moved(evidence)
+    left = evidence.plain.generators
+    moved = tuple(
+        name
+        for name, numbers in evidence.recomputed.generators.items()
+        if name in left and not np.array_equal(numbers, left[name])
+    )
     if moved:
         which = "" if moved == ("implicit",) else f" ({', '.join(moved)})"
         message = f"{rerun_drew}, but afterwards the generator{which} is not where the plain run "
@@ -82,20 +92,8 @@ def _judge(evidence: Evidence) -> Verdict:
     return verdict(Status.PASS, rerun_drew)
 
 
-def _preserved(case: Case) -> set[Place]:
-    """The random statements of regions that preserve the random state."""
-    regions = {region.name: region for region in case.regions()}
-    return {
-        (region, s.label)
-        for region, s in case.statements()
-        if region and s.op in RANDOM and regions[region].preserve_rng
-    }
-
-
 def _by_sums(evidence: Evidence) -> Verdict | None:
-    """The verdict from the known sums of gradients; `None` where they are right and draws can be
-    compared as well.
-    """
+    """The verdict by the sums of gradients; `None` where they are right and draws can be compared."""
     if not _totals(evidence.case, evidence.plain):
         message = "gradients of the plain run do not sum to what the case says"
         return CHECK.verdict(Status.BROKEN, message)
@@ -105,9 +103,8 @@ def _by_sums(evidence: Evidence) -> Verdict | None:
     if not _totals(evidence.case, evidence.recomputed):
         message = "gradients are not those of the numbers that the forward drew: their sum is not "
         message += f"what it is whatever is drawn{over}"
-        facts = (Sampling("unlike"),)
-        wanted = "the numbers of the forward"
-        return verdict(Status.FAIL, message, wanted, "other numbers", facts=facts)
+        sides, facts = ("the numbers of the forward", "other numbers"), (Sampling("unlike"),)
+        return verdict(Status.FAIL, message, *sides, facts=facts)
     if evidence.recomputed.samples is None or not evidence.case.seeded:
         message = f"gradients are those of the numbers that the forward drew{over}"
         return verdict(Status.PASS, message, facts=(Sampling("like"),))
@@ -132,16 +129,6 @@ def _totals(case: Case, run: Run) -> bool:
     return True
 
 
-def _moved(evidence: Evidence) -> tuple[str, ...]:
-    """The generators whose final state differs between the recomputed and the plain run."""
-    recomputed, plain = evidence.recomputed.generators, evidence.plain.generators
-    return tuple(
-        name
-        for name, numbers in recomputed.items()
-        if name in plain and not np.array_equal(numbers, plain[name])
-    )
-
-
 def _disturbed(evidence: Evidence) -> tuple[Place, ...]:
     """The statements whose later forward draws are not those of the plain run.
 
@@ -152,22 +139,24 @@ def _disturbed(evidence: Evidence) -> tuple[Place, ...]:
     differ from the plain run's in their last bit.
     """
     recomputed, plain = forward_samples(evidence.recomputed), forward_samples(evidence.plain)
-    if recomputed is None or plain is None:
-        return ()
-    pairs = list(zip(recomputed, plain, strict=False))
-    if len(recomputed) != len(plain) or any(
-        (a.region, a.statement) != (b.region, b.statement) for a, b in pairs
+    if (
+        recomputed is None
+        or plain is None
+        or list(map(_place, recomputed)) != [*map(_place, plain)]
     ):
         return ()
-    tolerance = evidence.case.tolerance
-    different = [a for a, b in pairs if differs(a.array, b.array, tolerance)]
-    if different and different[0] is recomputed[0]:
-        return ()
-    return _sorted_by_label({(draw.region, draw.statement) for draw in different})
+    pairs = zip(recomputed, plain, strict=True)
+    different = [a for a, b in pairs if differs(a.array, b.array, evidence.case.tolerance)]
+    return () if different and different[0] is recomputed[0] else _places(different)
 
 
-def _sorted_by_label(places: Iterable[Place]) -> tuple[Place, ...]:
-    return tuple(sorted(places, key=lambda place: (place[1], place[0])))
+def _place(draw: RandomSample) -> Place:
+    return draw.region, draw.statement
+
+
+def _places(draws: Iterable[RandomSample]) -> tuple[Place, ...]:
+    """Where numbers were drawn, each place once, sorted by label."""
+    return tuple(sorted(set(map(_place, draws)), key=lambda place: (place[1], place[0])))
 
 
 def _by_samples(samples: list[RandomSample]) -> Sampling:
@@ -175,15 +164,15 @@ def _by_samples(samples: list[RandomSample]) -> Sampling:
     forward: dict[Place, list[RandomSample]] = defaultdict(list)
     for draw in samples:
         if draw.phase == "forward":
-            forward[draw.region, draw.statement].append(draw)
+            forward[_place(draw)].append(draw)
     reruns = [draw for draw in samples if draw.phase == "rerun"]
-    fresh: set[Place] = set()
-    for draw in reruns:
-        place = (draw.region, draw.statement)
-        if not any(np.array_equal(draw.array, known.array) for known in forward[place]):
-            fresh.add(place)
+    fresh = [
+        draw
+        for draw in reruns
+        if not any(np.array_equal(draw.array, known.array) for known in forward[_place(draw)])
+    ]
     if fresh:
-        return Sampling("fresh", _sorted_by_label(fresh))
+        return Sampling("fresh", _places(fresh))
     return Sampling("same" if reruns else "nothing")
 
 

@@ -54,19 +54,16 @@ def _judge(evidence: Evidence) -> Verdict:
         return CHECK.verdict(Status.UNSUPPORTED, "the adapter observed neither bytes nor tensors")
     shown = "; ".join(readings)
     # What grows is named, if anything does, else what is left after each step.
-    growing = tuple(fault for fault in faults if fault.kind == "grows")
-    if growing:
-        message = "; ".join(
-            f"{f.what} grow by {f.observed:g} per step, plain by {f.plain:g}" for f in growing
-        )
-        wanted = "no growth beyond plain's"
-        return CHECK.verdict(Status.FAIL, message, wanted, shown, facts=growing)
-    if faults:
+    growing = [fault for fault in faults if fault.kind == "grows"]
+    words = [f"{f.what} grow by {f.observed:g} per step, plain by {f.plain:g}" for f in growing]
+    wanted, message = "no growth beyond plain's", "; ".join(words)
+    if faults and not growing:
         left = "; ".join(f"{f.observed:.0f} {f.what}, plain {f.plain:.0f}" for f in faults)
         message = f"more is left after each step than by the plain program: {left}"
-        return CHECK.verdict(
-            Status.FAIL, message, "no more than plain's", shown, facts=tuple(faults)
-        )
+        wanted = "no more than plain's"
+    if faults:
+        facts = tuple(growing or faults)
+        return CHECK.verdict(Status.FAIL, message, wanted, shown, facts=facts)
     return CHECK.verdict(Status.PASS, "nothing is left over from step to step", observed=shown)
 
 

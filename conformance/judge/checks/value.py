@@ -36,11 +36,13 @@ def _judge(evidence: Evidence) -> Verdict:
     plain, recomputed = dict(quantities(evidence.plain)), dict(quantities(evidence.recomputed))
     if evidence.refused_plain:
         plain = recomputed
-    alike = evidence.drew_alike
+    alike, exact = evidence.drew_alike, evidence.variant.model.exact
     fault = _missing(evidence, reference, plain, recomputed)
     for name, array in recomputed.items():
         control = plain.get(name) if alike else None
-        fault = fault or _compare(evidence, name, array, control, reference.get(name))
+        fault = fault or evidence.difference(
+            "value", name, array, control, reference.get(name), exact=exact
+        )
     if fault:
         status = Status.BROKEN if fault.in_plain else Status.FAIL
         return CHECK.verdict(status, fault.words(), facts=(fault,))
@@ -61,17 +63,6 @@ def _missing(
     for name in sorted(set(plain) ^ set(recomputed)):
         return Difference("value", name, "missing", "plain run")
     return None
-
-
-def _compare(
-    evidence: Evidence, name: str, array: Array, plain: Array | None, reference: Array | None
-) -> Difference | None:
-    """How a value differs from the plain run and the reference, where these are available."""
-    fault = None
-    if plain is not None and reference is not None:
-        fault = evidence.plain_difference("value", name, plain, reference)
-    exact = evidence.variant.model.exact
-    return fault or evidence.difference("value", name, array, plain, reference, exact=exact)
 
 
 CHECK = Check(
