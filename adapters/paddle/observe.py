@@ -56,7 +56,7 @@ class Layers(Trace):
 
         def made(own: Any, *args: Any, **options: Any) -> None:
             make(own, *args, **options)
-            site = self.current_layer()
+            site = self.current("layer")
             if site is not None:
                 sites[own] = site
 

@@ -72,11 +72,8 @@ def near(
     tolerance: Tolerance,
     like: Array,
 ) -> NDArray[np.bool_]:
-    """Where the elements of two stacks of arrays agree; each array is a row.
-
-    The tolerance is relative to the magnitudes in `like`: the expected array where one of the two is
-    that, else the larger magnitudes of both.
-    """
+    """Where the elements of two stacks of arrays agree; each array is a row. The tolerance is relative
+    to the magnitudes in `like`: the expected array or, where neither is, the larger ones of both."""
     with np.errstate(invalid="ignore", over="ignore"):
         tolerated = np.abs(first - second) <= bounds(np.abs(like), tolerance)
     finite = np.isfinite(first) & np.isfinite(second)
@@ -107,11 +104,8 @@ def difference(
     *,
     in_plain: bool = False,
 ) -> Difference | None:
-    """How an array differs from what is expected; `None` where it agrees, as in `differs`.
-
-    `of` and `name` say what the array is (`gradient`, `x`), `against` where the expected one comes from;
-    `in_plain` says that the observed one is the plain run's.
-    """
+    """How an array differs from what is expected; `None` where it agrees, as in `differs`. The other
+    arguments are fields of the fact."""
     fact = partial(Difference, of, name, against=against, in_plain=in_plain)
     if observed.shape != expected.shape:
         return fact(kind="shape", observed_shape=observed.shape, expected_shape=expected.shape)
@@ -131,19 +125,13 @@ def difference(
 
 
 def is_none_or_zero(gradient: Array | None) -> bool:
-    """Whether a gradient says that the loss does not depend on the tensor: `None` or all zeros.
-
-    Frameworks use either, and a recomputed run may have `None` where the plain run has zeros.
-    """
+    """Whether a gradient is `None` or zeros: either says that the loss does not depend on the tensor."""
     return gradient is None or not np.any(gradient)
 
 
 def is_unexpected(gradient: Array | None, plain: Array | None) -> bool:
-    """Whether there is a gradient where the plain run of the same variant has `None`.
-
-    Zeros are a fault there too: an optimizer applies weight decay to a parameter with a zero
-    gradient, and skips one whose gradient is `None`.
-    """
+    """Whether there is a gradient where the plain run of the same variant has `None`. Zeros are a fault
+    there, too: an optimizer applies weight decay to a parameter with a zero gradient."""
     return gradient is not None and plain is None
 
 
@@ -171,11 +159,8 @@ def flat(
 
 
 def tensors(tree: Tree, path: str = "outputs") -> Iterator[tuple[str, Array]]:
-    """The leaves of an output tree that are numbers, as arrays.
-
-    A number and a tensor without dimensions are the same value here; the check `structure` tells them
-    apart.
-    """
+    """The leaves of an output tree that are numbers, as arrays. The check `structure` tells a number and
+    a tensor without dimensions apart."""
     for place, leaf in flat(tree, path):
         if isinstance(leaf, Leaf):
             yield place, np.asanyarray(leaf.array)

@@ -69,10 +69,8 @@ def gravest(outcomes: Iterable[Outcome]) -> Outcome:
 
 
 def of_result(result: Result, checks: frozenset[str] = frozenset()) -> Outcome:
-    """The outcome of a variant on a case: the gravest of its verdicts of `checks` (of all if empty).
-
-    A program that does not run to its end counts, whichever checks are named.
-    """
+    """The outcome of a variant on a case: the gravest of its verdicts of `checks` (of all if empty) and,
+    where the program does not run to its end, of `error`."""
     if result.observation is None and all(v.status is Status.UNSUPPORTED for v in result.verdicts):
         reasons = [why for v in result.verdicts if (why := unoffered(v)) is not None]
         lacks = any(why.how != "not run" for why in reasons)

@@ -116,12 +116,11 @@ def covered(entries: Sequence[Entry], result: Result) -> tuple[int, ...]:
 
 
 def additions(entries: Sequence[Entry], results: Iterable[Result]) -> list[dict[str, object]]:
-    """Entries, as they are written, for the deviations that none explains yet.
+    """Entries, as they are written, for the deviations that none explains yet; warnings need none.
 
-    Deviations that are alike make one entry, to be given one reason: their facts are of one kind, errors
-    say the same but for names and numbers, and their cases deviate so on the same variants. Its text is
-    the words that all their messages have. Warnings are left out: they need no entry. A person fills
-    in cause and reason.
+    Deviations that are alike make one entry: their `cause` is the same, and their cases deviate so on
+    the same variants. Its text is the words that all their messages have. A person fills in cause and
+    reason.
     """
     alike: dict[tuple[str, str], dict[str, dict[str, list[str]]]] = defaultdict(
         lambda: defaultdict(lambda: defaultdict(list))
@@ -154,9 +153,8 @@ def additions(entries: Sequence[Entry], results: Iterable[Result]) -> list[dict[
 
 
 def cause(verdict: Verdict) -> str:
-    """A key shared by verdicts that seem to have one cause: the kinds of their facts or, without
-    facts or for errors, the message without names and numbers.
-    """
+    """A key shared by verdicts that seem to have one cause: the kinds of their facts or, without facts
+    or for errors, the message without names and numbers."""
     kinds = {
         " ".join([type(fact).__name__, *(str(getattr(fact, name, "")) for name in _TELLING)])
         for fact in verdict.facts

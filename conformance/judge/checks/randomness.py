@@ -72,10 +72,8 @@ def _judge(evidence: Evidence) -> Verdict:
     if later and preserved:
         message = f"{rerun_drew}, but what is drawn after it is not what the plain run draws: "
         message += ", ".join(place_name(*place) for place in later)
-        facts = (drawn, Sampling("later", later))
-        return CHECK.verdict(
-            Status.FAIL, message, "the numbers of the plain run", "other numbers", facts=facts
-        )
+        sides = ("the numbers of the plain run", "other numbers")
+        return verdict(Status.FAIL, message, *sides, facts=(drawn, Sampling("later", later)))
     left = evidence.plain.generators
     moved = tuple(
         name
@@ -112,31 +110,28 @@ def _by_sums(evidence: Evidence) -> Verdict | None:
 
 
 def _totals(case: Case, run: Run) -> bool:
-    """Whether the sums of gradients are the multiples of the losses that the case states: those of
-    the last step and, from how far training has moved a parameter, those of all steps together.
-    """
+    """Whether the sums of gradients are the stated multiples of the losses: those of the last step and,
+    from how far training has moved a parameter, those of all steps together."""
+    sums: list[tuple[float, float]] = []
     for name, factor in case.totals.items():
         gradient = run.gradients.get(name)
         last = math.nan if gradient is None else float(gradient.astype(np.float64).sum())
-        sums = [(last, factor * run.losses[-1])]
+        sums.append((last, factor * run.losses[-1]))
         if case.procedure.kind == "train":
             array = next(p for p in case.parameters if p.name == name)
             moved = array.fill.numbers[0] - run.parameters[name].astype(np.float64)
             total = float(moved.sum()) / case.procedure.learning_rate
             sums.append((total, factor * math.fsum(run.losses)))
-        if not all(math.isclose(observed, known, rel_tol=ROUNDING) for observed, known in sums):
-            return False
-    return True
+    return all(math.isclose(observed, known, rel_tol=ROUNDING) for observed, known in sums)
 
 
 def _disturbed(evidence: Evidence) -> tuple[Place, ...]:
-    """The statements whose later forward draws are not those of the plain run.
+    """The statements whose later forward draws are not those of the plain run, since a rerun has left
+    the generator elsewhere; none where the first draw of all differs, too: under one seed, a graph with
+    reruns may draw other numbers from the start.
 
-    If the first draw of all equals the plain run's, a rerun has left the generator elsewhere, and the
-    program went on drawing from there. If it does not, the answer is empty: under one seed, a graph with
-    reruns may draw other numbers from the start. A dropout's draw is observed as its result, so draws
-    are compared within the case's tolerance: after a step, parameters that compiled code has updated
-    differ from the plain run's in their last bit.
+    A dropout's draw is observed as its result, so draws are compared within the case's tolerance: after
+    a step, parameters that compiled code has updated differ from the plain run's in their last bit.
     """
     recomputed, plain = forward_samples(evidence.recomputed), forward_samples(evidence.plain)
     if (

@@ -11,11 +11,8 @@ _BUSY = ("R", "D")
 
 
 def others_busy() -> bool:
-    """Whether a thread of this process, other than the calling one, runs or waits for a core.
-
-    On a busy machine a thread that was woken may wait long for a core. That nothing changes meanwhile
-    says nothing of what it will do.
-    """
+    """Whether a thread of this process, other than the calling one, runs or waits for a core: on a busy
+    machine one that was woken may wait long."""
     own = str(threading.get_native_id())
     return any(_state(task) in _BUSY for task in _TASKS.iterdir() if task.name != own)
 

@@ -19,16 +19,13 @@ from typing import Any
 from conformance.drivers.modules import load_module
 from conformance.model.observation import Observation
 from conformance.model.program import Program
-from conformance.observe.worker.surroundings import Spoilt, Surroundings
+from conformance.observe.worker.surroundings import Surroundings
 
 _observers: dict[str, Any] = {}
 
 
 def start(
-    environment: Mapping[str, str],
-    memory_limit: int,
-    path: Sequence[str],
-    folder: str,
+    environment: Mapping[str, str], memory_limit: int, path: Sequence[str], folder: str
 ) -> None:
     """Prepare the process: its own folder, its limits, and what must be set before an import.
 
@@ -67,16 +64,15 @@ def observe(adapter: str, program: Program) -> Observation:
     return observation
 
 
-def observe_and_restore(adapter: str, program: Program) -> Observation | Spoilt:
-    """Observe one program, and restore the state of the process; `Spoilt` where part of it cannot be
-    restored."""
-    settings = getattr(observer(adapter, program.variant), "settings", {})
-    surroundings = Surroundings(settings)
+def observe_and_restore(adapter: str, program: Program) -> tuple[Observation, tuple[str, ...]]:
+    """Observe one program, and restore the state of the process. Returns what cannot be restored, too:
+    a worker in which that is something must not run further programs."""
+    surroundings = Surroundings(getattr(observer(adapter, program.variant), "settings", {}))
     try:
         observation = observe(adapter, program)
     finally:
         unrestored = surroundings.put_back()
-    return Spoilt(observation, unrestored) if unrestored else observation
+    return observation, unrestored
 
 
 def signature(function: str) -> inspect.Signature | None:

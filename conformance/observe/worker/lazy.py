@@ -11,15 +11,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any
-
-import numpy as np
+from unittest.mock import patch
 
 from conformance.language.operations import OPERATIONS, RANDOM
-from conformance.model.observation import Array, Execution, Phase, RandomSample, Run
+from conformance.model.observation import Execution, Phase, RandomSample, Run
 from conformance.model.program import Program, Site
 from conformance.observe.worker.loaded import LoadedProgram
 from conformance.observe.worker.meter import Meter
@@ -59,10 +58,7 @@ class Result:
 @dataclass
 class Results:
     """The results of statements that are still to be computed, and those that have been computed.
-
-    `inert` are the region and label of statements that returned the result of another one and computed
-    nothing.
-    """
+    `inert` are the region and label of statements that returned another one's result."""
 
     waiting: list[Result] = field(default_factory=list)
     computed: list[Result] = field(default_factory=list)
@@ -142,20 +138,15 @@ class Lazy(Base):
         with trace.active(), self._evaluating(results):
             loaded.run()
         samples = tuple(
-            RandomSample(r.site.region, r.site.label, r.phase, self._numbers(r.value))
+            RandomSample(r.site.region, r.site.label, r.phase, self._array(r.value))
             for r in results.computed
             if r.site.op in RANDOM
         )
         executions = _executions(program, loaded.path, trace, results)
         return replace(run, executions=executions, samples=samples if program.random else None)
 
-    def _numbers(self, value: Any) -> Array:
-        leaf = self.leaf(value)
-        return np.array(value) if leaf is None else leaf.array
-
-    @contextmanager
-    def _evaluating(self, results: Results) -> Iterator[None]:
-        """Note inside the `with` which results each evaluation computes."""
+    def _evaluating(self, results: Results) -> AbstractContextManager[object]:
+        """A context in which it is noted which results each evaluation computes."""
         module, name = self.evaluates
         evaluate: Callable[..., None] = getattr(module, name)
 
@@ -163,11 +154,7 @@ class Lazy(Base):
             self._note(results, trees)
             evaluate(*trees)
 
-        setattr(module, name, noted)
-        try:
-            yield
-        finally:
-            setattr(module, name, evaluate)
+        return patch.object(module, name, noted)
 
     def _note(self, results: Results, trees: Iterable[Any]) -> None:
         """Move the results that an evaluation of these arrays computes from waiting to computed."""
@@ -228,8 +215,8 @@ def _executions(
     entered = Counter({(site.region, phase): n for (site, phase), n in trace.entered.items()})
     executions: list[Execution] = []
     phases: tuple[Phase, ...] = ("forward", "rerun")
-    sites = [(site.region, site.label) for site in program.sites("statement", path)]
-    labels = [label for label in dict.fromkeys(sites) if label not in results.inert]
+    sites = dict.fromkeys((site.region, site.label) for site in program.sites("statement", path))
+    labels = [label for label in sites if label not in results.inert]
     for phase in phases:
         for name in program.inner_regions(path):
             busiest = max((counts[r, label, phase] for r, label in labels if r == name), default=0)

@@ -15,7 +15,6 @@ import sysconfig
 import threading
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -77,14 +76,6 @@ _PROCESS_STATE: Mapping[str, Setting] = {
     "garbage collection": (gc.isenabled, lambda on: gc.enable() if on else gc.disable()),
     "NumPy's handling of errors": (np.geterr, lambda before: np.seterr(**before)),
 }
-
-
-@dataclass(frozen=True)
-class Spoilt:
-    """An answer of a worker that must not run further programs, and the reason."""
-
-    answer: Any
-    why: tuple[str, ...]
 
 
 class Surroundings:

@@ -10,11 +10,8 @@ from unittest import mock
 
 @contextmanager
 def entering(context: Callable[[], AbstractContextManager[object]]) -> Iterator[None]:
-    """Have every thread that Python starts inside the `with` run in a context.
-
-    A dispatch mode or an op callback is active only in the thread that set it, so that a backward
-    pass in another thread would be missed. `context` is called by the thread that starts the other.
-    """
+    """Have every thread that Python starts inside the `with` run in a `context`, made by its starter. A
+    dispatch mode or an op callback is active only in the thread that set it."""
     start = threading.Thread.start
 
     def begin(thread: threading.Thread) -> None:
