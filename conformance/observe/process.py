@@ -36,7 +36,8 @@ _ENDING = 3.0
 _CHUNK = 1 << 16
 #: Bytes that are kept of the beginning of what one program prints, and as many of its end.
 KEPT = 64 * 1024
-#: Kills a process group, a process and a folder when its input ends, unless a line comes before that.
+#: Kills a process group, a process and a folder when its input ends, unless a line comes before that: a
+#: shell runs it in case this process dies without having done so.
 _WARDEN = 'read _ && exit; kill -s KILL -- "-$1"; kill -s KILL "$1"; rm -rf -- "$2"'
 
 
@@ -53,8 +54,7 @@ class Output:
         self._append(b"")  # an empty log says that nothing was printed
 
     def _start(self) -> None:
-        self._head, self._tail = b"", b""
-        self._received = 0
+        self._head, self._tail, self._received = b"", b"", 0
 
     def take(self, data: bytes) -> None:
         """Add more of what one program prints."""
@@ -76,12 +76,10 @@ class Output:
         return kept
 
     def _append(self, data: bytes) -> None:
-        try:
+        with contextlib.suppress(OSError):
             self.log.parent.mkdir(parents=True, exist_ok=True)
             with self.log.open("ab") as file:
                 file.write(data)
-        except OSError:
-            return
 
 
 @dataclass(frozen=True)
@@ -138,7 +136,14 @@ class Process:
         )
         self._process.start()
         try:
-            self._warden = _warden(self.pid, self.folder)
+            self._warden = subprocess.Popen(
+                ["/bin/sh", "-c", _WARDEN, "sh", str(self.pid), self.folder],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # a signal to this process's group spares the warden
+                cwd="/",
+            )
         except OSError:
             self._kill()
             raise
@@ -158,27 +163,6 @@ class Process:
         """Send a request and wait for its answer: at most `receive_limit` seconds until the process has
         read the request, and from then on at most `limit` seconds."""
         self._busy = True
-        reply = self._ask(request, receive_limit, limit)
-        self._busy = not isinstance(reply, Answered)
-        return reply
-
-    def close(self) -> None:
-        """End the process and what it has started, and remove its folder."""
-        if self not in _open:
-            return
-        _open.discard(self)
-        self._requests.close()  # the process ends when there are no more requests
-        if not self._busy:
-            self._ends_within(_ENDING)
-        self._kill()
-        self._finish_output()
-        for end in (self._answers, self._printed):
-            end.close()
-        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            self._warden.communicate(b"\n", timeout=_ENDING)
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _ask(self, request: bytes, receive_limit: float, limit: float) -> Answered | Died | Late:
         rest = memoryview(framed(request))
         received = False
         end = time.monotonic() + receive_limit
@@ -197,10 +181,27 @@ class Process:
                 message = self._next_message()
             if message is not None:
                 self._finish_output()  # it was printed before the answer
+                self._busy = False
                 return Answered(message)
             if exited:
                 self._kill()
                 return Died(self._process.exitcode or 0, self._finish_output(), received)
+
+    def close(self) -> None:
+        """End the process and what it has started, and remove its folder."""
+        if self not in _open:
+            return
+        _open.discard(self)
+        self._requests.close()  # the process ends when there are no more requests
+        if not self._busy:
+            self._await_end(_ENDING)
+        self._kill()
+        self._finish_output()
+        for end in (self._answers, self._printed):
+            end.close()
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            self._warden.communicate(b"\n", timeout=_ENDING)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def _exchange(self, rest: memoryview, seconds: float) -> memoryview:
         """Wait at most `seconds` for a pipe to become ready, then send and read what is possible without
@@ -219,7 +220,7 @@ class Process:
                 rest = rest[os.write(self._requests.fileno(), rest) :]
         closed = select.POLLHUP | select.POLLERR
         if ready and all(e & closed and not e & select.POLLIN for _, e in ready):
-            self._ends_within(seconds)  # or poll would come back at once, again and again
+            self._await_end(seconds)  # or poll would come back at once, again and again
         return rest
 
     def _next_message(self) -> bytes | None:
@@ -249,22 +250,18 @@ class Process:
         except BlockingIOError:
             return b""
 
-    def _ends_within(self, seconds: float) -> bool:
-        """Wait for the process to end. Returns whether it did within so many seconds."""
+    def _await_end(self, seconds: float) -> None:
+        """Wait for the process to end, for so many seconds at most."""
         end = time.monotonic() + seconds
-        while self._process.exitcode is None:
-            if time.monotonic() > end:
-                return False
+        while self._process.exitcode is None and time.monotonic() <= end:
             time.sleep(0.005)
-        return True
 
     def _kill(self) -> None:
         """Kill the process and what it has started."""
-        for kill in (os.killpg, os.kill):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                if kill is os.killpg or self._process.exitcode is None:
-                    kill(self.pid, signal.SIGKILL)
-        self._ends_within(_ENDING)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._process.kill()
+        self._await_end(_ENDING)
 
 
 #: Processes that have been started and not closed.
@@ -277,15 +274,3 @@ def _close_all() -> None:
     for process in list(_open):
         process._busy = True  # whatever it does, it is not waited for
         process.close()
-
-
-def _warden(pid: int, folder: str) -> subprocess.Popen[bytes]:
-    """Start a shell that kills the worker if this process dies without doing so."""
-    return subprocess.Popen(
-        ["/bin/sh", "-c", _WARDEN, "sh", str(pid), folder],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,  # what ends this process by a signal to its group spares the warden
-        cwd=Path("/"),
-    )

@@ -41,9 +41,7 @@ def _folder() -> str:
 def _set_environment(before: Mapping[str, str]) -> None:
     for name in set(os.environ) - set(before):
         del os.environ[name]
-    for name, value in before.items():
-        if os.environ.get(name) != value:
-            os.environ[name] = value
+    os.environ.update(before)
 
 
 def _set_filters(before: list[Any]) -> None:
