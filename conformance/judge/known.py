@@ -14,7 +14,7 @@ from __future__ import annotations
 import fnmatch
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from conformance.errors import KnownError
 from conformance.language import yaml_marks
-from conformance.model.verdict import KnownNote, Verdict
+from conformance.model.verdict import Verdict
 from conformance.writing import write_text
 
 
@@ -80,7 +80,7 @@ class Entry:
 
     def names_case(self, case: str) -> bool:
         """Whether the entry names this case, for any variant and check: the last pattern counts."""
-        matching = [p for p in self.cases if _matches(case, p.removeprefix("!"))]
+        matching = [p for p in self.cases if _matcher(p.removeprefix("!"))(case)]
         return bool(matching) and not matching[-1].startswith("!")
 
     def covers(self, case: str, variant: str, check: str) -> bool:
@@ -90,22 +90,13 @@ class Entry:
     def names_variant(self, variant: str) -> bool:
         """Whether the entry names this variant (a full id), for any case and check."""
         names = (variant, variant.split("/", 1)[-1])
-        return any(_matches(name, pattern) for name in names for pattern in self.variants)
+        return any(_matcher(pattern)(name) for name in names for pattern in self.variants)
 
     def describes(self, verdict: Verdict) -> bool:
-        """Whether the verdict is a deviation that contains the entry's text."""
-        return verdict.status.deviates and self.observed in text(verdict)
-
-    @property
-    def note(self) -> KnownNote:
-        """The entry as a verdict carries it."""
-        return KnownNote(self.reason, self.url, self.cause)
-
-
-def text(verdict: Verdict) -> str:
-    """What an entry's `observed` is looked for in: `fail: gradient of x is None, but …`."""
-    text = f"{verdict.status}: {verdict.message}"
-    return f"{text}\n{verdict.observed}" if verdict.observed else text
+        """Whether the verdict is a deviation whose text (`fail: gradient of x is None, but …`) contains
+        the entry's."""
+        text = f"{verdict.status}: {verdict.message}\n{verdict.observed}"
+        return verdict.status.deviates and self.observed in text
 
 
 def read(file: Path, *, unfinished: bool = False) -> tuple[Entry, ...]:
@@ -164,11 +155,7 @@ def _several(patterns: str | list[str]) -> tuple[str, ...]:
     return (patterns,) if isinstance(patterns, str) else tuple(patterns)
 
 
-def _matches(text: str, pattern: str) -> bool:
-    return _expression(pattern).match(text) is not None
-
-
 @functools.cache  # a list has more patterns than `fnmatch` remembers
-def _expression(pattern: str) -> re.Pattern[str]:
+def _matcher(pattern: str) -> Callable[[str], re.Match[str] | None]:
     # Ids hold brackets (`[depth=4]`), which stand for themselves here.
-    return re.compile(fnmatch.translate(pattern.replace("[", "[[]")))
+    return re.compile(fnmatch.translate(pattern.replace("[", "[[]"))).match

@@ -31,7 +31,7 @@ class Outcome(StrEnum):
     @property
     def rank(self) -> int:
         """Its place among all outcomes, 0 the gravest."""
-        return _RANKS[self]
+        return list(Outcome).index(self)
 
 
 #: What each outcome means, for a legend.
@@ -60,7 +60,6 @@ SIGN: dict[Outcome, str] = {
     Outcome.NOT_OFFERED: "\N{EN DASH}",
     Outcome.NOT_RUN: "\N{MIDDLE DOT}",
 }
-_RANKS = {outcome: rank for rank, outcome in enumerate(Outcome)}
 
 
 def gravest(outcomes: Iterable[Outcome]) -> Outcome:

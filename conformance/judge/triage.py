@@ -14,7 +14,7 @@ import msgspec
 
 from conformance.judge.known import Entry
 from conformance.model.result import Result
-from conformance.model.verdict import Status, Verdict
+from conformance.model.verdict import KnownNote, Status, Verdict
 
 #: What differs between messages of one cause: names and numbers.
 _VARIES = re.compile(r"'[^']*'|\([^)]*\)|\[[^\]]*\]|[\d.]+")
@@ -92,7 +92,7 @@ def noted(entries: Sequence[Entry], result: Result) -> Result:
     verdicts: list[Verdict] = []
     for verdict in result.verdicts:
         entry = _explaining(entries, result, verdict)
-        note = None if entry is None else entry.note
+        note = entry and KnownNote(entry.reason, entry.url, entry.cause)
         same = note == verdict.known
         verdicts.append(verdict if same else msgspec.structs.replace(verdict, known=note))
     return replace(result, verdicts=tuple(verdicts))

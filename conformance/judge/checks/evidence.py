@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -94,16 +95,22 @@ def place_name(region: str, statement: str) -> str:
 
 @dataclass(frozen=True)
 class Check:
-    """A named check: what it asks, how it judges, which cases it applies to, how binding it is.
+    """A named check: how it judges, which cases it applies to, how binding it is. What it asks is the
+    first sentence of its module.
 
     `judge` returns one verdict, or one for each fault, so that no fault hides another.
     """
 
     name: str
-    asks: str
     judge: Callable[[Evidence], Verdict | tuple[Verdict, ...]]
     applies: Callable[[Case], bool] = lambda _: True
     level: Level = Level.MUST
+
+    @property
+    def asks(self) -> str:
+        """What it asks, in a sentence."""
+        documentation = inspect.getdoc(inspect.getmodule(self.judge)) or ""
+        return " ".join(documentation.split("\n\n")[0].split()).rstrip(".")
 
     def verdicts(self, evidence: Evidence) -> tuple[Verdict, ...]:
         """The verdicts; one `unsupported` with the reason where the adapter cannot observe the check."""

@@ -8,7 +8,7 @@ something in a region had to. Operations are judged where the observer can tell 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from conformance.judge.checks.evidence import Check, Evidence, place_name
 from conformance.model.facts import Count, Inert
@@ -68,28 +68,18 @@ def _inert(
 
 
 def _wrong_counts(wrong: tuple[Count, ...]) -> Verdict:
-    def listed(numbers: Callable[[Count], object]) -> str:
-        return "; ".join(
-            f"{place_name(c.region, c.statement)} {c.phase} {numbers(c)}" for c in wrong[:8]
-        )
-
     first = wrong[0]
+    names = [f"{place_name(c.region, c.statement)} {c.phase}" for c in wrong[:8]]
+    expected = "; ".join(f"{n} {Allowed(c.allowed)}" for n, c in zip(names, wrong, strict=False))
+    observed = "; ".join(f"{n} {c.observed}" for n, c in zip(names, wrong, strict=False))
     verb = "ran in forward" if first.phase == "forward" else "ran again"
     reason = f" ({first.reason})" if first.reason else ""
     more = f"; {len(wrong) - 1} more counts differ" if len(wrong) > 1 else ""
-    return CHECK.verdict(
-        Status.FAIL,
+    message = (
         f"{place_name(first.region, first.statement)} {verb} {first.observed} times, but should "
-        f"{Allowed(first.allowed)} times{reason}{more}",
-        listed(lambda count: Allowed(count.allowed)),
-        listed(lambda count: count.observed),
-        facts=wrong,
     )
+    message += f"{Allowed(first.allowed)} times{reason}{more}"
+    return CHECK.verdict(Status.FAIL, message, expected, observed, facts=wrong)
 
 
-CHECK = Check(
-    "executions",
-    "each region, and each operation in it, ran as often in forward and again in backward as the "
-    "reference says under the variant's discipline",
-    _judge,
-)
+CHECK = Check("executions", _judge)

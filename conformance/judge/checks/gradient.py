@@ -101,10 +101,4 @@ def _fault(
     return Difference(kind, name, what, "plain run")
 
 
-CHECK = Check(
-    "gradient",
-    "every gradient asked for is there, and equals plain and reference; `None` where there should "
-    "be an array is a failure, and so is an array where the plain run has `None`",
-    _judge,
-    applies=lambda case: case.loss is not None and case.seeded,
-)
+CHECK = Check("gradient", _judge, applies=lambda case: case.loss is not None and case.seeded)

@@ -52,11 +52,4 @@ def _judge(evidence: Evidence) -> Verdict:
     return judged(Status.PASS, message)
 
 
-CHECK = Check(
-    "peak memory",
-    "the most bytes held during forward and backward stay near the reference's, and fall against "
-    "plain where the reference's do",
-    _judge,
-    _applies,
-    Level.SHOULD,
-)
+CHECK = Check("peak memory", _judge, applies=_applies, level=Level.SHOULD)

@@ -188,8 +188,6 @@ def _by_gradients(evidence: Evidence) -> Sampling:
 
 CHECK = Check(
     "randomness",
-    "the rerun drew what the forward drew, and what is drawn after it is what the plain run draws "
-    "(must); at the end the generator stands where the plain run leaves it (should)",
     _judge,
     applies=lambda case: any(region and s.op in RANDOM for region, s in case.statements()),
 )
