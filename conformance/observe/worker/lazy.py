@@ -11,7 +11,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any
@@ -134,8 +133,15 @@ class Lazy(Base):
             else:
                 results.computed.append(Result(site, phase, value))
 
+        module, name = self.evaluates
+        evaluate: Callable[..., None] = getattr(module, name)
+
+        def evaluate_noted(*trees: Any) -> None:
+            self._note(results, trees)
+            evaluate(*trees)
+
         trace = Building(program, on_statement=add_result)
-        with trace.active(), self._evaluating(results):
+        with trace.active(), patch.object(module, name, evaluate_noted):
             loaded.run()
         samples = tuple(
             RandomSample(r.site.region, r.site.label, r.phase, self._array(r.value))
@@ -144,17 +150,6 @@ class Lazy(Base):
         )
         executions = _executions(program, loaded.path, trace, results)
         return replace(run, executions=executions, samples=samples if program.random else None)
-
-    def _evaluating(self, results: Results) -> AbstractContextManager[object]:
-        """A context in which it is noted which results each evaluation computes."""
-        module, name = self.evaluates
-        evaluate: Callable[..., None] = getattr(module, name)
-
-        def noted(*trees: Any) -> None:
-            self._note(results, trees)
-            evaluate(*trees)
-
-        return patch.object(module, name, noted)
 
     def _note(self, results: Results, trees: Iterable[Any]) -> None:
         """Move the results that an evaluation of these arrays computes from waiting to computed."""
@@ -179,10 +174,8 @@ class Lazy(Base):
     def _primitives_that_tell(
         self, graph: Graph, op: str, maker: str, all_makers: Set[str]
     ) -> set[str]:
-        """The primitives of a statement that show, each by itself, that the statement ran.
-
-        They are the `maker` of its result, what that one changes the form of, and what makes its mask.
-        """
+        """The primitives of a statement that show, each by itself, that it ran: the `maker` of its
+        result, what that one changes the form of, and what makes its mask."""
         telling = {maker}
         if graph.names[maker] in self.views:
             telling |= {p for p in graph.before(maker) if p not in all_makers}
