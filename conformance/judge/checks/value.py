@@ -21,11 +21,10 @@ from conformance.model.verdict import Status, Verdict
 
 def agreed(check: Check, what: str, *, alike: bool, reference: bool) -> Verdict:
     """The verdict where nothing differed: a pass, unless there was nothing to compare with."""
-    against = [*(["the plain run"] if alike else []), *(["the reference"] if reference else [])]
+    against = ["the plain run"] * alike + ["the reference"] * reference
     if not against:
-        return check.verdict(
-            Status.UNSUPPORTED, "plain and recomputed drew other numbers in forward"
-        )
+        message = "plain and recomputed drew other numbers in forward"
+        return check.verdict(Status.UNSUPPORTED, message)
     return check.verdict(Status.PASS, f"{what} equal {' and '.join(against)}")
 
 

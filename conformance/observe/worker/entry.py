@@ -76,11 +76,7 @@ def observe_and_restore(adapter: str, program: Program) -> tuple[Observation, tu
 
 
 def signature(function: str) -> inspect.Signature | None:
-    """The signature of `package.module:function`, without annotations, and with `None` for each default;
-    `None` where it does not say.
-
-    Raises whatever the import raises.
-    """
+    """The signature of `package.module:function` for `Pool.signature`. Raises what the import raises."""
     module, _, name = function.partition(":")
     target: Any = importlib.import_module(module)
     for part in name.split("."):
@@ -89,7 +85,7 @@ def signature(function: str) -> inspect.Signature | None:
         found = inspect.signature(target)
     except (TypeError, ValueError):  # a function of C's
         return None
-    # What is left can be pickled.
+    # Without annotations and defaults, it can be pickled.
     parameters = [
         p.replace(annotation=p.empty, default=p.empty if p.default is p.empty else None)
         for p in found.parameters.values()
@@ -98,10 +94,8 @@ def signature(function: str) -> inspect.Signature | None:
 
 
 def describe(adapter: str, variants: list[str], packages: list[str]) -> dict[str, str]:
-    """Versions of the framework's packages and of Python, after a real import and warm-up.
-
-    Raises whatever the framework's import raises.
-    """
+    """Versions of the framework's packages and of Python, after a real import and warm-up. Raises what
+    the import raises."""
     versions = {"python": platform.python_version()}
     for package in ["numpy", *packages]:
         versions[package] = importlib.metadata.version(package)
