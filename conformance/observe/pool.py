@@ -11,7 +11,6 @@ import os
 import pickle
 import signal
 import tempfile
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import Signature
@@ -28,7 +27,7 @@ from conformance.observe.worker import entry
 from conformance.observe.worker.serve import Broken as Broken  # one of the outcomes
 from conformance.writing import check_full
 
-#: Seconds that importing a framework and warming it up may take.
+#: Seconds that importing a framework and warming up a variant may take.
 IMPORT_LIMIT = 300.0
 #: Seconds that an idle worker may take to read a request. It takes no time, unless the program before
 #: has left the worker blocked; the limit allows for a machine that swaps.
@@ -97,12 +96,9 @@ class Pool:
 
         Raises `BrokenAdapterError` where the framework cannot be imported or does not warm up.
         """
-        by_worker: dict[_Worker, list[str]] = defaultdict(list)
-        for variant in variants:
-            by_worker[self._worker(variant)].append(variant)
         versions: dict[str, str] = {}
-        for worker, names in by_worker.items():
-            versions |= worker.describe(names)
+        for variant in variants:
+            versions |= self._worker(variant).describe(variant)
         return versions
 
     def signature(self, variant: str, function: str) -> Signature | None:
@@ -151,19 +147,18 @@ class _Worker:
         #: The case and variant of the program that the present worker has run last.
         self._last = ""
 
-    def describe(self, variants: Sequence[str]) -> Mapping[str, str]:
-        outcome = self._warm_up(variants)
+    def describe(self, variant: str) -> Mapping[str, str]:
+        outcome = self._warm_up(variant)
         if isinstance(outcome, _FAILURES):
             raise self._startup_error(outcome)
         return dict(outcome)
 
-    def _warm_up(self, variants: Sequence[str]) -> Any | Failure:
-        """Import the framework and warm up the variants: the versions, as `describe`, or a failure."""
-        adapter = self.adapter
-        arguments = (str(adapter.folder), list(variants), list(adapter.model.packages))
+    def _warm_up(self, variant: str) -> Any | Failure:
+        """Import the framework and warm up the variant: the versions, as `describe`, or a failure."""
+        arguments = (str(self.adapter.folder), variant, list(self.adapter.model.packages))
         outcome = self._call(entry.describe, arguments, IMPORT_LIMIT)
         if not isinstance(outcome, _FAILURES):
-            self._warm |= set(variants)
+            self._warm.add(variant)
         return outcome
 
     def _startup_error(self, outcome: Failure) -> BrokenAdapterError:
@@ -198,7 +193,7 @@ class _Worker:
     def ready(self, variant: str) -> Stuck | Broken | None:
         if variant in self._warm:
             return None
-        outcome = self._warm_up([variant])
+        outcome = self._warm_up(variant)
         if isinstance(outcome, Stuck):
             return outcome
         if isinstance(outcome, _FAILURES):

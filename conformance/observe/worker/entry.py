@@ -93,12 +93,11 @@ def signature(function: str) -> inspect.Signature | None:
     return inspect.Signature(parameters)
 
 
-def describe(adapter: str, variants: list[str], packages: list[str]) -> dict[str, str]:
+def describe(adapter: str, variant: str, packages: list[str]) -> dict[str, str]:
     """Versions of the framework's packages and of Python, after a real import and warm-up. Raises what
     the import raises."""
     versions = {"python": platform.python_version()}
     for package in ["numpy", *packages]:
         versions[package] = importlib.metadata.version(package)
-    for variant in variants:
-        observer(adapter, variant)
+    observer(adapter, variant)
     return versions
