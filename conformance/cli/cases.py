@@ -36,7 +36,7 @@ from conformance.errors import ConformanceError
 from conformance.language import load
 from conformance.language.capabilities import CAPABILITIES, required_by
 from conformance.model.case import Case
-from conformance.observe.signature import completed
+from conformance.observe.pool import completed
 from conformance.paths import find_paths
 from conformance.run.runner import checks_of, lacking
 

@@ -295,7 +295,7 @@ class ExpectedError:
 @dataclass(frozen=True)
 class Tolerance:
     """`|observed - expected| <= atol * magnitude + rtol * |expected|`; `magnitude` is the array's
-    largest element, at least 1. See `conformance.judge.tolerance`."""
+    largest element, at least 1. See `conformance.judge.arrays`."""
 
     rtol: float
     atol: float
