@@ -81,7 +81,7 @@ class Handed(Functions):
         read = set(region.captured())
         for node in walk(region.body):
             if isinstance(node, Again):
-                read |= self._read(self.emitter.region_named(node.region))
+                read |= self._read(self.emitter.regions[node.region])
         return read
 
 

@@ -138,7 +138,7 @@ class Statements(Body):
     def _named(self, expression: str, statement: Statement) -> str:
         """A result with a name, if the policy of the region around its statement keeps it by name."""
         within = self.emitter.within
-        if not within or not policies.is_named(self.emitter.region_named(within), statement):
+        if not within or not policies.is_named(self.emitter.regions[within], statement):
             return expression
         return f'checkpoint_name({expression}, "{statement.label}")'
 
@@ -173,7 +173,7 @@ class Statements(Body):
             if isinstance(node, Statement):
                 statements_inside.append(node)
             elif isinstance(node, Again):
-                statements_inside += self.inside(self.emitter.region_named(node.region).body)
+                statements_inside += self.inside(self.emitter.regions[node.region].body)
         return statements_inside
 
 
@@ -203,7 +203,8 @@ class Functions(Forward):
     def serves_both(self, region: Region) -> bool:
         # JAX keeps the trace of a function as long as there is the function: a further run of the
         # program would find there what Python has drawn or noted in the first.
-        return not any(s.op in BY_PYTHON for s in self.statements.inside(region.body))
+        by_python = any(s.op in BY_PYTHON for s in self.statements.inside(region.body))
+        return not by_python and super().serves_both(region)
 
     def write_function(self, region: Region) -> None:
         taken = (*leaves(region.takes), *leaves(region.kwargs))
@@ -296,7 +297,7 @@ class Chains(Statements):
                 continue
             if isinstance(first, Region):
                 self.forward.write_region(first)
-            called = first if isinstance(first, Region) else self.emitter.region_named(first.region)
+            called = first if isinstance(first, Region) else self.emitter.regions[first.region]
             plain = self.path == "plain"
             body = function(called.name) if plain else self.recompute.callable_of(called)
             rounds = f"length={len(chain)}"

@@ -96,7 +96,7 @@ class Statements(Body):
 
     def expression(self, statement: Statement) -> str:
         within = self.emitter.within
-        if not within or not self.is_kept(statement, self.emitter.region_named(within)):
+        if not within or not self.is_kept(statement, self.emitter.regions[within]):
             return super().expression(statement)
         mask = "[0]" if statement.op == "dropout" else ""  # the primitive gives its mask, too
         return f"self.{_kept(statement)}({', '.join(self.operands(statement))}){mask}"
@@ -196,7 +196,7 @@ class Cells(Forward):
             if isinstance(node, Region):
                 inner.append(node)
             elif isinstance(node, Again):
-                called = self.emitter.region_named(node.region)
+                called = self.emitter.regions[node.region]
                 inner += [called, *self._inside(called)]
         return inner
 

@@ -88,7 +88,7 @@ class Modules(Forward):
             for name in captured:
                 code(f"{module}.{name} = {self.body.name(name)}")
             for name in self._called(region):
-                called = self.module(self.emitter.region_named(name))
+                called = self.module(self.emitter.regions[name])
                 code(f"{module}.{function(name)} = {called}")
             code()
         super().write_region(region)

@@ -1,13 +1,12 @@
 """Checks that an emitter has written all that a case demands beside its operations and regions.
 
 An adapter that skipped a part of a case would be judged on another program, and might pass. So each
-method of `conformance.emit.emitter.Emitter` that writes such a part records it, and a program that
-lacks one is refused. The parts are named by the words of a case file.
+method that writes such a part records it, and a program that lacks one is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 from conformance.language.operations import NOTED
 from conformance.model.case import Case, Generator
@@ -36,36 +35,27 @@ PARTS = {
 }
 
 
-def asked(case: Case) -> Iterator[str]:
+def asked(case: Case) -> list[str]:
     """The words of `PARTS` that a case demands."""
-    if case.sources() and case.seeded:
-        yield "seeding"
-    if case.procedure.between in ("thread", "autocast", "no-gradients"):
-        yield "start"
-    elif case.procedure.between:
-        yield "between"
-    if case.procedure.after:
-        yield "after"
-    if case.hooks:
-        yield "hooks"
-    if case.state or case.uses(NOTED) or case.hooks:
-        yield "state"
-    if any(isinstance(value, Generator) for value in case.inputs):
-        yield "generators"
-    if case.autocast:
-        yield "autocast"
-    if any(region.autocast for region in case.regions()):
-        yield "autocast inside"
-    if any(region.mapped for region in case.regions()):
-        yield "mapped"
-    if any(region.signature != "plain" for region in case.regions()):
-        yield "signature"
-    if any(region.option for region in case.regions()):
-        yield "option"
-    if any(region.contexts for region in case.regions()):
-        yield "contexts"
-    if case.error is not None and case.error.then:
-        yield "then"
+    regions, between = case.regions(), case.procedure.between
+    started = between in ("thread", "autocast", "no-gradients")
+    demanded = {
+        "seeding": case.sources() and case.seeded,
+        "start": started,
+        "between": between and not started,
+        "after": case.procedure.after,
+        "hooks": case.hooks,
+        "state": case.state or case.uses(NOTED) or case.hooks,
+        "generators": any(isinstance(value, Generator) for value in case.inputs),
+        "autocast": case.autocast,
+        "autocast inside": any(region.autocast for region in regions),
+        "mapped": any(region.mapped for region in regions),
+        "signature": any(region.signature != "plain" for region in regions),
+        "option": any(region.option for region in regions),
+        "contexts": any(region.contexts for region in regions),
+        "then": case.error is not None and case.error.then,
+    }
+    return [part for part, needed in demanded.items() if needed]
 
 
 def missing(
@@ -82,9 +72,7 @@ def missing(
         lacking.insert(0, f"procedure {case.procedure.kind}")
     there = {(site.region, site.label) for site in sites if site.kind in ("statement", "layer")}
     return lacking + [
-        f"statement {statement.label} of region {region}"
-        if region
-        else f"statement {statement.label}"
+        f"statement {statement.label}" + (f" of region {region}" if region else "")
         for region, statement in case.statements()
         if (region, statement.label) not in there
     ]

@@ -35,6 +35,7 @@ from conformance.emit.part import (
     PROCEDURES,
     RAISE_IF,
     Call,
+    Part,
     Words,
     Writer,
     imported,
@@ -45,7 +46,7 @@ from conformance.emit.tensors import Tensors
 from conformance.emit.values import Values
 from conformance.errors import AdapterError, NotOfferedError
 from conformance.language.operations import OF_CALLABLES
-from conformance.model.case import Again, Case, Region, flat, node_makes, walk
+from conformance.model.case import Again, Case, Region, node_makes, walk
 
 #: What adapters import from here.
 __all__ = ["RAISE_IF", "Body", "Call", "Calling", "Emitter", "Forward", "Layers", "Parts"]
@@ -91,17 +92,19 @@ class Emitter:
         self.within = ""  # the innermost region whose body is being written
         #: The regions whose functions both paths share.
         self.shared: frozenset[str] = frozenset()
-        self._regions = {region.name: region for region in case.regions()}
+        #: The regions of the case by name.
+        self.regions = {region.name: region for region in case.regions()}
         #: The regions that are called again, or that an operation inspects.
         self.named_often = {n.region for n in walk(case.program) if isinstance(n, Again)} | {
             s.names()[0] for _, s in case.statements() if s.op in OF_CALLABLES
         }
-        self._made = {name for node in walk(case.program) for name in node_makes(node)}
-        self.case_names = self._made | {*case.names()}
-        self._functions = {*map(function, self._regions)}
+        made = {name for node in walk(case.program) for name in node_makes(node)}
+        self.case_names = made | {*case.names()}
+        self._functions = {*map(function, self.regions)}
         #: Names that a program may not use for anything else.
         self.taken_names = self.case_names | self._functions | OWN_NAMES
-        self.taken_names |= self._imported | set(dir(builtins))
+        self.imported = imported(tuple(self.words.imports))
+        self.taken_names |= self.imported | set(dir(builtins))
         #: The parameters that are in lists, and where.
         self.in_lists: Mapping[str, Item] = {}
         if self.words.lists != "nothing":
@@ -115,20 +118,14 @@ class Emitter:
         self.forward = parts.forward(self)
         self.values = parts.values(self)
         self.run = parts.run(self)
-
-    @property
-    def _imported(self) -> frozenset[str]:
-        return imported(tuple(self.words.imports))
-
-    def region_named(self, name: str) -> Region:
-        """The region of that name."""
-        return self._regions[name]
+        given = {name: getattr(self, name) for name in Part.__annotations__}
+        for part in given.values():
+            vars(part).update(given)
 
     def write(self) -> Code:
         """The whole program."""
         code, case = self.code, self.case
-        self._refuse_clashes()
-        self._refuse_unoffered()
+        self._refuse()
         code(f'"""{in_docstring(case.title)}.')
         code()
         code(f"Case {in_docstring(case.id)}, variant {self.variant.id}.\n")
@@ -145,19 +142,26 @@ class Emitter:
             self.path = path
             self.forward.write_forward(path)
             container = self.words.list_of_parameters
-            lines = lists.replaced(code.lines[begin:], self.in_lists, container)
-            code.lines[begin:] = lines
+            code.lines[begin:] = lists.replaced(code.lines[begin:], self.in_lists, container)
         self.run.write_run()
         self.run.write_main()
         self._refuse_missing()
         return code
 
-    def _refuse_unoffered(self) -> None:
-        """Raise `NotOfferedError` if the case has a procedure that the adapter does not say it writes.
+    def _refuse(self) -> None:
+        """Raise `AdapterError` where a name of the case would hide one that the program imports, and
+        `NotOfferedError` where its procedure is none that the adapter says it writes.
 
         What needs a single line of the framework's (`hook`, `vmap`) is refused by `offered`, where that
         line would be written, and training by `write_training`.
         """
+        clashes = self.imported & self.case_names
+        if clashes:
+            raise AdapterError(
+                f"case {self.case.id} names a value {min(clashes)!r}, which is an import here",
+                where=self.case.where,
+                hint="give the value another name",
+            )
         kind = self.case.procedure.kind
         if kind not in REQUIRED and kind != "train" and kind not in self.words.procedures_written:
             raise NotOfferedError(self.variant.id, f"procedure {kind}")
@@ -189,16 +193,6 @@ class Emitter:
         hidden = re.compile(rf"from \S+ import {re.escape(bound)}")
         return [*(given for given in imports if not hidden.fullmatch(given)), line]
 
-    def _refuse_clashes(self) -> None:
-        """Raise `AdapterError` where a name of the case would hide one that the program imports."""
-        clashes = self._imported & self.case_names
-        if clashes:
-            raise AdapterError(
-                f"case {self.case.id} names a value {min(clashes)!r}, which is an import here",
-                where=self.case.where,
-                hint="give the value another name",
-            )
-
     def _write_shared(self) -> None:
         """Write the functions that `plain` and `recomputed` share; their sites have the path `both`."""
         if not self.words.shares:
@@ -207,23 +201,16 @@ class Emitter:
         outermost = [node for node in self.case.program if isinstance(node, Region)]
         regions = self.case.regions() if self.words.shares_nested else outermost
         for region in regions:
-            if not self._serves_both(region) or not self.forward.serves_both(region):
+            if not self.forward.serves_both(region):
                 continue
             begin = len(self.code.lines)
             self.forward.write_function(region)
             # What a function captures is in one path.
             if _globals(self.code.lines[begin:]) & (self.case_names | self._functions):
                 del self.code.lines[begin:]
-                continue
-            self.shared |= {region.name}
-            self.code()
-
-    def _serves_both(self, region: Region) -> bool:
-        """Whether both paths may share a region's function: it calls no other region (which might be
-        recomputed), and no value of the case has its name."""
-        names = self.case_names | OWN_NAMES | self._imported
-        inner = any(isinstance(node, Region | Again) for node in flat(region.body))
-        return not inner and not region.mapped and function(region.name) not in names
+            else:
+                self.shared |= {region.name}
+                self.code()
 
 
 def _globals(lines: Sequence[str]) -> set[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from conformance.emit import loops
 from conformance.emit.expressions import function, short_exponents
 from conformance.emit.helpers import CALLS, helper
-from conformance.emit.part import Call, Part
+from conformance.emit.part import OWN_NAMES, Call, Part
 from conformance.errors import NotEmittedError
 from conformance.language.operations import OF_CALLABLES, OPERATIONS
 from conformance.model.case import (
@@ -74,7 +74,7 @@ class Body(Part):
                 if node.called:
                     self.forward.write_call(node, node)
             elif isinstance(node, Again):
-                self.forward.write_call(node, self.emitter.region_named(node.region))
+                self.forward.write_call(node, self.emitter.regions[node.region])
             else:
                 self.write_repeat(node, region)
 
@@ -261,8 +261,11 @@ class Forward(Part):
         return self.code.indent(self.words.autocast.format(dtype=self.case.autocast))
 
     def serves_both(self, region: Region) -> bool:
-        """Whether the observer, too, can do with one function of a region for both paths."""
-        return True
+        """Whether both paths may share a region's function: it calls no other region (which might be
+        recomputed), no value has its name, and the observer can do with one."""
+        names = self.emitter.case_names | OWN_NAMES | self.emitter.imported
+        inner = any(isinstance(node, Region | Again) for node in flat(region.body))
+        return not inner and not region.mapped and function(region.name) not in names
 
     def place(self, region: Region) -> str:
         """The expression of a region's function, or of the layer or method that it is."""
@@ -420,7 +423,7 @@ class Forward(Part):
 
     def call_arguments(self, node: Region | Again) -> str:
         """The arguments of a call of a region: positional ones, then those by name."""
-        region = node if isinstance(node, Region) else self.emitter.region_named(node.region)
+        region = node if isinstance(node, Region) else self.emitter.regions[node.region]
         pairs = zip(node.takes, region.takes, strict=True)
         words = [self.argument(tree, formal, region) for tree, formal in pairs]
         extra = self.extra_arguments(region)

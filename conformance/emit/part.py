@@ -107,7 +107,16 @@ class Words:
 
 
 class Part:
-    """A part of an emitter: it writes one kind of thing, and asks the other parts for the rest."""
+    """A part of an emitter: it writes one kind of thing, and asks the other parts for the rest, which
+    the emitter gives it once all are made."""
+
+    tensors: Tensors
+    body: Body
+    layers: Layers
+    recompute: Recompute
+    forward: Forward
+    values: Values
+    run: Run
 
     def __init__(self, emitter: Emitter) -> None:
         self.emitter, self.words = emitter, emitter.words
@@ -124,34 +133,6 @@ class Part:
     def path(self) -> str:
         """Which of `plain` and `recomputed` is being written; `both` for what they share."""
         return self.emitter.path
-
-    @property
-    def tensors(self) -> Tensors:
-        return self.emitter.tensors
-
-    @property
-    def body(self) -> Body:
-        return self.emitter.body
-
-    @property
-    def layers(self) -> Layers:
-        return self.emitter.layers
-
-    @property
-    def recompute(self) -> Recompute:
-        return self.emitter.recompute
-
-    @property
-    def forward(self) -> Forward:
-        return self.emitter.forward
-
-    @property
-    def values(self) -> Values:
-        return self.emitter.values
-
-    @property
-    def run(self) -> Run:
-        return self.emitter.run
 
 
 @lru_cache(maxsize=64)
