@@ -28,10 +28,10 @@ PARTS = {
     "autocast": "`autocast`: `write_forward`",
     "autocast inside": "`autocast` of a region: `casting`, around its body",
     "mapped": "`mapped` of a region: `write_call`",
-    "signature": "`signature` of a region: `parameters` and `named_formals`",
+    "signature": "`signature` of a region: `parameters`",
     "option": "`option`: `misuse`, among what recompute is given",
     "contexts": "`contexts`: `contexts_option`, among what recompute is given",
-    "then": "`error: {then: …}`: `run_signature` and `inputs_call`",
+    "then": "`error: {then: …}`: `write_run` and `inputs_call`",
 }
 
 

@@ -36,6 +36,7 @@ from conformance.emit.part import (
     RAISE_IF,
     Call,
     Part,
+    Whole,
     Words,
     Writer,
     imported,
@@ -82,7 +83,7 @@ class Parts:
         return replace(self, words=replace(self.words, **words), **changes)
 
 
-class Emitter:
+class Emitter(Whole):
     """Writes one case for one variant."""
 
     def __init__(self, case: Case, variant: Variant, parts: Parts) -> None:
@@ -98,8 +99,8 @@ class Emitter:
         self.named_often = {n.region for n in walk(case.program) if isinstance(n, Again)} | {
             s.names()[0] for _, s in case.statements() if s.op in OF_CALLABLES
         }
-        made = {name for node in walk(case.program) for name in node_makes(node)}
-        self.case_names = made | {*case.names()}
+        self.case_names = {name for node in walk(case.program) for name in node_makes(node)}
+        self.case_names |= {*case.names()}
         self._functions = {*map(function, self.regions)}
         #: Names that a program may not use for anything else.
         self.taken_names = self.case_names | self._functions | OWN_NAMES
@@ -111,16 +112,11 @@ class Emitter:
             captured = self.words.lists == "all"
             self.in_lists = lists.items(case, self.taken_names, captured=captured)
         self.taken_names |= {item.name for item in self.in_lists.values()}
-        self.tensors = parts.tensors(self)
-        self.body = parts.body(self)
-        self.layers = parts.layers(self)
-        self.recompute = parts.recompute(self)
-        self.forward = parts.forward(self)
-        self.values = parts.values(self)
-        self.run = parts.run(self)
-        given = {name: getattr(self, name) for name in Part.__annotations__}
-        for part in given.values():
-            vars(part).update(given)
+        made: dict[str, Part] = {}
+        for name in Whole.__annotations__:
+            made[name] = getattr(parts, name)(self)
+            for one in (self, *made.values()):
+                vars(one).update(made)
 
     def write(self) -> Code:
         """The whole program."""

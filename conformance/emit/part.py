@@ -106,9 +106,8 @@ class Words:
     wrong_option: str = ""
 
 
-class Part:
-    """A part of an emitter: it writes one kind of thing, and asks the other parts for the rest, which
-    the emitter gives it once all are made."""
+class Whole:
+    """The parts of an emitter, in the order in which they are made."""
 
     tensors: Tensors
     body: Body
@@ -118,9 +117,15 @@ class Part:
     values: Values
     run: Run
 
+
+class Part(Whole):
+    """A part of an emitter: it writes one kind of thing, and asks the other parts for the rest. It has
+    those that are made before it from the start, and each other one once that is made."""
+
     def __init__(self, emitter: Emitter) -> None:
         self.emitter, self.words = emitter, emitter.words
         self.case, self.variant, self.code = emitter.case, emitter.variant, emitter.code
+        vars(self).update({n: part for n, part in vars(emitter).items() if isinstance(part, Part)})
 
     def offered(self, word: str) -> str:
         """One of the framework's words (`hook`). Raises `NotOfferedError` if it is empty."""
