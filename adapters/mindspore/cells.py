@@ -153,11 +153,6 @@ class Cells(Forward):
         self._net_made: Sequence[str] = ()  # the lines of `Net.__init__`
         self._defined: set[str] = set()  # classes and functions of regions
 
-    @property
-    def recompute(self) -> Recomputed:
-        assert isinstance(self.emitter.recompute, Recomputed)
-        return self.emitter.recompute
-
     # -- the network ---------------------------------------------------------------------------
 
     def write_forward(self, path: str) -> None:

@@ -25,8 +25,8 @@ from conformance.emit.emitter import (
     Writer,
 )
 from conformance.emit.expressions import elements, listed, numpy_fill, unless_default
+from conformance.emit.forward import Sequences
 from conformance.emit.recompute import Calling
-from conformance.emit.sequences import Sequences
 from conformance.model.case import Array, Case, Region, Segment
 
 from . import layers, static

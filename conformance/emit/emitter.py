@@ -43,8 +43,7 @@ from conformance.emit.part import (
 )
 from conformance.emit.recompute import Calling, Recompute
 from conformance.emit.running import Run
-from conformance.emit.tensors import Tensors
-from conformance.emit.values import Values
+from conformance.emit.values import Tensors, Values
 from conformance.errors import AdapterError, NotOfferedError
 from conformance.language.operations import OF_CALLABLES
 from conformance.model.case import Again, Case, Region, node_makes, walk

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from conformance.emit.layers import Layers
     from conformance.emit.recompute import Recompute
     from conformance.emit.running import Run
-    from conformance.emit.tensors import Tensors
-    from conformance.emit.values import Values
+    from conformance.emit.values import Tensors, Values
 
 
 @dataclass(frozen=True)
