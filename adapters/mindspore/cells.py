@@ -131,10 +131,12 @@ class Cells(Forward):
     cells.
     """
 
+    body: Statements
+    recompute: Recomputed
+
     def __init__(self, emitter: Emitter) -> None:
         super().__init__(emitter)
-        assert isinstance(emitter.body, Statements)
-        self.statements, self.plan, case = emitter.body, emitter.body.plan, self.case
+        self.plan, case = self.body.plan, self.case
         #: Whether regions are operations, which are configured as primitives.
         self.primitives = self.variant.name in ("graph-primitive", "jit-primitive")
         #: The network, a region without a name.
@@ -299,14 +301,14 @@ class Cells(Forward):
     def write_attribute(self, node: Node, around: Region) -> None:
         """Write what a cell holds for a node in it: the cell or the operation of a region, and the
         operation of a statement that a policy keeps."""
-        if isinstance(node, Statement) and self.statements.is_kept(node, around):
+        if isinstance(node, Statement) and self.body.is_kept(node, around):
             random = node.op in ("dropout", "uniform")
-            primitive = self.statements.drawing(node) if random else self.statements.primitive(node)
+            primitive = self.body.drawing(node) if random else self.body.primitive(node)
             self.code(f"self.{_kept(node)} = ops.{primitive}.recompute(False)")
         elif not isinstance(node, Region):
             return
         elif self.is_primitive(node):
-            self.code(f"self.{function(node.name)} = ops.{self.statements.primitive(node.body[0])}")
+            self.code(f"self.{function(node.name)} = ops.{self.body.primitive(node.body[0])}")
         elif self._is_attribute(node):
             near = {function(other.name) for other in around.body if isinstance(other, Region)}
             given = [f"self.{name}" if name in near else name for name in self._given(node)]
@@ -356,7 +358,7 @@ class Cells(Forward):
             names = zip(leaves(region.takes), leaves(node.takes), strict=True)
             given = {formal: self.body.name(name) for formal, name in names}
             with self.body.spelling({**self.body.spelled, **given}):
-                operands = ", ".join(self.statements.operands(statement))
+                operands = ", ".join(self.body.operands(statement))
             site = Site("statement", self.path, region.name, statement.label, statement.op)
             self.code(f"{leaves(node.gives)[0]} = {self.place(region)}({operands})", site)
 

@@ -179,8 +179,9 @@ class ParametersOfLayers(PaddleTensors):
 
     parameter = "nn.Parameter"
 
+    layers: layers.Layers
+
     def tensor(self, array: Array, source: str) -> str:
-        assert isinstance(self.layers, layers.Layers)
         turned = array.name in self.layers.turned
         return super().tensor(array, f"({source}).T" if turned else source)
 
