@@ -9,8 +9,8 @@ define enables more: `generator` and `numbers` the checks of implicit and explic
 cases that nothing seeds; `counting` executions by what reached a kernel, where a line of Python does not
 tell; `held`, `nbytes` and `identity` retained memory and release by the framework's own count in place
 of glibc's, `reset_peak` and `peak` peak memory, `alive` release by the number of tensors; `wait` a
-framework that goes on working after it has returned. A check without its observation is `unsupported`, for the
-reason given in `unobserved`. docs/adapters.md lists the methods that adapters write.
+framework that goes on working after it has returned. A check without its observation is `unsupported`,
+for the reason given in `unobserved`. docs/adapters.md lists the methods that adapters write.
 
 An exception becomes a verdict on the case, or ends the run:
 

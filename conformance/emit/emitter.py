@@ -24,7 +24,6 @@ from typing import Any
 
 from conformance.drivers.adapter import Variant
 from conformance.emit import lists
-from conformance.emit.asked import REQUIRED, missing
 from conformance.emit.code import Code
 from conformance.emit.expressions import function, in_docstring
 from conformance.emit.forward import Body, Forward
@@ -36,7 +35,6 @@ from conformance.emit.part import (
     RAISE_IF,
     Call,
     Part,
-    Whole,
     Words,
     Writer,
     imported,
@@ -45,12 +43,35 @@ from conformance.emit.recompute import Calling, Recompute
 from conformance.emit.running import Run
 from conformance.emit.values import Tensors, Values
 from conformance.errors import AdapterError, NotOfferedError
-from conformance.language.operations import OF_CALLABLES
-from conformance.model.case import Again, Case, Region, node_makes, walk
+from conformance.language.operations import NOTED, OF_CALLABLES
+from conformance.model.case import Again, Case, Generator, Region, node_makes, walk
 
 #: What adapters import from here.
 __all__ = ["RAISE_IF", "Body", "Call", "Calling", "Emitter", "Forward", "Layers", "Parts"]
 __all__ += ["PROCEDURES", "Recompute", "Run", "Tensors", "Values", "Words", "Writer"]
+
+
+#: The procedures that every adapter writes, so that one without them is at fault; the others are its
+#: choice.
+REQUIRED = frozenset({"backward"})
+#: The parts that a case may demand of its program: where a case file does so, and what writes them.
+PARTS = {
+    "seeding": "random operations that name no generator: `write_seeding`, called by `write_run`",
+    "between": "`procedure: {between: …}` but for those of `start`: `write_between`, before backward",
+    "after": "`procedure: {backward: {after: …}}`: `write_after`, before forward",
+    "start": "`procedure: {between: …}` with `thread`, `autocast`, `no-gradients`: `write_backward`, "
+    "which starts backward",
+    "hooks": "`hooks`: `write_hooks`, called by `write_run`",
+    "state": "`state`, operations that take notes, and `hooks`: `state_entries`, in what `run` returns",
+    "generators": "explicit generators: `generators_entry`, in what `run` returns",
+    "autocast": "`autocast`: `write_forward`",
+    "autocast inside": "`autocast` of a region: `casting`, around its body",
+    "mapped": "`mapped` of a region: `write_call`",
+    "signature": "`signature` of a region: `parameters`",
+    "option": "`option`: `misuse`, among what recompute is given",
+    "contexts": "`contexts`: `contexts_option`, among what recompute is given",
+    "then": "`error: {then: …}`: `write_run` and `inputs_call`",
+}
 
 
 @dataclass(frozen=True)
@@ -82,8 +103,16 @@ class Parts:
         return replace(self, words=replace(self.words, **words), **changes)
 
 
-class Emitter(Whole):
+class Emitter:
     """Writes one case for one variant."""
+
+    tensors: Tensors
+    body: Body
+    layers: Layers
+    recompute: Recompute
+    forward: Forward
+    values: Values
+    run: Run
 
     def __init__(self, case: Case, variant: Variant, parts: Parts) -> None:
         self.case, self.variant, self.words = case, variant, parts.words
@@ -112,7 +141,7 @@ class Emitter(Whole):
             self.in_lists = lists.items(case, self.taken_names, captured=captured)
         self.taken_names |= {item.name for item in self.in_lists.values()}
         made: dict[str, Part] = {}
-        for name in Whole.__annotations__:
+        for name in Part.__annotations__:
             made[name] = getattr(parts, name)(self)
             for one in (self, *made.values()):
                 vars(one).update(made)
@@ -162,9 +191,21 @@ class Emitter(Whole):
             raise NotOfferedError(self.variant.id, f"procedure {kind}")
 
     def _refuse_missing(self) -> None:
-        """Raise `AdapterError` if the case demands a part that is not written, though offered."""
-        code, kinds = self.code, self.words.procedures_written
-        lacking = missing(self.case, code.parts, kinds, code.sites)
+        """Raise `AdapterError` if the case demands a part that is not written, though offered.
+
+        An adapter that skipped a part of a case would be judged on another program, and might pass. A
+        statement may be in `plain` or in `recomputed`, since both may share a function.
+        """
+        code, case = self.code, self.case
+        lacking = [part for part in asked(case) if part not in code.parts]
+        if case.procedure.kind not in self.words.procedures_written:
+            lacking.insert(0, f"procedure {case.procedure.kind}")
+        there = {(s.region, s.label) for s in code.sites if s.kind in ("statement", "layer")}
+        lacking += [
+            f"statement {statement.label}" + (f" of region {region}" if region else "")
+            for region, statement in case.statements()
+            if (region, statement.label) not in there
+        ]
         if "autocast" in lacking:  # which a framework may also ask of its layers, elsewhere
             self.run.offered("autocast")
         if lacking:
@@ -206,6 +247,29 @@ class Emitter(Whole):
             else:
                 self.shared |= {region.name}
                 self.code()
+
+
+def asked(case: Case) -> list[str]:
+    """The words of `PARTS` that a case demands."""
+    regions, between = case.regions(), case.procedure.between
+    started = between in ("thread", "autocast", "no-gradients")
+    demanded = {
+        "seeding": case.sources() and case.seeded,
+        "start": started,
+        "between": between and not started,
+        "after": case.procedure.after,
+        "hooks": case.hooks,
+        "state": case.state or case.uses(NOTED) or case.hooks,
+        "generators": any(isinstance(value, Generator) for value in case.inputs),
+        "autocast": case.autocast,
+        "autocast inside": any(region.autocast for region in regions),
+        "mapped": any(region.mapped for region in regions),
+        "signature": any(region.signature != "plain" for region in regions),
+        "option": any(region.option for region in regions),
+        "contexts": any(region.contexts for region in regions),
+        "then": case.error is not None and case.error.then,
+    }
+    return [part for part, needed in demanded.items() if needed]
 
 
 def _globals(lines: Sequence[str]) -> set[str]:

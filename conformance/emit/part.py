@@ -105,9 +105,11 @@ class Words:
     wrong_option: str = ""
 
 
-class Whole:
-    """The parts of an emitter, in the order in which they are made."""
+class Part:
+    """A part of an emitter: it writes one kind of thing, and asks the other parts for the rest. It has
+    those that are made before it from the start, and each other one once that is made."""
 
+    # In the order in which they are made.
     tensors: Tensors
     body: Body
     layers: Layers
@@ -115,11 +117,6 @@ class Whole:
     forward: Forward
     values: Values
     run: Run
-
-
-class Part(Whole):
-    """A part of an emitter: it writes one kind of thing, and asks the other parts for the rest. It has
-    those that are made before it from the start, and each other one once that is made."""
 
     def __init__(self, emitter: Emitter) -> None:
         self.emitter, self.words = emitter, emitter.words
