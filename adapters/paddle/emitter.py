@@ -289,9 +289,9 @@ LAYERS = PARTS.but(
 )
 FIT = LAYERS.but(procedures_written=("train",), run=layers.Fits)
 VARIANTS: Mapping[str, Parts] = {
-    **dict.fromkeys(
-        ("reentrant", "hook", "defaults", "reentrant-around-hook", "hook-around-reentrant"), EAGER
-    ),
+    "dynamic": PARTS,
+    **dict.fromkeys(("reentrant", "hook", "defaults"), EAGER),
+    **dict.fromkeys(("reentrant-around-hook", "hook-around-reentrant"), EAGER),
     "layers": LAYERS,
     "model-fit": FIT,
     "model-fit-hook": FIT,
