@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from conformance.drivers.adapter import read_adapter
-from conformance.emit.asked import PARTS, asked
-from conformance.emit.emitter import Emitter, Run, Tensors
+from conformance.emit.emitter import PARTS, Emitter, Run, Tensors, asked
 from conformance.errors import AdapterError, NotEmittedError, NotOfferedError
 from conformance.language.capabilities import required_by
 from conformance.model.case import Case

@@ -16,7 +16,7 @@ import yaml
 
 from conformance.cli.app import app
 from conformance.drivers.adapter import read_adapter
-from conformance.emit import code, emitter, finishing
+from conformance.emit import code, emitter, programs
 from conformance.emit.programs import EmitFailure, texts
 from conformance.errors import CaseError
 from conformance.language.load import load_text
@@ -271,7 +271,7 @@ def test_the_examples_of_an_emitter_write_what_the_page_shows() -> None:
     ):
         (case,) = (case for case in suite_cases.CASES if case.id == identity)
         draft = emitter.Emitter(case, torch.variant("non-reentrant"), parts).write()
-        assert lines in finishing.finish({"example": draft})["example"].text
+        assert lines in programs.finish({"example": draft})["example"].text
     call = emitter.Call("sum", {"x": "h"}, {"axis": 0, "keepdims": False}, case.statements()[0][1])
     assert names["summed"](call) == "np.sum(h, axis=0)"
     assert "def gelu(x):" in names["HELPERS"]["gelu"]

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from conformance.drivers.adapter import Adapter, all_adapters
-from conformance.emit import finishing
+from conformance.emit import programs
 from tests.every_program import every_program
 
 ENDS = [path for path in os.environ.get("RUFF_ENDS", "").split(os.pathsep) if path]
@@ -27,7 +27,7 @@ def test_every_release_formats_programs_alike(adapter: Adapter, monkeypatch: Any
     by_release = {}
     for ruff in ENDS:
         release = subprocess.run([ruff, "--version"], capture_output=True, text=True, check=True)
-        monkeypatch.setattr(finishing, "find_ruff_bin", lambda ruff=ruff: ruff)
+        monkeypatch.setattr(programs, "find_ruff_bin", lambda ruff=ruff: ruff)
         by_release[release.stdout] = {
             key: text for key, (_, _, text) in every_program(adapter).items()
         }

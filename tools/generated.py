@@ -26,7 +26,7 @@ from conformance.drivers.adapter import (
     VariantModel,
     all_adapters,
 )
-from conformance.emit.asked import PARTS as ASKED
+from conformance.emit.emitter import PARTS as ASKED
 from conformance.emit.emitter import Body, Forward, Layers, Recompute, Run, Tensors, Values
 from conformance.exits import MEANINGS
 from conformance.judge.checks import CHECKS

@@ -16,7 +16,7 @@ from conformance.drivers.adapter import Variant
 from conformance.emit import functional
 from conformance.emit.emitter import Emitter, Forward, Parts, Recompute, Tensors
 from conformance.emit.expressions import like_numpy
-from conformance.emit.pullback import Pullback
+from conformance.emit.functional import Pullback
 from conformance.model.case import Again, Array, Case, Literal, Ref, Region, Tree, walk
 
 from . import operations
@@ -81,7 +81,7 @@ class Handed(Functions):
         read = set(region.captured())
         for node in walk(region.body):
             if isinstance(node, Again):
-                read |= self._read(self.emitter.region_named(node.region))
+                read |= self._read(self.emitter.regions[node.region])
         return read
 
 

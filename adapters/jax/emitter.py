@@ -138,7 +138,7 @@ class Statements(Body):
     def _named(self, expression: str, statement: Statement) -> str:
         """A result with a name, if the policy of the region around its statement keeps it by name."""
         within = self.emitter.within
-        if not within or not policies.is_named(self.emitter.region_named(within), statement):
+        if not within or not policies.is_named(self.emitter.regions[within], statement):
             return expression
         return f'checkpoint_name({expression}, "{statement.label}")'
 
@@ -173,27 +173,24 @@ class Statements(Body):
             if isinstance(node, Statement):
                 statements_inside.append(node)
             elif isinstance(node, Again):
-                statements_inside += self.inside(self.emitter.region_named(node.region).body)
+                statements_inside += self.inside(self.emitter.regions[node.region].body)
         return statements_inside
 
 
 class Functions(Forward):
     """Functions that take and return the state that they change, and take a key to draw with."""
 
-    def __init__(self, emitter: Emitter) -> None:
-        super().__init__(emitter)
-        assert isinstance(emitter.body, Statements)
-        self.statements, self.plan = emitter.body, emitter.body.plan
+    body: Statements
 
     def write_forward(self, path: str) -> None:
-        case, references_of = self.case, self.statements.references
+        case, references_of = self.case, self.body.references
         self.body.temporary = 0
-        names = [*case.names(), *([self.plan.key] if self.plan.random else [])]
-        body = self.statements.function(case.program, ())
+        names = [*case.names(), *([self.body.plan.key] if self.body.plan.random else [])]
+        body = self.body.function(case.program, ())
         with self.code.indent(f"def {path}({', '.join(names)}):"), body:
             references_of.write_references(case.names())
             self.body.write_nodes(case.program, "")
-            state = ", ".join(f'"{name}": {name}' for name in self.plan.state)
+            state = ", ".join(f'"{name}": {name}' for name in self.body.plan.state)
             if state:
                 self.code(f"return {self.body.tree(case.outputs)}, {{{state}}}")
             else:
@@ -203,29 +200,30 @@ class Functions(Forward):
     def serves_both(self, region: Region) -> bool:
         # JAX keeps the trace of a function as long as there is the function: a further run of the
         # program would find there what Python has drawn or noted in the first.
-        return not any(s.op in BY_PYTHON for s in self.statements.inside(region.body))
+        by_python = any(s.op in BY_PYTHON for s in self.body.inside(region.body))
+        return not by_python and super().serves_both(region)
 
     def write_function(self, region: Region) -> None:
         taken = (*leaves(region.takes), *leaves(region.kwargs))
-        with self.statements.function(region.body, taken):
+        with self.body.function(region.body, taken):
             super().write_function(region)
 
     def extra(self, region: Region) -> list[str]:
-        key = [self.plan.key] if self.statements.draws(region.body) else []
-        return [*self.statements.threaded(region.body), *key]
+        key = [self.body.plan.key] if self.body.draws(region.body) else []
+        return [*self.body.threaded(region.body), *key]
 
     def extra_arguments(self, region: Region) -> list[str]:
-        key = [self.statements.next_key()] if self.statements.draws(region.body) else []
-        return [*self.statements.threaded(region.body), *key]
+        key = [self.body.next_key()] if self.body.draws(region.body) else []
+        return [*self.body.threaded(region.body), *key]
 
     def argument(self, tree: Tree, formal: Tree, region: Region) -> str:
-        references_of = self.statements.references
+        references_of = self.body.references
         if isinstance(tree, Ref) and references_of.takes_reference(formal, region):
             return references_of.held(tree.name)
         return self.body.tree(tree)
 
     def write_results(self, node: Region | Again, expression: str, region: Region) -> None:
-        references_of, threaded = self.statements.references, self.statements.threaded(region.body)
+        references_of, threaded = self.body.references, self.body.threaded(region.body)
         if isinstance(node.gives, Ref) and not node.returned and not threaded:
             expression = references_of.referred((node.gives.name,), expression)
             super().write_results(node, expression, region)
@@ -238,7 +236,7 @@ class Functions(Forward):
 
     def received(self, tree: Tree, region: Region) -> Tree:
         """What the case says, and the state that the region changed."""
-        threaded = self.statements.threaded(region.body)
+        threaded = self.body.threaded(region.body)
         return (tree, tuple(Ref(name) for name in threaded)) if threaded else tree
 
 
@@ -296,7 +294,7 @@ class Chains(Statements):
                 continue
             if isinstance(first, Region):
                 self.forward.write_region(first)
-            called = first if isinstance(first, Region) else self.emitter.region_named(first.region)
+            called = first if isinstance(first, Region) else self.emitter.regions[first.region]
             plain = self.path == "plain"
             body = function(called.name) if plain else self.recompute.callable_of(called)
             rounds = f"length={len(chain)}"
@@ -311,12 +309,12 @@ class Bodies(Functions):
     with, and over nothing else."""
 
     def write_function(self, region: Region) -> None:
-        if self.statements.threaded(region.body):
+        if self.body.threaded(region.body):
             raise AdapterError(f"not written for {self.variant.id}: state in a loop")
         super().write_function(region)
 
     def parameters(self, region: Region) -> str:
-        item = self.plan.key if self.statements.draws(region.body) else "_"
+        item = self.body.plan.key if self.body.draws(region.body) else "_"
         return f"{self.formals(region)[0]}, {item}"
 
     def write_returned(self, region: Region) -> None:

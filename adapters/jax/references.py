@@ -30,7 +30,7 @@ class References:
     """
 
     def __init__(self, emitter: Emitter) -> None:
-        self.code, self._region_named = emitter.code, emitter.region_named
+        self.code, self._regions = emitter.code, emitter.regions
         #: By name of the case, the reference that holds the tensor in the function being written.
         self._held: Mapping[str, str] = {}
         #: Names of that function that are references once they are made.
@@ -94,7 +94,7 @@ class References:
                 made = {name for one in walk(node.body) for name in node_makes(one)}
                 written_over |= self._over(node.body) - made
             elif isinstance(node, Again):
-                region = self._region_named(node.region)
+                region = self._regions[node.region]
                 over = self._over(region.body)
                 given = zip(leaves(region.takes), leaves(node.takes), strict=False)
                 written_over |= {here for there, here in given if there in over}

@@ -244,7 +244,7 @@ class Regions(Forward):
             words = [self.body.tree(tree) for tree in node.takes]
             named = [f"{key}={self.body.tree(tree)}" for key, tree in node.kwargs.items()]
         if self.way == "scope":  # a layer takes only tensors by position
-            called = node if isinstance(node, Region) else self.emitter.region_named(node.region)
+            called = node if isinstance(node, Region) else self.emitter.regions[node.region]
             formals = self.formals(called)
             plain = {value.name for value in self.case.inputs if isinstance(value, Value)}
             words = [

@@ -180,9 +180,10 @@ class Constructed(Body):
 class Models(Forward):
     """Writes `plain` and `recomputed` as functions that make a model."""
 
+    body: Constructed
+
     def write_forward(self, path: str) -> None:
         code, case = self.code, self.case
-        assert isinstance(self.body, Constructed)
         weights = self.body.weights = {}
         (given,) = case.inputs
         assert isinstance(given, Array)
@@ -206,6 +207,8 @@ class Models(Forward):
 
 class Fitted(Run):
     """Writes `run` as the training of a model."""
+
+    body: Constructed
 
     def write_main(self) -> None:
         self.code(KEPT)
@@ -248,7 +251,6 @@ class Fitted(Run):
 
     def _taken(self, source: str, names: Iterable[str]) -> str:
         """A dict of what `source` has of the weights that start from arrays of these names."""
-        assert isinstance(self.body, Constructed)
         places = {weight.array: weight for layer in self.body.weights.values() for weight in layer}
         return "{" + ", ".join(f'"{name}": {places[name].taken(source)}' for name in names) + "}"
 

@@ -96,7 +96,7 @@ class Statements(Body):
 
     def expression(self, statement: Statement) -> str:
         within = self.emitter.within
-        if not within or not self.is_kept(statement, self.emitter.region_named(within)):
+        if not within or not self.is_kept(statement, self.emitter.regions[within]):
             return super().expression(statement)
         mask = "[0]" if statement.op == "dropout" else ""  # the primitive gives its mask, too
         return f"self.{_kept(statement)}({', '.join(self.operands(statement))}){mask}"
@@ -131,10 +131,12 @@ class Cells(Forward):
     cells.
     """
 
+    body: Statements
+    recompute: Recomputed
+
     def __init__(self, emitter: Emitter) -> None:
         super().__init__(emitter)
-        assert isinstance(emitter.body, Statements)
-        self.statements, self.plan, case = emitter.body, emitter.body.plan, self.case
+        self.plan, case = self.body.plan, self.case
         #: Whether regions are operations, which are configured as primitives.
         self.primitives = self.variant.name in ("graph-primitive", "jit-primitive")
         #: The network, a region without a name.
@@ -152,11 +154,6 @@ class Cells(Forward):
         )
         self._net_made: Sequence[str] = ()  # the lines of `Net.__init__`
         self._defined: set[str] = set()  # classes and functions of regions
-
-    @property
-    def recompute(self) -> Recomputed:
-        assert isinstance(self.emitter.recompute, Recomputed)
-        return self.emitter.recompute
 
     # -- the network ---------------------------------------------------------------------------
 
@@ -196,7 +193,7 @@ class Cells(Forward):
             if isinstance(node, Region):
                 inner.append(node)
             elif isinstance(node, Again):
-                called = self.emitter.region_named(node.region)
+                called = self.emitter.regions[node.region]
                 inner += [called, *self._inside(called)]
         return inner
 
@@ -304,14 +301,14 @@ class Cells(Forward):
     def write_attribute(self, node: Node, around: Region) -> None:
         """Write what a cell holds for a node in it: the cell or the operation of a region, and the
         operation of a statement that a policy keeps."""
-        if isinstance(node, Statement) and self.statements.is_kept(node, around):
+        if isinstance(node, Statement) and self.body.is_kept(node, around):
             random = node.op in ("dropout", "uniform")
-            primitive = self.statements.drawing(node) if random else self.statements.primitive(node)
+            primitive = self.body.drawing(node) if random else self.body.primitive(node)
             self.code(f"self.{_kept(node)} = ops.{primitive}.recompute(False)")
         elif not isinstance(node, Region):
             return
         elif self.is_primitive(node):
-            self.code(f"self.{function(node.name)} = ops.{self.statements.primitive(node.body[0])}")
+            self.code(f"self.{function(node.name)} = ops.{self.body.primitive(node.body[0])}")
         elif self._is_attribute(node):
             near = {function(other.name) for other in around.body if isinstance(other, Region)}
             given = [f"self.{name}" if name in near else name for name in self._given(node)]
@@ -361,7 +358,7 @@ class Cells(Forward):
             names = zip(leaves(region.takes), leaves(node.takes), strict=True)
             given = {formal: self.body.name(name) for formal, name in names}
             with self.body.spelling({**self.body.spelled, **given}):
-                operands = ", ".join(self.statements.operands(statement))
+                operands = ", ".join(self.body.operands(statement))
             site = Site("statement", self.path, region.name, statement.label, statement.op)
             self.code(f"{leaves(node.gives)[0]} = {self.place(region)}({operands})", site)
 

@@ -70,11 +70,12 @@ WORDS = Words(
 class Recomputed(cells.Recomputed):
     """The options of a variant."""
 
+    forward: cells.Cells
+
     def configured(self, region: Region) -> bool:
         return self.variant.name in CONFIGURED or region.granularity == "module"
 
     def options(self, region: Region) -> str:
-        assert isinstance(self.forward, cells.Cells)
         options: list[str] = []
         if not self.forward.is_primitive(region):
             options += self.option(region, "merge_adjacent", "output_recompute")

@@ -60,15 +60,16 @@ class Layers(BaseLayers):
         "max_pool2d": "MaxPool2d({size}, {size})",
     }
 
+    body: Statements
+
     def __init__(self, emitter: Emitter) -> None:
         super().__init__(emitter)
-        assert isinstance(emitter.body, Statements)
-        self._statements, case = emitter.body, self.case
+        case = self.case
         of_regions = [(region.body, region) for region in case.regions()]
         attribute_of: dict[int, str] = {}
         for nodes, region in ((case.program, None), *of_regions):
             own = [node for node in flat(nodes) if isinstance(node, Statement)]
-            kept = [s for s in own if region is not None and emitter.body.is_kept(s, region)]
+            kept = [s for s in own if region is not None and self.body.is_kept(s, region)]
             attribute_of |= attributes(s for s in own if self.is_layer(s) and s not in kept)
         self.attribute_of = attribute_of
 
@@ -77,7 +78,7 @@ class Layers(BaseLayers):
         if len(region.body) != 1 or id(statement := region.body[0]) not in self.attribute_of:
             return None
         assert isinstance(statement, Statement)
-        operands = self._statements.operands(statement)
+        operands = self.body.operands(statement)
         handed = region.takes == tuple(map(Ref, operands)) and not region.kwargs
         whole = region.gives == Ref(statement.label) and not region.mapped
         return statement if handed and whole and region.block != "invalid" else None
@@ -86,11 +87,11 @@ class Layers(BaseLayers):
 class CellsOfLayers(Cells):
     """Cells whose statements are calls of layers. A region that is one layer is that layer."""
 
+    layers: Layers
+
     def __init__(self, emitter: Emitter) -> None:
         super().__init__(emitter)
-        assert isinstance(emitter.layers, Layers)
-        layers = self._made = emitter.layers
-        self._alone = {region.name: layers.alone(region) for region in self.case.regions()}
+        self._alone = {region.name: self.layers.alone(region) for region in self.case.regions()}
 
     def alone(self, region: Region) -> Statement | None:
         return self._alone.get(region.name)
@@ -101,19 +102,19 @@ class CellsOfLayers(Cells):
         if self.variant.name.startswith("model-"):  # all of them are `Cell.recompute()`
             return False
         statement = self.alone(region)
-        return self.plan.graph and statement is not None and statement.op in self._made.weightless
+        return self.plan.graph and statement is not None and statement.op in self.layers.weightless
 
     def write_attribute(self, node: Node, around: Region) -> None:
-        if isinstance(node, Statement) and id(node) in self._made.attribute_of:
-            self._made.write_layer(node)
+        if isinstance(node, Statement) and id(node) in self.layers.attribute_of:
+            self.layers.write_layer(node)
         elif isinstance(node, Region) and (statement := self.alone(node)) is not None:
             label, op = ("", "") if self.plan.graph else (statement.label, statement.op)
             site = Site("layer", self.path, node.name, label, op)
             place = f"self.{function(node.name)}"
             if self.is_primitive(node):
-                self.code(f"{place} = ops.{self.statements.primitive(statement)}", site)
+                self.code(f"{place} = ops.{self.body.primitive(statement)}", site)
             else:
-                self.code(f"{place} = {self._made.constructed(statement)}", site)
-                self._made.write_weights(place, statement)
+                self.code(f"{place} = {self.layers.constructed(statement)}", site)
+                self.layers.write_weights(place, statement)
         else:
             super().write_attribute(node, around)

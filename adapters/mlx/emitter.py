@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from conformance.drivers.adapter import Variant
-from conformance.emit import lazy
+from conformance.emit import functional
 from conformance.emit.emitter import Emitter, Forward, Parts, Recompute, Tensors
 from conformance.emit.expressions import class_name, function, like_numpy
 from conformance.emit.layers import module_class
@@ -21,7 +21,7 @@ from conformance.model.case import Again, Array, Case, Region, walk
 from . import operations
 
 WORDS = replace(
-    lazy.WORDS,
+    functional.LAZY_WORDS,
     imports=(
         "import random",
         "import mlx.core as mx",
@@ -88,7 +88,7 @@ class Modules(Forward):
             for name in captured:
                 code(f"{module}.{name} = {self.body.name(name)}")
             for name in self._called(region):
-                called = self.module(self.emitter.region_named(name))
+                called = self.module(self.emitter.regions[name])
                 code(f"{module}.{function(name)} = {called}")
             code()
         super().write_region(region)
@@ -120,7 +120,7 @@ class CheckpointModule(Recompute):
 
 
 RUN = partial(
-    lazy.Lazy, value_and_grad="mx.value_and_grad", evaluate="mx.eval", tree_map="tree_map"
+    functional.Lazy, value_and_grad="mx.value_and_grad", evaluate="mx.eval", tree_map="tree_map"
 )
 PARTS = Parts(WORDS, Arrays, Checkpoint, RUN)
 VARIANTS = {

@@ -25,8 +25,8 @@ from conformance.emit.emitter import (
     Writer,
 )
 from conformance.emit.expressions import elements, listed, numpy_fill, unless_default
+from conformance.emit.forward import Sequences
 from conformance.emit.recompute import Calling
-from conformance.emit.sequences import Sequences
 from conformance.model.case import Array, Case, Region, Segment
 
 from . import layers, static
@@ -179,8 +179,9 @@ class ParametersOfLayers(PaddleTensors):
 
     parameter = "nn.Parameter"
 
+    layers: layers.Layers
+
     def tensor(self, array: Array, source: str) -> str:
-        assert isinstance(self.layers, layers.Layers)
         turned = array.name in self.layers.turned
         return super().tensor(array, f"({source}).T" if turned else source)
 
@@ -288,9 +289,9 @@ LAYERS = PARTS.but(
 )
 FIT = LAYERS.but(procedures_written=("train",), run=layers.Fits)
 VARIANTS: Mapping[str, Parts] = {
-    **dict.fromkeys(
-        ("reentrant", "hook", "defaults", "reentrant-around-hook", "hook-around-reentrant"), EAGER
-    ),
+    "dynamic": PARTS,
+    **dict.fromkeys(("reentrant", "hook", "defaults"), EAGER),
+    **dict.fromkeys(("reentrant-around-hook", "hook-around-reentrant"), EAGER),
     "layers": LAYERS,
     "model-fit": FIT,
     "model-fit-hook": FIT,

@@ -145,20 +145,17 @@ class Layers(BaseLayers):
 class Turned(Values):
     """Parameters and gradients with the axes that the case has, and the buffers of layers."""
 
-    def __init__(self, emitter: Emitter) -> None:
-        super().__init__(emitter)
-        assert isinstance(emitter.layers, Layers)
-        self.held = emitter.layers
+    layers: Layers
 
     def write_helpers(self) -> None:
         """The function that turns a weight or a gradient, where one is turned."""
-        if self.held.turned:
+        if self.layers.turned:
             self.code(TURNED)
             self.code("\n")
 
     def taken(self, name: str, expression: str) -> str:
         """A parameter, or its gradient, with the axes that the case has."""
-        return f"turned({expression})" if name in self.held.turned else expression
+        return f"turned({expression})" if name in self.layers.turned else expression
 
     def chosen(self, arrays: Iterable[Array]) -> str:
         pairs = (f'"{a.name}": {self.taken(a.name, self.value(a.name))}' for a in arrays)
@@ -172,14 +169,14 @@ class Turned(Values):
         """Buffers are the layers' own, which start as copies."""
         buffers, others = [], []
         for array in self.case.state:
-            place = self.held.buffers.get(array.name)
+            place = self.layers.buffers.get(array.name)
             if place is None:
                 others.append(f'"{array.name}": {_value(array.name)}')
                 continue
             around = [
                 function(region.name)
                 for region in self.case.regions()
-                if not self.held.is_sequence(region) and array.name in region.captured()
+                if not self.layers.is_sequence(region) and array.name in region.captured()
             ]
             buffers.append(f'"{array.name}": {".".join(["network", *around, place])}')
         return others + buffers
@@ -188,10 +185,10 @@ class Turned(Values):
 class Networks(Base):
     """Writes `plain` and `recomputed` as functions that make a network, given its parameters."""
 
+    layers: Layers
+
     def __init__(self, emitter: Emitter) -> None:
         super().__init__(emitter)
-        assert isinstance(emitter.layers, Layers)
-        self.held = emitter.layers
         self._given = [value.name for value in self.case.inputs]
         self._defined: set[str] = set()
         #: For each class of `plain`, the lines of its `__init__`.
@@ -208,7 +205,7 @@ class Networks(Base):
             and not case.state
             and not any(r.captured() or r.block == "invalid" for r in regions)
             and not any(isinstance(n, Region) for r in regions for n in walk(r.body))
-            and not any(map(self.held.is_layer, own))
+            and not any(map(self.layers.is_layer, own))
         )
 
     def write_forward(self, path: str) -> None:
@@ -219,14 +216,14 @@ class Networks(Base):
             super().write_forward(path)
             return
         name = "Net" if path == "plain" else "RecomputedNet"
-        self._write_class(name, list(self.held.held), self.case.program, None)
+        self._write_class(name, list(self.layers.held), self.case.program, None)
         self.write_maker(path, name)
 
     def _write_layers(self) -> None:
         """The classes and layers of regions, which no other layer holds."""
         regions = [node for node in self.case.program if isinstance(node, Region)]
         for region in regions:
-            if not self.held.is_sequence(region):
+            if not self.layers.is_sequence(region):
                 self._defined.add(self._class(region))
                 self._write_class(self._class(region), [], region.body, region)
         for region in regions:
@@ -240,12 +237,12 @@ class Networks(Base):
         code = self.code
         inner = [node for node in nodes if isinstance(node, Region)]
         for part in inner:
-            if not self.held.is_sequence(part) and self._class(part) not in self._defined:
+            if not self.layers.is_sequence(part) and self._class(part) not in self._defined:
                 self._defined.add(self._class(part))
                 self._write_class(self._class(part), self._captured(part), part.body, part)
         statements = [node for node in flat(nodes) if isinstance(node, Statement)]
-        made = [s for s in statements if self.held.is_layer(s)]
-        outer, self.held.attribute_of = self.held.attribute_of, attributes(made)
+        made = [s for s in statements if self.layers.is_layer(s)]
+        outer, self.layers.attribute_of = self.layers.attribute_of, attributes(made)
         read = {name for s in statements if s not in made for name in s.names()}
         read |= taken(nodes)
         own = [n for n in given if n in read | set(leaves(region.gives if region else ()))]
@@ -259,8 +256,8 @@ class Networks(Base):
                 for node in flat(nodes):
                     if isinstance(node, Region):
                         self._write_held(node)
-                    elif isinstance(node, Statement) and id(node) in self.held.attribute_of:
-                        self.held.write_layer(node)
+                    elif isinstance(node, Statement) and id(node) in self.layers.attribute_of:
+                        self.layers.write_layer(node)
             if len(code.lines) == begin and not given:
                 del code.lines[top:]  # a layer that has nothing of its own needs no `__init__`
             elif self._is_made_alike(code.lines[top:], base := name.removeprefix("Recomputed")):
@@ -278,7 +275,7 @@ class Networks(Base):
                     self.body.write_nodes(nodes, "")
                     self.body.write_return(self.case.outputs)
         code("\n")
-        self.held.attribute_of = outer
+        self.layers.attribute_of = outer
 
     def _is_made_alike(self, lines: Sequence[str], base: str) -> bool:
         """Whether a class of `recomputed` can inherit the `__init__` of the one of `plain`."""
@@ -300,7 +297,7 @@ class Networks(Base):
         """The arguments of the constructor of a region's layer. Raises `AdapterError` where the region
         captures a computed tensor, which a layer cannot hold."""
         captured = list(region.captured())
-        others = set(captured) - set(self.held.held)
+        others = set(captured) - set(self.layers.held)
         if others:
             raise AdapterError(f"{self.variant.id}: a layer cannot hold {min(others)!r}")
         return captured
@@ -310,15 +307,15 @@ class Networks(Base):
         place = place or f"self.{function(region.name)}"
         if region.block == "invalid" and self.path == "recomputed":
             return
-        if not self.held.is_sequence(region):
+        if not self.layers.is_sequence(region):
             self.code(f"{place} = {self._class(region)}({', '.join(self._captured(region))})")
             return
         names = self._names_of_layers(region, place)
         for number, (name, statement) in enumerate(zip(names, flat(region.body), strict=True)):
             assert isinstance(statement, Statement)
             site = Site("layer", self.path, region.name, statement.label, statement.op)
-            self.code(f"{name} = {self.held.constructed(statement)}", site)
-            self.held.write_weights(name, statement, f"{place}[{number}]")
+            self.code(f"{name} = {self.layers.constructed(statement)}", site)
+            self.layers.write_weights(name, statement, f"{place}[{number}]")
         layers = f"nn.Sequential({', '.join(names)})"
         self.code(f"{place} = {layers}", Site("layer", self.path, region.name, ""))
 
@@ -341,15 +338,12 @@ class Networks(Base):
 class Fits(Accumulating):
     """Writes `run` as a training by `paddle.Model`."""
 
-    def __init__(self, emitter: Emitter) -> None:
-        super().__init__(emitter)
-        assert isinstance(emitter.values, Turned)
-        self.turned = emitter.values
+    values: Turned
 
     def write_main(self) -> None:
         self.code(KEEPING)
         self.code("\n")
-        self.turned.write_helpers()
+        self.values.write_helpers()
         super().write_main()
 
     def write_training(self) -> None:
@@ -377,7 +371,7 @@ class Fits(Accumulating):
         code(f"batch = [{', '.join(_value(value.name) for value in case.inputs) or 'np.zeros(1)'}]")
         code(f"model.fit([batch], epochs={case.procedure.steps}, verbose=0)")
         kept = {n: f"optimizer.gradients[{_value(n)}.name]" for n in case.wrt}
-        gradients = (f'"{n}": {self.turned.taken(n, gradient)}' for n, gradient in kept.items())
+        gradients = (f'"{n}": {self.values.taken(n, gradient)}' for n, gradient in kept.items())
         put = "seen[0]" if isinstance(case.outputs, Ref) else f"tuple(seen[:{len(outputs)}])"
         self.write_trained(put, f"{{{', '.join(gradients)}}}")
 

@@ -238,7 +238,7 @@ class Taped(Run):
                 floats = [dtype for dtype in dtypes if "float" in dtype]
                 known |= dict.fromkeys(node.targets, made or (floats or dtypes or ["float32"])[0])
             elif isinstance(node, Again):
-                first = leaves(self.emitter.region_named(node.region).gives)
+                first = leaves(self.emitter.regions[node.region].gives)
                 known |= {n: known[f] for n, f in zip(leaves(node.gives), first, strict=True)}
         assert loss is not None
         return known[loss.name]

@@ -23,7 +23,7 @@ class Loops(Body):
                 self.forward.write_region(first)
                 called = first
             else:
-                called = self.emitter.region_named(first.region)
+                called = self.emitter.regions[first.region]
             plain = self.path == "plain"
             body = function(called.name) if plain else self.recompute.callable_of(called)
             carry = self.tree(first.takes[0])

@@ -22,8 +22,8 @@ from conformance.emit.emitter import (
     Writer,
 )
 from conformance.emit.expressions import listed
+from conformance.emit.forward import Sequences
 from conformance.emit.recompute import Calling
-from conformance.emit.sequences import Sequences
 from conformance.model.case import Again, Array, Case, Region, Segment
 
 from . import compiling, method, selective, wrapper

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from inspect import Parameter, Signature
 from pathlib import Path
@@ -63,46 +63,44 @@ class ImplementationModel(BaseModel):
 
     function: str = Field(description="`package.module:function`, as Python imports it.")
     name: str = Field(
-        default="",
-        description="What results and the report call it; made from `function` if left out.",
+        "", description="What results and the report call it; made from `function` if left out."
     )
     title: str = ""
     style: Style | None = Field(
-        default=None, description="How it is given regions; the adapter's first style if left out."
+        None, description="How it is given regions; the adapter's first style if left out."
     )
     variants: list[str] = Field(
-        default=[], description="Only these of the variants that the adapter has for the style."
+        [], description="Only these of the variants that the adapter has for the style."
     )
     options: dict[str, str] = Field(
-        default={},
+        {},
         description="The function's keyword for each option of a case that it accepts: "
         + ", ".join(f"`{name}`" for name in OPTIONS)
         + "; beside these, what the adapter's `keywords` name.",
     )
     always: dict[str, Any] = Field(
-        default={}, description="Keywords that every call is given, with plain values."
+        {}, description="Keywords that every call is given, with plain values."
     )
     discipline: Discipline | None = Field(
-        default=None, description="How much runs again; the adapter's if left out."
+        None, description="How much runs again; the adapter's if left out."
     )
-    exact: bool | None = Field(default=None, description="As in `adapter.yaml`.")
-    exact_gradients: bool | None = Field(default=None, description="As in `adapter.yaml`.")
-    residuals: dict[str, str] | None = Field(default=None, description="As in `adapter.yaml`.")
-    lacks: dict[str, str] = Field(default={}, description="Capabilities it has not, and why.")
-    refuses: dict[str, Refusal] = Field(default={}, description="What it refuses aloud.")
+    exact: bool | None = Field(None, description="As in `adapter.yaml`.")
+    exact_gradients: bool | None = Field(None, description="As in `adapter.yaml`.")
+    residuals: dict[str, str] | None = Field(None, description="As in `adapter.yaml`.")
+    lacks: dict[str, str] = Field({}, description="Capabilities it has not, and why.")
+    refuses: dict[str, Refusal] = Field({}, description="What it refuses aloud.")
     offers: list[str] = Field(
-        default=[], description="Capabilities that the adapter takes it not to have, and it has."
+        [], description="Capabilities that the adapter takes it not to have, and it has."
     )
-    only: Only | None = Field(default=None, description="As in `adapter.yaml`.")
+    only: Only | None = Field(None, description="As in `adapter.yaml`.")
     known: list[str] = Field(
-        default=[],
+        [],
         description="Variants that it is built on (`torch/non-reentrant`): their known deviations are "
         "its own, too, and may be gone.",
     )
-    packages: list[str] = Field(default=[], description="Distributions whose versions are noted.")
+    packages: list[str] = Field([], description="Distributions whose versions are noted.")
     path: list[str] = Field(
-        default=["."],
-        description="Folders that Python looks for the function in, relative to the file.",
+        ["."], description="Folders that Python looks for the function in, relative to the file."
     )
 
 
@@ -127,7 +125,8 @@ class Described:
     @property
     def name(self) -> str:
         """What results and the report call it."""
-        return self.model.name or _slug(self.model.function)
+        slug = re.sub(r"[^a-z0-9]+", "-", self.model.function.lower()).strip("-")
+        return self.model.name or slug
 
     @property
     def known(self) -> Path:
@@ -207,17 +206,12 @@ def by_signature(adapter: Adapter, described: Described, signature: Signature) -
     Raises `ImplementationError` where the function cannot be called as it is described.
     """
     model = described.model
-    by_name = {
-        parameter.name
-        for parameter in signature.parameters.values()
-        if parameter.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
-    }
+    kinds = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    by_name = {p.name for p in signature.parameters.values() if p.kind in kinds}
     options, always, known = dict(model.options), dict(model.always), list(model.known)
     for keyword, meaning in adapter.model.keywords.items():
-        declared = keyword in model.always
-        if declared and (meaning.options or model.always[keyword] != meaning.always):
-            continue
-        if keyword not in by_name:
+        other = meaning.options or model.always.get(keyword) != meaning.always
+        if keyword not in by_name or (keyword in model.always and other):
             continue
         for option in meaning.options:
             options.setdefault(option, keyword)
@@ -260,44 +254,34 @@ def adapt(adapter: Adapter, described: Described) -> Adapter:
             f"adapter {adapter.name!r} takes no implementation of others", where=where
         )
     style: Style = next(iter(styles)) if model.style is None else model.style
-    if style not in styles:
-        raise ImplementationError(
-            f"adapter {adapter.name!r} has no style {style!r}",
-            where=where,
-            hint=nearest(style, styles),
-        )
     options = {*OPTIONS, *(o for word in adapter.model.keywords.values() for o in word.options)}
-    for names, known, words in (
-        (model.options, options, "option {!r} of a case"),
-        (model.variants, styles[style], f"variant {{!r}} for style {style!r}"),
-    ):
+    named: tuple[tuple[Iterable[str], Collection[str], str], ...] = (
+        ((style,), styles, "adapter {adapter!r} has no style {name!r}"),
+        (model.options, options, "no option {name!r} of a case"),
+        (model.variants, styles.get(style, ()), "no variant {name!r} for style {style!r}"),
+    )
+    for names, known, problem in named:
         for name in names:
             if name not in known:
-                raise ImplementationError(
-                    f"no {words.format(name)}", where=where, hint=nearest(name, known)
-                )
+                message = problem.format(adapter=adapter.name, name=name, style=style)
+                raise ImplementationError(message, where=where, hint=nearest(name, known))
     variants = {
         name: _variant(variant, model)
         for name, variant in styles[style].items()
         if not model.variants or name in model.variants
     }
-    changed = adapter.model.model_copy(
-        update={
-            "name": described.name,
-            "title": model.title or f"{model.function} ({adapter.model.title})",
-            "packages": [*model.packages, *adapter.model.packages],
-            "variants": variants,
-        }
-    )
-    implementation = Implementation(
-        function=model.function,
-        style=style,
-        options=dict(model.options),
-        always=dict(model.always),
-        path=tuple(str((described.folder / folder).resolve()) for folder in model.path),
-    )
+    changed = {
+        "name": described.name,
+        "title": model.title or f"{model.function} ({adapter.model.title})",
+        "packages": [*model.packages, *adapter.model.packages],
+        "variants": variants,
+    }
+    path = tuple(str((described.folder / folder).resolve()) for folder in model.path)
     return replace(
-        adapter, model=changed, implementation=implementation, deviations=described.known
+        adapter,
+        model=adapter.model.model_copy(update=changed),
+        implementation=Implementation(model.function, style, model.options, model.always, path),
+        deviations=described.known,
     )
 
 
@@ -322,7 +306,3 @@ def _variant(variant: VariantModel, model: ImplementationModel) -> VariantModel:
             **{name: value for name, value in declared.items() if value is not None},
         }
     )
-
-
-def _slug(function: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", function.lower()).strip("-")

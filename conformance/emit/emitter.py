@@ -24,7 +24,6 @@ from typing import Any
 
 from conformance.drivers.adapter import Variant
 from conformance.emit import lists
-from conformance.emit.asked import REQUIRED, missing
 from conformance.emit.code import Code
 from conformance.emit.expressions import function, in_docstring
 from conformance.emit.forward import Body, Forward
@@ -35,21 +34,44 @@ from conformance.emit.part import (
     PROCEDURES,
     RAISE_IF,
     Call,
+    Part,
     Words,
     Writer,
     imported,
 )
 from conformance.emit.recompute import Calling, Recompute
 from conformance.emit.running import Run
-from conformance.emit.tensors import Tensors
-from conformance.emit.values import Values
+from conformance.emit.values import Tensors, Values
 from conformance.errors import AdapterError, NotOfferedError
-from conformance.language.operations import OF_CALLABLES
-from conformance.model.case import Again, Case, Region, flat, node_makes, walk
+from conformance.language.operations import NOTED, OF_CALLABLES
+from conformance.model.case import Again, Case, Generator, Region, node_makes, walk
 
 #: What adapters import from here.
 __all__ = ["RAISE_IF", "Body", "Call", "Calling", "Emitter", "Forward", "Layers", "Parts"]
 __all__ += ["PROCEDURES", "Recompute", "Run", "Tensors", "Values", "Words", "Writer"]
+
+
+#: The procedures that every adapter writes, so that one without them is at fault; the others are its
+#: choice.
+REQUIRED = frozenset({"backward"})
+#: The parts that a case may demand of its program: where a case file does so, and what writes them.
+PARTS = {
+    "seeding": "random operations that name no generator: `write_seeding`, called by `write_run`",
+    "between": "`procedure: {between: …}` but for those of `start`: `write_between`, before backward",
+    "after": "`procedure: {backward: {after: …}}`: `write_after`, before forward",
+    "start": "`procedure: {between: …}` with `thread`, `autocast`, `no-gradients`: `write_backward`, "
+    "which starts backward",
+    "hooks": "`hooks`: `write_hooks`, called by `write_run`",
+    "state": "`state`, operations that take notes, and `hooks`: `state_entries`, in what `run` returns",
+    "generators": "explicit generators: `generators_entry`, in what `run` returns",
+    "autocast": "`autocast`: `write_forward`",
+    "autocast inside": "`autocast` of a region: `casting`, around its body",
+    "mapped": "`mapped` of a region: `write_call`",
+    "signature": "`signature` of a region: `parameters`",
+    "option": "`option`: `misuse`, among what recompute is given",
+    "contexts": "`contexts`: `contexts_option`, among what recompute is given",
+    "then": "`error: {then: …}`: `write_run` and `inputs_call`",
+}
 
 
 @dataclass(frozen=True)
@@ -84,6 +106,14 @@ class Parts:
 class Emitter:
     """Writes one case for one variant."""
 
+    tensors: Tensors
+    body: Body
+    layers: Layers
+    recompute: Recompute
+    forward: Forward
+    values: Values
+    run: Run
+
     def __init__(self, case: Case, variant: Variant, parts: Parts) -> None:
         self.case, self.variant, self.words = case, variant, parts.words
         self.code = Code()
@@ -91,44 +121,35 @@ class Emitter:
         self.within = ""  # the innermost region whose body is being written
         #: The regions whose functions both paths share.
         self.shared: frozenset[str] = frozenset()
-        self._regions = {region.name: region for region in case.regions()}
+        #: The regions of the case by name.
+        self.regions = {region.name: region for region in case.regions()}
         #: The regions that are called again, or that an operation inspects.
         self.named_often = {n.region for n in walk(case.program) if isinstance(n, Again)} | {
             s.names()[0] for _, s in case.statements() if s.op in OF_CALLABLES
         }
-        self._made = {name for node in walk(case.program) for name in node_makes(node)}
-        self.case_names = self._made | {*case.names()}
-        self._functions = {*map(function, self._regions)}
+        self.case_names = {name for node in walk(case.program) for name in node_makes(node)}
+        self.case_names |= {*case.names()}
+        self._functions = {*map(function, self.regions)}
         #: Names that a program may not use for anything else.
         self.taken_names = self.case_names | self._functions | OWN_NAMES
-        self.taken_names |= self._imported | set(dir(builtins))
+        self.imported = imported(tuple(self.words.imports))
+        self.taken_names |= self.imported | set(dir(builtins))
         #: The parameters that are in lists, and where.
         self.in_lists: Mapping[str, Item] = {}
         if self.words.lists != "nothing":
             captured = self.words.lists == "all"
             self.in_lists = lists.items(case, self.taken_names, captured=captured)
         self.taken_names |= {item.name for item in self.in_lists.values()}
-        self.tensors = parts.tensors(self)
-        self.body = parts.body(self)
-        self.layers = parts.layers(self)
-        self.recompute = parts.recompute(self)
-        self.forward = parts.forward(self)
-        self.values = parts.values(self)
-        self.run = parts.run(self)
-
-    @property
-    def _imported(self) -> frozenset[str]:
-        return imported(tuple(self.words.imports))
-
-    def region_named(self, name: str) -> Region:
-        """The region of that name."""
-        return self._regions[name]
+        made: dict[str, Part] = {}
+        for name in Part.__annotations__:
+            made[name] = getattr(parts, name)(self)
+            for one in (self, *made.values()):
+                vars(one).update(made)
 
     def write(self) -> Code:
         """The whole program."""
         code, case = self.code, self.case
-        self._refuse_clashes()
-        self._refuse_unoffered()
+        self._refuse()
         code(f'"""{in_docstring(case.title)}.')
         code()
         code(f"Case {in_docstring(case.id)}, variant {self.variant.id}.\n")
@@ -145,27 +166,46 @@ class Emitter:
             self.path = path
             self.forward.write_forward(path)
             container = self.words.list_of_parameters
-            lines = lists.replaced(code.lines[begin:], self.in_lists, container)
-            code.lines[begin:] = lines
+            code.lines[begin:] = lists.replaced(code.lines[begin:], self.in_lists, container)
         self.run.write_run()
         self.run.write_main()
         self._refuse_missing()
         return code
 
-    def _refuse_unoffered(self) -> None:
-        """Raise `NotOfferedError` if the case has a procedure that the adapter does not say it writes.
+    def _refuse(self) -> None:
+        """Raise `AdapterError` where a name of the case would hide one that the program imports, and
+        `NotOfferedError` where its procedure is none that the adapter says it writes.
 
         What needs a single line of the framework's (`hook`, `vmap`) is refused by `offered`, where that
         line would be written, and training by `write_training`.
         """
+        clashes = self.imported & self.case_names
+        if clashes:
+            raise AdapterError(
+                f"case {self.case.id} names a value {min(clashes)!r}, which is an import here",
+                where=self.case.where,
+                hint="give the value another name",
+            )
         kind = self.case.procedure.kind
         if kind not in REQUIRED and kind != "train" and kind not in self.words.procedures_written:
             raise NotOfferedError(self.variant.id, f"procedure {kind}")
 
     def _refuse_missing(self) -> None:
-        """Raise `AdapterError` if the case demands a part that is not written, though offered."""
-        code, kinds = self.code, self.words.procedures_written
-        lacking = missing(self.case, code.parts, kinds, code.sites)
+        """Raise `AdapterError` if the case demands a part that is not written, though offered.
+
+        An adapter that skipped a part of a case would be judged on another program, and might pass. A
+        statement may be in `plain` or in `recomputed`, since both may share a function.
+        """
+        code, case = self.code, self.case
+        lacking = [part for part in asked(case) if part not in code.parts]
+        if case.procedure.kind not in self.words.procedures_written:
+            lacking.insert(0, f"procedure {case.procedure.kind}")
+        there = {(s.region, s.label) for s in code.sites if s.kind in ("statement", "layer")}
+        lacking += [
+            f"statement {statement.label}" + (f" of region {region}" if region else "")
+            for region, statement in case.statements()
+            if (region, statement.label) not in there
+        ]
         if "autocast" in lacking:  # which a framework may also ask of its layers, elsewhere
             self.run.offered("autocast")
         if lacking:
@@ -189,16 +229,6 @@ class Emitter:
         hidden = re.compile(rf"from \S+ import {re.escape(bound)}")
         return [*(given for given in imports if not hidden.fullmatch(given)), line]
 
-    def _refuse_clashes(self) -> None:
-        """Raise `AdapterError` where a name of the case would hide one that the program imports."""
-        clashes = self._imported & self.case_names
-        if clashes:
-            raise AdapterError(
-                f"case {self.case.id} names a value {min(clashes)!r}, which is an import here",
-                where=self.case.where,
-                hint="give the value another name",
-            )
-
     def _write_shared(self) -> None:
         """Write the functions that `plain` and `recomputed` share; their sites have the path `both`."""
         if not self.words.shares:
@@ -207,23 +237,39 @@ class Emitter:
         outermost = [node for node in self.case.program if isinstance(node, Region)]
         regions = self.case.regions() if self.words.shares_nested else outermost
         for region in regions:
-            if not self._serves_both(region) or not self.forward.serves_both(region):
+            if not self.forward.serves_both(region):
                 continue
             begin = len(self.code.lines)
             self.forward.write_function(region)
             # What a function captures is in one path.
             if _globals(self.code.lines[begin:]) & (self.case_names | self._functions):
                 del self.code.lines[begin:]
-                continue
-            self.shared |= {region.name}
-            self.code()
+            else:
+                self.shared |= {region.name}
+                self.code()
 
-    def _serves_both(self, region: Region) -> bool:
-        """Whether both paths may share a region's function: it calls no other region (which might be
-        recomputed), and no value of the case has its name."""
-        names = self.case_names | OWN_NAMES | self._imported
-        inner = any(isinstance(node, Region | Again) for node in flat(region.body))
-        return not inner and not region.mapped and function(region.name) not in names
+
+def asked(case: Case) -> list[str]:
+    """The words of `PARTS` that a case demands."""
+    regions, between = case.regions(), case.procedure.between
+    started = between in ("thread", "autocast", "no-gradients")
+    demanded = {
+        "seeding": case.sources() and case.seeded,
+        "start": started,
+        "between": between and not started,
+        "after": case.procedure.after,
+        "hooks": case.hooks,
+        "state": case.state or case.uses(NOTED) or case.hooks,
+        "generators": any(isinstance(value, Generator) for value in case.inputs),
+        "autocast": case.autocast,
+        "autocast inside": any(region.autocast for region in regions),
+        "mapped": any(region.mapped for region in regions),
+        "signature": any(region.signature != "plain" for region in regions),
+        "option": any(region.option for region in regions),
+        "contexts": any(region.contexts for region in regions),
+        "then": case.error is not None and case.error.then,
+    }
+    return [part for part, needed in demanded.items() if needed]
 
 
 def _globals(lines: Sequence[str]) -> set[str]:

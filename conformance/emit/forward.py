@@ -8,12 +8,12 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from conformance.emit import loops
 from conformance.emit.expressions import function, short_exponents
 from conformance.emit.helpers import CALLS, helper
-from conformance.emit.part import Call, Part
+from conformance.emit.part import OWN_NAMES, Call, Part
 from conformance.errors import NotEmittedError
 from conformance.language.operations import OF_CALLABLES, OPERATIONS
 from conformance.model.case import (
@@ -25,6 +25,7 @@ from conformance.model.case import (
     Ref,
     Region,
     Repeat,
+    Segment,
     Statement,
     Tree,
     flat,
@@ -74,7 +75,7 @@ class Body(Part):
                 if node.called:
                     self.forward.write_call(node, node)
             elif isinstance(node, Again):
-                self.forward.write_call(node, self.emitter.region_named(node.region))
+                self.forward.write_call(node, self.emitter.regions[node.region])
             else:
                 self.write_repeat(node, region)
 
@@ -85,17 +86,13 @@ class Body(Part):
         for iteration in node.iterations:
             self.write_nodes(iteration, region)
             ends.append(len(written))
-        if self.writes_loop(node):
+        calls = all(isinstance(inner, Again) for inner in flat((node,)))
+        wanted = self.words.loops == "all" or (self.words.loops == "calls" and calls)
+        if wanted and len(node.iterations) >= loops.FEWEST:
             iterations = [written[a:b] for a, b in pairwise(ends)]
             series = loops.in_turn(node, {array.name for array in self.case.arrays})
             taken = self.emitter.taken_names
             written[ends[0] :] = loops.loop(iterations, series, taken) or written[ends[0] :]
-
-    def writes_loop(self, node: Repeat) -> bool:
-        """Whether a repetition is written as a loop, as far as `loops` decides it."""
-        calls = all(isinstance(inner, Again) for inner in flat((node,)))
-        wanted = self.words.loops == "all" or (self.words.loops == "calls" and calls)
-        return wanted and len(node.iterations) >= loops.FEWEST
 
     def write_statement(self, statement: Statement, region: str) -> None:
         """`targets = operation`."""
@@ -112,12 +109,8 @@ class Body(Part):
 
     def written(self, op: str, **words: object) -> str:
         """An operation by itself, its arguments given as expressions and its options as values."""
-        operation = OPERATIONS[op]
-        arguments = {name: str(words[name]) for name in words if name not in operation.options}
-        options: dict[str, Option] = {
-            name: words.get(name, spec.default)  # type: ignore[misc]
-            for name, spec in operation.options.items()
-        }
+        options = _options(op, words)
+        arguments = {name: str(words[name]) for name in words if name not in options}
         statement = Statement(("x",), op, (), {}, self.case.where)
         return self._written(Call(op, arguments, options, statement))
 
@@ -130,41 +123,26 @@ class Body(Part):
             raise NotEmittedError(self.variant.id, call.op)
         if callable(writer):
             return writer(call)
-        self.refuse_half(call, writer)
+        # A function that the program defines may have an option by default; a format string may not.
+        if call.op not in self.words.helpers and call.op not in CALLS:
+            for name, spec in OPERATIONS[call.op].options.items():
+                if name not in _fields(writer) and call.options[name] != spec.default:
+                    raise NotEmittedError(self.variant.id, f"{call.op} with {name}")
         return short_exponents(writer.format(**call.arguments, **call.options))
-
-    def refuse_half(self, call: Call, writer: str) -> None:
-        """Raise `NotEmittedError` if a format string passes over an option that the case sets.
-
-        What calls a function that the program defines is left to that function.
-        """
-        if call.op in self.words.helpers or call.op in CALLS:
-            return
-        used = _fields(writer)
-        for name, spec in OPERATIONS[call.op].options.items():
-            if name not in used and call.options[name] != spec.default:
-                raise NotEmittedError(self.variant.id, f"{call.op} with {name}")
 
     def call_of(self, statement: Statement) -> Call:
         """A statement's operation with its arguments as Python expressions."""
-        operation = OPERATIONS[statement.op]
+        op, tensors = statement.op, OPERATIONS[statement.op].tensors
         arguments = {
-            name.rstrip("?.").removesuffix("..."): self.argument(argument)
-            for name, argument in zip(operation.tensors, statement.arguments, strict=True)
+            name.rstrip("?."): self.argument(argument)
+            for name, argument in zip(tensors, statement.arguments, strict=True)
         }
-        options: dict[str, Option] = {
-            name: statement.options.get(name, spec.default)  # type: ignore[arg-type]
-            for name, spec in operation.options.items()
-        }
-        return Call(statement.op, arguments, options, statement, self.draws_of_numpy(statement))
-
-    def draws_of_numpy(self, statement: Statement) -> bool:
-        """Whether a statement draws from an explicit generator of NumPy's."""
-        return any(
+        of_numpy = any(
             isinstance(value, Generator) and value.library == "numpy"
             for value in self.case.inputs
-            if statement.op == "uniform_from" and value.name in statement.names()
+            if op == "uniform_from" and value.name in statement.names()
         )
+        return Call(op, arguments, _options(op, statement.options), statement, of_numpy)
 
     def argument(self, argument: object) -> str:
         """An argument of an operation as a Python expression."""
@@ -261,8 +239,11 @@ class Forward(Part):
         return self.code.indent(self.words.autocast.format(dtype=self.case.autocast))
 
     def serves_both(self, region: Region) -> bool:
-        """Whether the observer, too, can do with one function of a region for both paths."""
-        return True
+        """Whether both paths may share a region's function: it calls no other region (which might be
+        recomputed), no value has its name, and the observer can do with one."""
+        names = self.emitter.case_names | OWN_NAMES | self.emitter.imported
+        inner = any(isinstance(node, Region | Again) for node in flat(region.body))
+        return not inner and not region.mapped and function(region.name) not in names
 
     def place(self, region: Region) -> str:
         """The expression of a region's function, or of the layer or method that it is."""
@@ -275,9 +256,7 @@ class Forward(Part):
         formals = ", ".join(filter(None, ["self", self.parameters(region)]))
         own = {attribute: f"self.{attribute}" for attribute in attributes}
         with self.code.indent(f"def {name}({formals}):", site), self.body.spelling(own):
-            self.write_unpacking(region)
-            with self.casting(region):
-                self.body.write_nodes(region.body, region.name)
+            self.write_body(region)
             self.body.write_return(region.gives)
 
     def write_region(self, region: Region) -> None:
@@ -291,11 +270,15 @@ class Forward(Part):
         """The function of a region."""
         site = Site("region", self.path, region.name, region.name)
         with self.code.indent(self.heading(region), site):
-            self.write_unpacking(region)
-            with self.casting(region):
-                self.body.write_nodes(region.body, region.name)
+            self.write_body(region)
             self.write_returned(region)
         self.code()
+
+    def write_body(self, region: Region) -> None:
+        """The lines of a region's function but for its `return`."""
+        self.write_unpacking(region)
+        with self.casting(region):
+            self.body.write_nodes(region.body, region.name)
 
     def write_returned(self, region: Region) -> None:
         """The `return` of a region's function."""
@@ -319,11 +302,14 @@ class Forward(Part):
 
     def parameters(self, region: Region) -> str:
         """The parameter list of a region's function: a name each, `data` for a tree."""
-        extra = self.extra(region)
-        if region.signature == "variadic":
+        extra, signature = self.extra(region), region.signature
+        if signature != "plain":
             self.code.wrote("signature")
+        if signature == "variadic":
             return ", ".join([*extra, "*args", *(["**named"] if region.kwargs else [])])
-        return ", ".join([*self.formals(region), *extra, *self.named_formals(region)])
+        named = [] if signature == "undeclared" else [*region.kwargs]
+        star = ["*"] if named and signature == "keyword-only" else []
+        return ", ".join([*self.formals(region), *extra, *star, *named])
 
     def extra(self, region: Region) -> list[str]:
         """What a region's function takes beyond the case's arguments."""
@@ -332,14 +318,6 @@ class Forward(Part):
     def extra_arguments(self, region: Region) -> list[str]:
         """What a call gives for `extra`."""
         return self.extra(region)
-
-    def named_formals(self, region: Region) -> list[str]:
-        """The keyword parameters of a region's function, after a `*` if they are keyword-only."""
-        if region.signature in ("undeclared", "keyword-only"):
-            self.code.wrote("signature")
-        if region.signature == "undeclared" or not region.kwargs:
-            return []
-        return [*(["*"] if region.signature == "keyword-only" else []), *region.kwargs]
 
     def formals(self, region: Region) -> list[str]:
         """The positional parameters of a region's function."""
@@ -371,29 +349,21 @@ class Forward(Part):
         if not region.mapped:
             self.write_results(node, self.recompute.called(node, region), region)
             return
-        formals = self.formals(region)
-        inner = self.recompute.called(replace(node, takes=region.takes), region)
-        given = [self.body.tree(tree) for tree in node.takes]
         self.code.wrote("mapped")
-        mapped = self.vectorized(f"lambda {', '.join(formals)}: {inner}", given)
-        self.write_results(node, mapped, region)
+        inner = self.recompute.called(replace(node, takes=region.takes), region)
+        function = f"lambda {', '.join(self.formals(region))}: {inner}"
+        given = [self.body.tree(tree) for tree in node.takes]
+        self.write_results(node, self.vectorized(function, given), region)
 
     def write_results(self, node: Region | Again, expression: str, region: Region) -> None:
         """Assign the results of a region's call to names, and first the return value as a whole, if the
         case names it. The plain program calls a region with `contexts` in the first of them."""
         first = region.contexts and self.path == "plain"
-        with self.code.indent("with contexts()[0]:") if first else nullcontext():
-            self._write_received(node, expression, region)
-
-    def _write_received(self, node: Region | Again, expression: str, region: Region) -> None:
         whole = Ref(node.returned) if node.returned else node.gives
-        self.body.write_assignment(self.received(whole, region), expression)
-        if node.returned and isinstance(node.gives, Mapping):
-            for key, part in node.gives.items():
-                if leaves(part):
-                    self.body.write_assignment(part, f"{node.returned}[{key!r}]")
-        elif node.returned:
-            self.body.write_assignment(node.gives, node.returned)
+        with self.code.indent("with contexts()[0]:") if first else nullcontext():
+            self.body.write_assignment(self.received(whole, region), expression)
+            if node.returned:
+                self.body.write_assignment(node.gives, node.returned)
 
     def received(self, tree: Tree, region: Region) -> Tree:
         """What a region's function returns where the case says that it returns `tree`."""
@@ -420,7 +390,7 @@ class Forward(Part):
 
     def call_arguments(self, node: Region | Again) -> str:
         """The arguments of a call of a region: positional ones, then those by name."""
-        region = node if isinstance(node, Region) else self.emitter.region_named(node.region)
+        region = node if isinstance(node, Region) else self.emitter.regions[node.region]
         pairs = zip(node.takes, region.takes, strict=True)
         words = [self.argument(tree, formal, region) for tree, formal in pairs]
         extra = self.extra_arguments(region)
@@ -435,6 +405,68 @@ class Forward(Part):
         """A tree that is handed to a region or given by it, as an expression; a framework that asks for
         containers of its own there overrides this."""
         return self.body.tree(tree)
+
+
+class Sequences(Forward):
+    """Programs in which recompute takes a list of layers, and divides it into segments: a function per
+    layer at a sequence's first segment, and one call that runs them all."""
+
+    def sequential(self, region: Region, segment: Segment, handed: str) -> str:
+        """The call that recomputes the list `layers` in `segment.count` segments, from the tensor
+        `handed` on."""
+        raise NotImplementedError
+
+    def write_region(self, region: Region) -> None:
+        if region.segment is not None and region.segment.first:
+            for names, part in self._named_layers(region.segment):
+                self._write_layers(names, part)
+
+    def write_call(self, node: Region | Again, region: Region) -> None:
+        if region.segment is None or not region.segment.first:
+            return
+        handed = _handed(region)
+        layers = [name for names, _ in self._named_layers(region.segment) for name in names]
+        self.code(f"layers = [{', '.join(layers)}]")
+        if self.path == "plain":
+            with self.code.indent("for layer in layers:"):
+                self.code(f"{handed} = layer({handed})")
+        else:
+            self.code(f"{handed} = {self.sequential(region, region.segment, handed)}")
+
+    def _named_layers(self, segment: Segment) -> list[tuple[list[str], Region]]:
+        """The segments of a sequence in order, each after the names of its layers' functions, which are
+        numbered through the sequence."""
+        named: list[tuple[list[str], Region]] = []
+        name, number = function(segment.sequence), 0
+        for region in self.case.regions():
+            if region.segment is not None and region.segment.sequence == segment.sequence:
+                start, number = number, number + len(region.segment.layers)
+                named.append(([f"{name}_layer{n + 1}" for n in range(start, number)], region))
+        return named
+
+    def _write_layers(self, names: list[str], region: Region) -> None:
+        """Write the functions of a segment's layers. The first one counts as the segment's entry."""
+        assert region.segment is not None
+        handed = _handed(region)
+        entry: Site | None = Site("region", self.path, region.name, region.name)
+        for name, body in zip(names, region.segment.layers, strict=True):
+            with self.code.indent(f"def {name}({handed}):", entry):
+                self.body.write_nodes(body, region.name)
+                self.code.leave(handed)
+            self.code()
+            entry = None
+
+
+def _handed(region: Region) -> str:
+    """The name of the tensor that is handed from layer to layer."""
+    (handed,) = region.takes
+    assert isinstance(handed, Ref)
+    return handed.name
+
+
+def _options(op: str, given: Mapping[str, Any]) -> dict[str, Option]:
+    """The options of an operation as they are given, defaults filled in."""
+    return {name: given.get(name, o.default) for name, o in OPERATIONS[op].options.items()}
 
 
 @lru_cache(maxsize=1024)

@@ -101,10 +101,7 @@ _TEXTS: Mapping[str, str] = {
 def helper(op: str, written: Written, statement: Statement) -> str:
     """The functions that a program defines for an operation; `statement` is the first that has it."""
     text, sine = _TEXTS[op], written("sin", x="x")
-    words = {"sin": sine}
-    for name in ("sum", "cos"):
-        if f"{{{name}}}" in text:
-            words[name] = written(name, x="x")
+    words = {n: written(n, x="x") for n in ("sin", "sum", "cos") if f"{{{n}}}" in text}
     if op == "unsteady_sin":
         words["then"] = _unsteady(written, str(statement.options["then"]))
     elif op == "counted_sin":
@@ -116,13 +113,13 @@ def helper(op: str, written: Written, statement: Statement) -> str:
 
 def _unsteady(written: Written, then: str) -> str:
     """What `unsteady_sin` computes from its second call on, where its `{then}` changes."""
-    product = f"({written('matmul', a=written('permute_dims', x='x', axes=(1, 0)), b='x')})"
+    turned = written("permute_dims", x="x", axes=(1, 0))
     changed = {
         "values": written("add", a="x", b="x"),
         "shape": written("concat", arrays="[x, x]", axis=0),
         "dtype": written("astype", x="x", dtype="float64"),
         "operations": written("sin", x="x"),
-        "product": written("matmul", a="x", b=product),
+        "product": written("matmul", a="x", b=f"({written('matmul', a=turned, b='x')})"),
     }
     return written("sin", x=changed[then])
 

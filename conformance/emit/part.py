@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from conformance.emit.layers import Layers
     from conformance.emit.recompute import Recompute
     from conformance.emit.running import Run
-    from conformance.emit.tensors import Tensors
-    from conformance.emit.values import Values
+    from conformance.emit.values import Tensors, Values
 
 
 @dataclass(frozen=True)
@@ -107,11 +106,22 @@ class Words:
 
 
 class Part:
-    """A part of an emitter: it writes one kind of thing, and asks the other parts for the rest."""
+    """A part of an emitter: it writes one kind of thing, and asks the other parts for the rest. It has
+    those that are made before it from the start, and each other one once that is made."""
+
+    # In the order in which they are made.
+    tensors: Tensors
+    body: Body
+    layers: Layers
+    recompute: Recompute
+    forward: Forward
+    values: Values
+    run: Run
 
     def __init__(self, emitter: Emitter) -> None:
         self.emitter, self.words = emitter, emitter.words
         self.case, self.variant, self.code = emitter.case, emitter.variant, emitter.code
+        vars(self).update({n: part for n, part in vars(emitter).items() if isinstance(part, Part)})
 
     def offered(self, word: str) -> str:
         """One of the framework's words (`hook`). Raises `NotOfferedError` if it is empty."""
@@ -124,34 +134,6 @@ class Part:
     def path(self) -> str:
         """Which of `plain` and `recomputed` is being written; `both` for what they share."""
         return self.emitter.path
-
-    @property
-    def tensors(self) -> Tensors:
-        return self.emitter.tensors
-
-    @property
-    def body(self) -> Body:
-        return self.emitter.body
-
-    @property
-    def layers(self) -> Layers:
-        return self.emitter.layers
-
-    @property
-    def recompute(self) -> Recompute:
-        return self.emitter.recompute
-
-    @property
-    def forward(self) -> Forward:
-        return self.emitter.forward
-
-    @property
-    def values(self) -> Values:
-        return self.emitter.values
-
-    @property
-    def run(self) -> Run:
-        return self.emitter.run
 
 
 @lru_cache(maxsize=64)

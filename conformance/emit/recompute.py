@@ -57,7 +57,7 @@ class Recompute(Part):
     def block(self, region: Region) -> str:
         """What is handed over to be recomputed: the region's function, or what is none where the case
         wants that refused."""
-        return "None" if region.block == "invalid" else function(region.name)
+        return "None" if region.block == "invalid" else self.forward.place(region)
 
     def of_callable(self, statement: Statement) -> str:
         """The right-hand side of a statement of `OF_CALLABLES`."""
@@ -83,9 +83,8 @@ class Recompute(Part):
         if not region.option:
             return []
         self.code.wrote("option")
-        return [
-            "unknown_option=True" if region.option == "unknown" else self.offered("wrong_option")
-        ]
+        unknown = region.option == "unknown"
+        return ["unknown_option=True" if unknown else self.offered("wrong_option")]
 
     def contexts_option(self, region: Region, keyword: str) -> list[str]:
         """The function that gives a region's contexts, as a framework's keyword; empty for none."""
@@ -161,11 +160,9 @@ class Calling(Recompute):
         return self.option(region, "preserve_rng", "preserve_rng_state")
 
     def called(self, node: Region | Again, region: Region) -> str:
-        block, arguments = self.forward.place(region), self.forward.call_arguments(node)
+        block, arguments = self.block(region), self.forward.call_arguments(node)
         if self.path == "plain":
-            return f"{block}({arguments})"
-        if region.block == "invalid":
-            block = "None"
+            return f"{self.forward.place(region)}({arguments})"
         if self.own is not None:
             return self.own_call(block, arguments, region)
         words = filter(None, [block, arguments, *self.keywords(region)])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 
 from conformance.emit.code import BACKWARD, FORWARD
 from conformance.emit.expressions import listed
@@ -27,7 +27,8 @@ class Run(Part):
         The line that runs the forward pass is marked with `FORWARD`, and the one that starts the
         backward pass with `BACKWARD`.
         """
-        with self.code.indent(self.run_signature()):
+        changes = ", **changes" if self._changed else ""
+        with self.code.indent(f"def run(forward{changes}):"):
             self.write_beginning()
             if self.case.procedure.kind == "inference":
                 self.write_inference()
@@ -46,15 +47,15 @@ class Run(Part):
         self.code(f"values = {self.inputs_call()}")
         self.write_hooks()
 
-    def run_signature(self) -> str:
-        """The `def` line of `run`, with `**changes` if a good run follows an expected error."""
-        changes = self.case.error is not None and self.case.error.then
-        return "def run(forward, **changes):" if changes else "def run(forward):"
+    @property
+    def _changed(self) -> bool:
+        """Whether `run` takes changes of the inputs: a good run follows an expected error."""
+        return self.case.error is not None and bool(self.case.error.then)
 
     def inputs_call(self) -> str:
         """The expression for the inputs inside `run`."""
         self.code.wrote("then")
-        return "inputs() | changes" if "changes" in self.run_signature() else "inputs()"
+        return "inputs() | changes" if self._changed else "inputs()"
 
     def write_hooks(self) -> None:
         """Register a gradient hook on each tensor in the case's `hooks`."""
@@ -91,39 +92,39 @@ class Run(Part):
 
     def write_inference_before(self) -> None:
         """A forward pass with gradients off, whose result is dropped."""
-        head = self.words.without_gradients
-        with self.code.indent(head) if head else nullcontext():
+        with self._indented(self.words.without_gradients):
             self.code(self.inferring)
+
+    def _indented(self, head: str) -> AbstractContextManager[None]:
+        return self.code.indent(head) if head else nullcontext()
 
     def write_backward_before(self) -> None:
         """A forward and a backward pass, to whose gradients those that follow are added.
 
         Raises `NotOfferedError` unless it is written, where tensors accumulate gradients.
         """
-        raise NotOfferedError(
-            self.variant.id, "gradients that are added to (`write_backward_before`)"
-        )
+        part = "gradients that are added to (`write_backward_before`)"
+        raise NotOfferedError(self.variant.id, part)
 
     def write_between(self) -> None:
         """Write what happens between forward and backward; called before the backward pass."""
         self.code.wrote("between")
-        if self.case.procedure.between == "reseed":
+        between, drawn = self.case.procedure.between, self.case.sources()
+        if between == "reseed":
             self.write_seeding(self.case.seed + 1)
-        elif self.case.procedure.between == "update":
+        elif between == "update":
             names = [p.name for p in self.case.parameters]
             one = self.words.halving_one if len(names) == 1 else ""
-            self.code(
-                (one or self.offered("halving")).format(name="".join(names), names=listed(names))
-            )
-        elif self.case.procedure.between == "draw":
-            drawn = self.case.sources()
+            halving = one or self.offered("halving")
+            self.code(halving.format(name="".join(names), names=listed(names)))
+        elif between == "draw":
             if "implicit" in drawn:
                 self.code(self.offered("drawing"))
             if "numpy" in drawn:
                 self.code("np.random.uniform()")
             if "python" in drawn:
                 self.code("random.random()")
-        elif self.case.procedure.between == "switch":
+        elif between == "switch":
             self.code(f'{LISTS["switched_sin"]}.append("on")')
 
     def write_backward(
@@ -136,20 +137,17 @@ class Run(Part):
         so that it inherits no thread-local state.
         """
         self.code.wrote("start")
-        into = f"{into} = " if into else ""
-        if self.case.procedure.between in ("autocast", "no-gradients"):
-            head = self.offered("without_gradients")
-            if self.case.procedure.between == "autocast":
-                head = self.offered("autocast").format(dtype="bfloat16")
-            with self.code.indent(head):
-                self.code(f"{into}{function}({', '.join(arguments)})", site)
-            return
-        if self.case.procedure.between != "thread":
-            self.code(f"{into}{function}({', '.join(arguments)})", site)
-            return
-        with self.code.indent("with ThreadPoolExecutor(max_workers=1) as executor:"):
+        between, head = self.case.procedure.between, ""
+        call = f"{function}({', '.join(arguments)})"
+        if between == "thread":
+            head = "with ThreadPoolExecutor(max_workers=1) as executor:"
             call = f"executor.submit({', '.join([function, *arguments])}).result()"
-            self.code(f"{into}{call}", site)
+        elif between == "autocast":
+            head = self.offered("autocast").format(dtype="bfloat16")
+        elif between == "no-gradients":
+            head = self.offered("without_gradients")
+        with self._indented(head):
+            self.code(f"{into} = {call}" if into else call, site)
 
     def generators_entry(self) -> str:
         """The entry of explicit generators in what `run` returns; empty where the case has none."""
@@ -161,8 +159,7 @@ class Run(Part):
 
     def write_inference(self) -> None:
         """The forward pass with gradients off, and what `run` returns."""
-        head = self.words.without_gradients
-        with self.code.indent(head) if head else nullcontext():
+        with self._indented(self.words.without_gradients):
             self.code("outputs = forward(**values)", FORWARD)
         self.code(f'return {{"outputs": outputs{self.state_entry()}}}')
 
@@ -193,9 +190,8 @@ class Run(Part):
         `outputs[1]["a"]`, …"""
         chosen = loss or self.case.loss
         assert chosen is not None
-        place = _place(self.case.outputs, chosen.name)
-        assert place is not None
-        return outputs + place
+        places = _places(self.case.outputs, outputs)
+        return next(place for name, place in places if name == chosen.name)
 
     @property
     def result(self) -> str:
@@ -234,14 +230,10 @@ class Run(Part):
 _NAMED = ("backward", "part", "second_backward", "train")
 
 
-def _place(tree: Tree, name: str) -> str | None:
+def _places(tree: Tree, place: str) -> Iterator[tuple[str, str]]:
+    """Each name in a tree, with the expression of what it stands for in the tree at `place`."""
     if isinstance(tree, Ref):
-        return "" if tree.name == name else None
-    if isinstance(tree, Literal):
-        return None
-    items = tree.items() if isinstance(tree, Mapping) else enumerate(tree)
-    for key, part in items:
-        inner = _place(part, name)
-        if inner is not None:
-            return f"[{key!r}]{inner}"
-    return None
+        yield tree.name, place
+    elif not isinstance(tree, Literal):
+        for key, part in tree.items() if isinstance(tree, Mapping) else enumerate(tree):
+            yield from _places(part, f"{place}[{key!r}]")

@@ -47,7 +47,7 @@ Counts = Mapping[tuple[Site, Phase], int]
 Growth = tuple[int, ...] | None
 
 
-class Observer(contract.Observer, contract.Sees, contract.MaySee, ABC):
+class Observer(contract.Observer, ABC):
     """Observes programs of one framework; made once per worker process."""
 
     #: For each check, in a few words, how this observer sees it.
