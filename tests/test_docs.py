@@ -21,6 +21,7 @@ from conformance.emit.programs import EmitFailure, texts
 from conformance.errors import CaseError
 from conformance.language.load import load_text
 from conformance.model import case as case_model
+from conformance.run.options import OPTIONS
 from conformance.run.runner import lacking
 from tests import suite_cases
 from tools import generated
@@ -124,7 +125,7 @@ def test_commands_exist(page: Path, pytestconfig: pytest.Config) -> None:
                 continue
             assert name in group.commands, f"no command {name}"
             known = {o for p in group.commands[name].params for o in (*p.opts, *p.secondary_opts)}
-            known |= PYTESTS if name == "run" else set()
+            known |= {*OPTIONS, *PYTESTS} if name == "run" else set()
             assert not named - known, words
 
 
