@@ -160,8 +160,15 @@ class Suite:
         started = [c for c in self.selection.chosen if c.adapter.name not in broken]
         for case in self._by_file.get(file.path.resolve(), ()):
             for variant in (v for chosen in started for v in chosen.variants):
+                name = f"{case.id}[{variant.id}]"
+                # pytest compares ids with those of its cache in parts, which a name alone lacks.
                 item: PairItem = PairItem.from_parent(
-                    file, name=f"{case.id}[{variant.id}]", judge=self, case=case, variant=variant
+                    file,
+                    name=name,
+                    nodeid=f"{file.nodeid}::{name}",
+                    judge=self,
+                    case=case,
+                    variant=variant,
                 )
                 if lacking(case, variant) is None:
                     yield item
