@@ -342,7 +342,7 @@ class Suite:
         """Stop the run, since further results could not be written."""
         self.unwritten = self.unwritten or str(error)
         assert self.session is not None
-        self.session.shouldstop = "results cannot be written"
+        self.session.shouldstop = "nothing more can be stored"
 
     # -- end -----------------------------------------------------------------------------------
 
