@@ -16,8 +16,8 @@ ANNOTATED = "conformance.emit."
 def imports(root: Path) -> dict[str, set[str]]:
     """For each module of `conformance` and `adapters`, the modules there that its text imports.
 
-    Imports in functions count, and those under `TYPE_CHECKING`, but not in `ANNOTATED`. `from a import b`
-    is an import of `a.b` where that is a module, else of `a`.
+    Imports in functions count, and those under `TYPE_CHECKING`, but not in `ANNOTATED`.
+    `from a import b` is an import of `a.b` where that is a module, else of `a`.
     """
     files = {
         ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path

@@ -217,7 +217,9 @@ def test_interrupted_again_keeps_what_the_first_run_had(start, tmp_path):
 def test_a_process_of_xdist_that_dies_leaves_whole_results_or_says_so(start, tmp_path):
     process = start(*variants("right", "slow"), "-n", "2")
     wait_for(lambda: finished(tmp_path) >= 1 and workers(tmp_path), 60)
-    parents = {int(status.split("PPid:")[1].split()[0]) for status in map(_status, workers(tmp_path))}
+    parents = {
+        int(status.split("PPid:")[1].split()[0]) for status in map(_status, workers(tmp_path))
+    }
     os.kill(min(parents - workers(tmp_path)), signal.SIGKILL)
     assert process.wait(60) == Exit.UNEXPECTED, (tmp_path / "printed").read_text()
     found = read(tmp_path)
