@@ -8,15 +8,12 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-#: A room whose modules name each other in annotations: an emitter has parts, and each part the emitter.
-#: There, and nowhere else, what is imported under `TYPE_CHECKING` is left out.
-ANNOTATED = "conformance.emit."
 
 
 def imports(root: Path) -> dict[str, set[str]]:
     """For each module of `conformance` and `adapters`, the modules there that its text imports.
 
-    Imports in functions count, and those under `TYPE_CHECKING`, but not in `ANNOTATED`.
+    Imports in functions count, and those under `TYPE_CHECKING`.
     `from a import b` is an import of `a.b` where that is a module, else of `a`.
     """
     files = {
@@ -30,8 +27,6 @@ def imports(root: Path) -> dict[str, set[str]]:
 def _imported(path: Path, name: str, modules: Container[str]) -> Iterator[str]:
     package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
     tree = ast.parse(path.read_text("utf-8"))
-    if name.startswith(ANNOTATED):
-        tree.body = [node for node in tree.body if not _is_for_types(node)]
     for node in ast.walk(tree):
         named: list[str] = []
         if isinstance(node, ast.Import):
@@ -42,10 +37,6 @@ def _imported(path: Path, name: str, modules: Container[str]) -> Iterator[str]:
             parts = [f"{source}.{alias.name}" for alias in node.names]
             named = [part if part in modules else source for part in parts]
         yield from (one for one in named if one in modules)
-
-
-def _is_for_types(node: ast.stmt) -> bool:
-    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
 
 
 def circle(graph: Mapping[str, set[str]]) -> list[str]:

@@ -71,9 +71,9 @@ def of_result(result: Result, checks: frozenset[str] = frozenset()) -> Outcome:
     """The outcome of a variant on a case: the gravest of its verdicts of `checks` (of all if empty) and,
     where the program does not run to its end, of `error`."""
     if result.observation is None and all(v.status is Status.UNSUPPORTED for v in result.verdicts):
-        reasons = [why for v in result.verdicts if (why := unoffered(v)) is not None]
-        lacks = any(why.how != "not run" for why in reasons)
-        return Outcome.NOT_OFFERED if lacks else Outcome.NOT_RUN
+        reasons = [unoffered(verdict) for verdict in result.verdicts]
+        left_out = all(why is not None and why.how == "not run" for why in reasons)
+        return Outcome.NOT_RUN if left_out else Outcome.NOT_OFFERED
     outcomes = [(verdict.check, of_verdict(verdict, result)) for verdict in result.verdicts]
     return gravest(
         outcome
