@@ -11,8 +11,7 @@ from collections import defaultdict
 from functools import cache
 
 from conformance.drivers.adapter import Adapter, Variant
-from conformance.emit.finishing import Text
-from conformance.emit.programs import EmitFailure, texts
+from conformance.emit.programs import EmitFailure, Text, texts
 from conformance.model.case import Case
 from conformance.run.runner import lacking
 from tests.suite_cases import CASES

@@ -19,26 +19,23 @@ import random
 import resource
 import shutil
 import signal
+import sqlite3
 import sys
 import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import yaml
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from conformance.results import beside, recorded
-from conformance.results.partial import PartialResults
-
-from conformance import results
+from conformance import store
 from conformance.compare import compare
 from conformance.drivers.adapter import Adapter, find_adapter, read_adapter
 from conformance.drivers.implementation import adapt, describe
@@ -49,11 +46,11 @@ from conformance.judge.checks import applicable
 from conformance.language.capabilities import required_by
 from conformance.language.load import load_file, load_folder
 from conformance.model.case import Case
+from conformance.model.result import Results
 from conformance.model.verdict import Level, Status, Verdict
-from conformance.report import claims, coverage, write_report
-from conformance.run import earlier, smoke, smoke_cover
-from conformance.run.summary import Tally
+from conformance.report import Report, write_report
 from tests import report_samples as samples
+from tools import coverage, documents
 
 ROOT = Path(__file__).parents[1]
 ADAPTERS = ROOT / "adapters"
@@ -75,43 +72,10 @@ WORDS = (
 )
 VALUES: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 2**63, 10**40, 0.5, -0.0, 1e308, float("nan"), float("inf")),
-    *(
-        "",
-        " ",
-        "\0",
-        "a",
-        "a b",
-        "*",
-        "?",
-        "[",
-        "../x",
-        "/etc/passwd",
-        "a/b",
-        "\x1b[2J",
-        "ä" * 300,
-        "$n",
-    ),
-    *(
-        "y = sin(x)",
-        "y = concat([x, x])",
-        "sum(y)",
-        "x, y",
-        "2001-01-01",
-        "None",
-        "x" * 3000,
-        "0" * 16,
-    ),
-    *(
-        [],
-        {},
-        [[]],
-        [None],
-        {"": None},
-        {"a": {"b": {"c": []}}},
-        ["x"] * 50,
-        [1, "a", None, {}],
-        [0] * 20,
-    ),
+    *("", " ", "\0", "a", "a b", "*", "?", "[", "../x", "/etc/passwd", "a/b", "\x1b[2J", "ä" * 300),
+    *("$n", "y = sin(x)", "y = concat([x, x])", "sum(y)", "x, y", "2001-01-01", "None", "x" * 3000),
+    *("0" * 16, [], {}, [[]], [None], {"": None}, {"a": {"b": {"c": []}}}, ["x"] * 50),
+    *([1, "a", None, {}], [0] * 20),
 )
 
 
@@ -261,15 +225,53 @@ def _parsed(text: bytes) -> Any:
     return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
-def _json(chance: random.Random, text: bytes) -> bytes:
-    return json.dumps(changed(chance, json.loads(text))).encode()
+def _rows(chance: random.Random, text: bytes) -> bytes:
+    """A file of results with other values in some rows, or with a table or a column of another name."""
+    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
+        database.deserialize(text)
+        database.execute("PRAGMA ignore_check_constraints = ON")
+        for _ in range(chance.choice((1, 1, 2, 5))):
+            with contextlib.suppress(sqlite3.Error, OverflowError):  # what no such file can hold
+                chance.choice((_cell, _cell, _cell, _cell, _table))(chance, database)
+        return database.serialize()
 
 
-def _json_lines(chance: random.Random, text: bytes) -> bytes:
-    lines = text.splitlines(keepends=True)
-    place = chance.randrange(len(lines))
-    lines[place] = _json(chance, lines[place]) + b"\n"
-    return b"".join(lines)
+def _tables(database: sqlite3.Connection) -> list[str]:
+    query = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name"
+    return [name for (name,) in database.execute(query)]
+
+
+def _cell(chance: random.Random, database: sqlite3.Connection) -> None:
+    """Change a value: by one of `VALUES`, or within its JSON."""
+    table = chance.choice(_tables(database))
+    rows = database.execute(f"SELECT * FROM {table}")
+    columns = [name for name, *_ in rows.description]
+    row = chance.choice(rows.fetchall())
+    place = chance.randrange(len(row))
+    value = chance.choice(VALUES)
+    if isinstance(row[place], bytes):
+        value = mutated(chance, row[place], [row[place]])
+    elif isinstance(row[place], str) and row[place][:1] in ("{", "["):
+        value = json.dumps(changed(chance, json.loads(row[place])))
+    where = " AND ".join(f"{name} IS ?" for name in columns)
+    database.execute(f"UPDATE {table} SET {columns[place]} = ? WHERE {where}", (value, *row))
+
+
+def _table(chance: random.Random, database: sqlite3.Connection) -> None:
+    """Change more than a value."""
+    table, other = chance.choice(_tables(database)), chance.choice(_tables(database))
+    column = chance.choice([row[1] for row in database.execute(f"PRAGMA table_info({table})")])
+    ways = (
+        f"DELETE FROM {table}",
+        f"DROP TABLE {table}",
+        f"ALTER TABLE {table} RENAME TO {table}_",
+        f"ALTER TABLE {table} RENAME COLUMN {column} TO {column}_",
+        f"ALTER TABLE {table} ADD COLUMN more TEXT",
+        f"DROP TABLE {table}; CREATE VIEW {table} AS SELECT * FROM {other}",
+        f"PRAGMA user_version = {chance.choice((0, 2, -1, 2**31 - 1))}",
+        f"PRAGMA application_id = {chance.choice((0, 1, -1))}",
+    )
+    database.executescript(f"PRAGMA foreign_keys = OFF; {chance.choice(ways)}")
 
 
 def _csv(chance: random.Random, text: bytes) -> bytes:
@@ -309,7 +311,7 @@ def _variants() -> tuple[str, ...]:
 def read_case(file: Path) -> None:
     """A file of cases, and the programs of the first of them."""
     found = load_file(file)
-    results.cases_hash(found)
+    store.cases_hash(found)
     for case in found[:3]:
         applicable(case)
         required_by(case)
@@ -347,21 +349,23 @@ def read_implementation(file: Path) -> None:
 
 
 def read_results(file: Path) -> None:
-    """Lines of results, their arrays beside them as they should be; and the report on them."""
-    arrays = beside(file)
-    if not arrays.exists():
-        shutil.copy(beside(_results()), arrays)
-    found = [results.read(file)]
+    """A file of results, and the report on it."""
+    found = [store.read(file)]
     cases = samples.cases()
-    write_report(found, cases, compare(found, cases), file.parent / "report", file.parent)
+    made = Report(found, cases, compare(found, cases))
+    write_report(made, file.parent / "report", file.parent)
 
 
-def read_arrays(file: Path) -> None:
-    """Arrays, with lines of results beside them as they should be."""
-    lines = file.with_suffix(".jsonl")
-    if not lines.exists():
-        shutil.copy(_results(), lines)
-    results.read(lines)
+def begin_run(file: Path) -> None:
+    """A file of results into which a run writes, one that goes on with it if it can."""
+    run = _sample()
+    with contextlib.closing(store.Store(file)) as opened:
+        stored = opened.begin(run.header, [result.pair for result in run.results]).stored
+        for result in run.results:
+            if result.pair not in stored:
+                opened.put(result)
+        opened.results()
+        opened.finish("")
 
 
 def read_coverage(file: Path) -> None:
@@ -372,42 +376,7 @@ def read_coverage(file: Path) -> None:
 
 def read_documents(file: Path) -> None:
     """The list of documents."""
-    claims.validate(claims.read(file), _cases(), _variants())
-
-
-def read_smoke(file: Path) -> None:
-    """A smoke selection."""
-    found = smoke.read(file)
-    found.validate(_adapter("torch"), _cases())
-    found.pairs(_adapter("torch"))
-
-
-def read_caught(file: Path) -> None:
-    """The faults on record."""
-    smoke_cover.read_caught(replace(_adapter("torch"), folder=file.parent))
-
-
-def read_recorded(file: Path) -> None:
-    """Recorded seconds."""
-    found = recorded.read(file.parent)
-    for variant in _adapter("torch").variants:
-        found.seconds("basics/conv-relu-gradient", variant.id)
-
-
-def read_partial(file: Path) -> None:
-    """A file of what a run has left that was cut off, the others as they should be; going on from it."""
-    name, whole = file.name, _partial_results()
-    place = file.parent / "reports" / ".partial-x" / "mine"
-    if not place.exists():
-        shutil.copytree(whole, place.parent.parent, dirs_exist_ok=True)
-    for path in whole.rglob("*"):
-        if path.is_file():
-            target = place.parent.parent / path.relative_to(whole)
-            shutil.copy(file if path.name == name else path, target)
-    left = list(PartialResults.left(file.parent / "reports", ["mine"]))
-    now = results.read(_results()).header
-    found = earlier.find(left, file.parent / "reports" / "mine.jsonl", now)
-    found.close()
+    documents.validate(documents.read(file), _cases(), _variants())
 
 
 @cache
@@ -422,9 +391,9 @@ _made: list[tempfile.TemporaryDirectory[str]] = []
 
 
 @cache
-def _results() -> Path:
-    """A small file of results, as they should be."""
-    found = samples.results(
+def _sample() -> Results:
+    """A small run."""
+    return samples.results(
         "mine",
         [
             samples.result("mine/one", program="programs/mine/one/sample/block.py"),
@@ -432,25 +401,24 @@ def _results() -> Path:
             samples.unobserved("mine/one", Status.CRASHED, "the process died", "sample/noise-anew"),
         ],
     )
-    file = _work() / "whole" / "mine.jsonl"
-    results.write(file, found.header, found.results, found.footer)
+
+
+@cache
+def _results() -> Path:
+    """A small file of results, as it should be."""
+    file = _work() / "whole" / "mine.db"
+    samples.stored(file, _sample())
     return file
 
 
 @cache
-def _partial_results() -> Path:
-    """The reports' folder of a run that was cut off."""
-    found = results.read(_results())
-    partial = PartialResults(_work() / "partial" / ".partial-x")
-    partial.folder.mkdir(parents=True)
-    partial.begin("mine", found.header)
-    for number, result in enumerate(found.results):
-        note = msgspec.json.encode(Tally.of(result, ()))
-        partial.put("mine", number, result, note)
-    partial.close()
-    for path in (partial.folder / "mine").glob("*-*"):
-        path.rename(path.with_name(f"1-x{path.suffix}"))
-    return partial.folder.parent
+def _cut_off() -> Path:
+    """What a run has left that was killed."""
+    file = _work() / "cut-off" / "mine.db"
+    with contextlib.closing(store.Store(file)) as opened:
+        opened.begin(_sample().header, [result.pair for result in _sample().results])
+        opened.put(_sample().results[0])
+    return file
 
 
 @cache
@@ -460,9 +428,6 @@ def kinds() -> Mapping[str, Kind]:
     def of_adapters(name: str) -> list[Path]:
         return sorted(ADAPTERS.glob(f"*/{name}"))
 
-    kept_files = sorted(
-        path for path in _partial_results().rglob("*") if path.is_file() and path.suffix
-    )
     made = (
         Kind("case", sorted((ROOT / "cases").rglob("*.yaml")), read_case, "a.yaml", _yaml, 3),
         Kind("adapter", of_adapters("adapter.yaml"), read_adapters_file, "adapter.yaml", _yaml, 2),
@@ -479,18 +444,10 @@ def kinds() -> Mapping[str, Kind]:
             _yaml,
             2,
         ),
-        Kind("results", [_results()], read_results, "mine.jsonl", _json_lines, 2),
-        Kind("arrays", [beside(_results())], read_arrays, "mine.safetensors", None, 2),
-        Kind("coverage", [ROOT / "cases" / "coverage.csv"], read_coverage, "coverage.csv", _csv),
-        Kind("documents", [ROOT / claims.FILE], read_documents, "documents.yaml", _yaml),
-        Kind("smoke", of_adapters("smoke.yaml"), read_smoke, "smoke.yaml", _yaml),
-        Kind("caught", of_adapters("caught.yaml"), read_caught, "caught.yaml", _yaml),
-        Kind("recorded", of_adapters("recorded.json"), read_recorded, "recorded.json", _json),
-        *(
-            Kind(f"partial-{path.suffix[1:]}", [path], read_partial, path.name, form, 0.5)
-            for path in kept_files
-            for form in [_json_lines if path.suffix in (".json", ".index", ".lines") else None]
-        ),
+        Kind("results", [_results(), _cut_off()], read_results, "mine.db", _rows, 3),
+        Kind("begun", [_results(), _cut_off()], begin_run, "mine.db", _rows, 2),
+        Kind("coverage", [coverage.FILE], read_coverage, "coverage.csv", _csv),
+        Kind("documents", [documents.FILE], read_documents, "documents.yaml", _yaml),
     )
     return {kind.name: kind for kind in made}
 
@@ -556,30 +513,6 @@ def _peak() -> float:
     return _status("VmHWM")
 
 
-@dataclass
-class Figures:
-    """Figures of all inputs of a kind."""
-
-    number: int = 0
-    refused: int = 0
-    seconds: float = 0.0
-    longest: float = 0.0
-    most: float = 0.0
-    problems: dict[str, list[int]] = field(default_factory=dict)
-
-    def add(self, number: int, found: Tried) -> None:
-        self.number += 1
-        self.refused += found.refused
-        self.seconds += found.seconds
-        self.longest = max(self.longest, found.seconds)
-        self.most = max(self.most, found.mib)
-        if found.problem:
-            lines = found.problem.strip().splitlines()
-            place = [line.strip() for line in lines if line.lstrip().startswith("File ")]
-            name = f"{lines[-1][:150]} | {place[-1] if place else ''}"
-            self.problems.setdefault(name, []).append(number)
-
-
 def prepare() -> None:
     """Have inputs that take too long or too much end with an error."""
     faulthandler.enable()
@@ -612,25 +545,17 @@ def main() -> int:
         print(tried(wanted[0], content))
         return 0
     shares = sum(kind.share for kind in wanted)
-    print(f"{'kind':15} {'inputs':>7} {'refused':>8} {'CPU s':>7} {'longest s':>9} {'most MiB':>8}")
-    failed, total = 0, 0
+    failed = False
     for kind in wanted:
-        tally = Figures()
-        for number in range(
-            chosen.first, chosen.first + round(chosen.inputs * kind.share / shares)
-        ):
-            tally.add(number, tried(kind, kind.input(number)))
-        print(
-            f"{kind.name:15} {tally.number:7} {tally.refused:8} {tally.seconds:7.0f} "
-            f"{tally.longest:9.2f} {tally.most:8.0f}",
-            flush=True,
-        )
-        for problem, numbers in tally.problems.items():
-            print(f"    {len(numbers)} times, first {numbers[0]}: {problem}", flush=True)
-        failed += sum(map(len, tally.problems.values()))
-        total += tally.number
-    print(f"{total} inputs, {failed} with a problem")
-    return 1 if failed else 0
+        numbers = range(chosen.first, chosen.first + round(chosen.inputs * kind.share / shares))
+        found = [tried(kind, kind.input(number)) for number in numbers]
+        seconds, refused = sum(t.seconds for t in found), sum(t.refused for t in found)
+        print(f"{kind.name}: {len(found)} inputs, {refused} refused, {seconds:.0f} s", flush=True)
+        for number, one in zip(numbers, found, strict=True):
+            if one.problem:
+                failed = True
+                print(f"    {number}: {one.problem.strip().splitlines()[-1][:150]}", flush=True)
+    return int(failed)
 
 
 if __name__ == "__main__":

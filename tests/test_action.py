@@ -1,4 +1,4 @@
-"""`action.yml`: what it hands over is what the commands take, and what it is given is used."""
+"""`action.yml` passes what the commands accept and uses all inputs; issue forms are complete."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import typer
+import pytest
 import yaml
 
-from conformance.cli.app import app
+from conformance.run.options import OPTIONS
 
 ACTION = Path(__file__).parents[1] / "action.yml"
+FORMS = sorted(
+    path
+    for path in (ACTION.parent / ".github/ISSUE_TEMPLATE").glob("*.yml")
+    if path.stem != "config"
+)
 #: Taken by pytest.
 PYTESTS = {"--junitxml"}
 
@@ -23,8 +28,7 @@ def action() -> dict[str, Any]:
 
 
 def test_options_are_those_of_the_command() -> None:
-    group: Any = typer.main.get_command(app)
-    known = {name for p in group.commands["run"].params for name in p.opts} | PYTESTS
+    known = {*OPTIONS} | PYTESTS
     (text,) = [
         s["run"]
         for s in action()["runs"]["steps"]
@@ -51,3 +55,13 @@ def test_inputs_never_stand_in_a_script() -> None:
 def test_scripts_are_bash() -> None:
     for step in action()["runs"]["steps"]:
         subprocess.run(["bash", "-n", "-c", step["run"]], check=True)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.stem)
+def test_issue_forms_ask_for_what_they_name(form: Path) -> None:
+    found = yaml.safe_load(form.read_text("utf-8"))
+    assert set(found) == {"name", "description", "labels", "body"}
+    for field in found["body"]:
+        assert set(field) - {"validations"} == {"type", "id", "attributes"}
+        assert field["type"] in ("input", "textarea")
+        assert field["attributes"]["label"]

@@ -17,8 +17,7 @@ import pytest
 import yaml
 
 from conformance.drivers.adapter import all_adapters
-from conformance.emit.finishing import LINE_LENGTH, Text
-from conformance.emit.programs import EmitFailure, program_path, texts
+from conformance.emit.programs import LINE_LENGTH, EmitFailure, Text, program_path, texts
 from conformance.errors import CaseError
 from conformance.language.load import load_text
 from conformance.model.case import Again, Case, Ref, leaves, walk

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from conformance.drivers.adapter import find_adapter
-from conformance.emit.finishing import Text
-from conformance.emit.programs import texts
+from conformance.emit.programs import Text, texts
 from tests.suite_cases import BY_ID
 
 ADAPTERS = Path(__file__).resolve().parents[1] / "adapters"

@@ -115,10 +115,9 @@ def _variants(left: str, right: str, paths: Paths, style: Format) -> Exit:
     belong_together([used])
     _say_lacking(used)
     found = side_by_side(of_left, of_right, load_folder(paths.cases))
-    answered = answers(used)
     measured = tuple(
         Measured(question.title, (one.word, other.word))
-        for question, one, other in zip(QUESTIONS, answered[left], answered[right], strict=True)
+        for question, one, other in zip(QUESTIONS, answers(of_left), answers(of_right), strict=True)
         if question.measure and one.word != other.word
     )
     found = replace(found, measured=measured)

@@ -10,7 +10,7 @@ from conformance.compare.memory import compare_memory
 from conformance.compare.model import Comparison, CrossVerdict
 from conformance.compare.numeric import compare_numbers
 from conformance.errors import ComparisonError
-from conformance.judge.tolerance import against_others
+from conformance.judge.arrays import against_others
 from conformance.model.case import Case
 from conformance.model.result import Result, Results
 from conformance.store import cases_hash

@@ -1,6 +1,6 @@
 """Adapters: folders with all that is specific to one framework, found by path, not imported by name.
 
-A folder holds `adapter.yaml` (what this module reads), `emitter.py` (a class `Emitter`, see
+A folder holds `adapter.yaml` (what this module reads), `emitter.py` (a function `emitter`, see
 `conformance.emit.emitter`), `observe.py` (a class `Observer`, see
 `conformance.observe.worker.observer`; imported in the worker process alone), `requirements.txt`,
 `known.yaml`, and `reproducers` with a program for each cause of a known deviation.
@@ -8,7 +8,7 @@ A folder holds `adapter.yaml` (what this module reads), `emitter.py` (a class `E
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -89,48 +89,46 @@ class VariantModel(_Strict):
 
     title: str = Field(description="How a user of the framework would name it.")
     discipline: Discipline
-    exact: bool = Field(default=True, description="Whether plain and recomputed agree bit for bit.")
+    exact: bool = Field(True, description="Whether plain and recomputed agree bit for bit.")
     exact_gradients: bool = Field(
-        default=True,
+        True,
         description="Whether gradients agree bit for bit too, where `exact`; not where contributions "
         "to one gradient are added up in another order, those inside a region first.",
     )
     accuracy: dict[str, Annotated[float, Field(gt=0, le=1e-2)]] = Field(
-        default={},
+        {},
         description="Operations whose float32 kernels are less accurate than rounding, and the "
         "greatest absolute error measured; widens the tolerance against the reference and against "
         "other frameworks, never that between plain and recomputed.",
     )
-    lacks: dict[str, str] = Field(
-        default={}, description="Capabilities it cannot express, and why."
-    )
-    refuses: dict[str, Refusal] = Field(default={}, description="Capabilities it refuses aloud.")
+    lacks: dict[str, str] = Field({}, description="Capabilities it cannot express, and why.")
+    refuses: dict[str, Refusal] = Field({}, description="Capabilities it refuses aloud.")
     only: Only | None = Field(
-        default=None, description="The only cases that it is run on (`cases`), and `why`."
+        None, description="The only cases that it is run on (`cases`), and `why`."
     )
     renew_after: int = Field(
-        default=0,
+        0,
         ge=0,
         description="Programs after which the variant's worker is replaced by a new one, for what "
         "keeps something of each; 0 for never.",
     )
     renew_after_error: bool = Field(
-        default=False,
+        False,
         description="Whether the worker is replaced after a program that raised an error, too, for what "
         "such a program leaves behind broken.",
     )
     own_process: bool = Field(
-        default=False,
+        False,
         description="Whether the variant has a worker process to itself, for what its programs leave "
         "behind in theirs.",
     )
     environment: dict[str, str] = Field(
-        default={},
+        {},
         description="Set before the first import, over the adapter's; other variants with the same "
         "environment share a worker process.",
     )
     residuals: dict[str, str] = Field(
-        default={},
+        {},
         description="For an operation, what its gradient keeps here, where that is not the registry's "
         "first alternative: words out of its arguments, `out`, `mask`; `early` where all is kept before "
         "the operation ends, and early stop leaves it unfinished. For `region`: "
@@ -143,6 +141,20 @@ class VariantModel(_Strict):
         return word in self.residuals.get("region", "").split()
 
 
+class Keyword(_Strict):
+    """What a keyword of the framework's own means where an implementation has it in its signature."""
+
+    options: list[str] = Field([], description="The options of a case that it passes on.")
+    always: bool | None = Field(
+        None, description="The value that every call is given, where it passes on none."
+    )
+    known: list[str] = Field(
+        [],
+        description="The variants that it belongs to (`torch/selective`): the implementation is built "
+        "on these.",
+    )
+
+
 class AdapterModel(_Strict):
     """The file `adapter.yaml`."""
 
@@ -150,36 +162,31 @@ class AdapterModel(_Strict):
     title: str
     packages: list[str] = Field(description="Distributions whose versions a run records.")
     place: int = Field(
-        default=50,
+        50,
         description="Where reports list it: the least first, equal ones by name, the reference last.",
     )
     builds_on: list[str] = Field(
-        default=[],
+        [],
         description="Adapters that modules of this one import from (`from ..torch import storages`); "
         "each lies beside it, or is shipped.",
     )
-    environment: dict[str, str] = Field(default={}, description="Set before the first import.")
+    environment: dict[str, str] = Field({}, description="Set before the first import.")
     beside: list[str] = Field(
-        default=[],
+        [],
         description="Files of the folder put next to every emitted program, and modules of the suite by "
         "their names (`conformance.oracle.tape`, which becomes `tape.py`).",
     )
-    time_limit: float = Field(default=120.0, description="Seconds for one case on one variant.")
-    memory_limit: float = Field(default=12.0, description="GiB that the worker may allocate.")
+    time_limit: float = Field(120.0, description="Seconds for one case on one variant.")
+    memory_limit: float = Field(12.0, description="GiB that the worker may allocate.")
     variants: dict[str, VariantModel]
     implementations: dict[Style, dict[str, VariantModel]] = Field(
-        default={},
+        {},
         description="Where `--implementation` is taken: for each style in which a function can be given "
         "regions, the variants that such programs have.",
     )
-    implementation_options: dict[str, str] = Field(
-        default={},
-        description="Options that a function may be given beside those of cases, and what they mean.",
-    )
-    usual_keywords: dict[str, str] = Field(
-        default={},
-        description="The keyword that functions of this framework usually have for an option of "
-        "cases; `conformance probe` looks for it.",
+    keywords: dict[str, Keyword] = Field(
+        {},
+        description="The framework's own keywords that such a function may have in its signature.",
     )
 
 
@@ -239,13 +246,12 @@ class Adapter:
     @property
     def beside(self) -> Mapping[str, Path]:
         """The files that are put next to every program, by the names that they have there."""
-        files: list[Path] = []
-        for name in self.model.beside:
-            package, *parts = name.split(".")
-            ours = package == _PACKAGE.name
-            files.append(
-                _PACKAGE.joinpath(*parts).with_suffix(".py") if ours else self.folder / name
-            )
+        files = [
+            _PACKAGE.joinpath(*name.split(".")[1:]).with_suffix(".py")
+            if name.startswith(f"{_PACKAGE.name}.")
+            else self.folder / name
+            for name in self.model.beside
+        ]
         return {file.name: file for file in files}
 
     @property
@@ -276,16 +282,12 @@ def read_adapter(folder: Path) -> Adapter:
         )
     model = read_model(file, AdapterModel, AdapterError)
     for name in model.builds_on:
-        if not any(
-            (parent / name / "adapter.yaml").is_file() for parent in searched(folder.resolve())
-        ):
+        places = [parent / name / "adapter.yaml" for parent in searched(folder.resolve())]
+        if not any(place.is_file() for place in places):
             raise AdapterError(f"builds_on: there is no adapter {name!r} beside it", where=file)
-    variants = [
-        *model.variants.items(),
-        *(v for d in model.implementations.values() for v in d.items()),
-    ]
-    for name, variant in variants:
-        check_words(f"variant {name!r}", variant.lacks, variant.refuses, variant.residuals, file)
+    for variants in (model.variants, *model.implementations.values()):
+        for name, one in variants.items():
+            check_words(f"variant {name!r}", one.lacks, one.refuses, one.residuals, file)
     return Adapter(folder.resolve(), model)
 
 
@@ -310,31 +312,22 @@ def check_words(
     kind: type[ConformanceError] = AdapterError,
 ) -> None:
     """Raise `kind` if `who` names an unknown capability, or residuals that do not exist."""
+    found: list[tuple[str, Collection[str], str]] = []
     for word in (*lacks, *refuses):
-        if word not in CAPABILITIES:
-            raise kind(
-                f"{who} speaks of an unknown capability {word!r}",
-                where=where,
-                hint=nearest(word, CAPABILITIES),
-            )
+        found.append((word, CAPABILITIES, f"speaks of an unknown capability {word!r}"))
     for operation, words in residuals.items():
-        known = set(REGION_RESIDUALS)
+        known: Collection[str] = REGION_RESIDUALS
         if operation != "region":
-            if operation not in OPERATIONS:
-                raise kind(
-                    f"{who} says what an unknown operation {operation!r} saves",
-                    where=where,
-                    hint=nearest(operation, OPERATIONS),
-                )
-            tensors = OPERATIONS[operation].tensors
-            known = {tensor.rstrip("?.") for tensor in tensors} | {"out", "mask", "early"}
+            found.append(
+                (operation, OPERATIONS, f"says what an unknown operation {operation!r} saves")
+            )
+            tensors = OPERATIONS[operation].tensors if operation in OPERATIONS else ()
+            known = {*(tensor.rstrip("?.") for tensor in tensors), "out", "mask", "early"}
         for word in words.split():
-            if word not in known:
-                raise kind(
-                    f"{who} says that {operation!r} saves an unknown {word!r}",
-                    where=where,
-                    hint=nearest(word, known),
-                )
+            found.append((word, known, f"says that {operation!r} saves an unknown {word!r}"))
+    for word, known, problem in found:
+        if word not in known:
+            raise kind(f"{who} {problem}", where=where, hint=nearest(word, known))
 
 
 def find_adapter(name_or_path: str, folder: Path) -> Adapter:

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,14 @@ OPTIONS: Mapping[str, str] = {
     "save": "policy",
     "contexts": "contexts",
 }
+#: Of these, the ones that every call of a region is given, whatever the case asks for.
+GIVEN_ALWAYS = ("preserve_rng", "merge_adjacent")
+#: How a function of each style is called.
+CALLS: Mapping[Style, str] = {
+    "call": "function(region, *args, **kwargs)",
+    "transform": "function(region)(*args, **kwargs)",
+    "module": "function(module)(*args, **kwargs)",
+}
 _TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
@@ -54,46 +63,44 @@ class ImplementationModel(BaseModel):
 
     function: str = Field(description="`package.module:function`, as Python imports it.")
     name: str = Field(
-        default="",
-        description="What results and the report call it; made from `function` if left out.",
+        "", description="What results and the report call it; made from `function` if left out."
     )
     title: str = ""
     style: Style | None = Field(
-        default=None, description="How it is given regions; the adapter's first style if left out."
+        None, description="How it is given regions; the adapter's first style if left out."
     )
     variants: list[str] = Field(
-        default=[], description="Only these of the variants that the adapter has for the style."
+        [], description="Only these of the variants that the adapter has for the style."
     )
     options: dict[str, str] = Field(
-        default={},
+        {},
         description="The function's keyword for each option of a case that it accepts: "
         + ", ".join(f"`{name}`" for name in OPTIONS)
-        + "; for what an adapter knows beside these, see its own words.",
+        + "; beside these, what the adapter's `keywords` name.",
     )
     always: dict[str, Any] = Field(
-        default={}, description="Keywords that every call is given, with plain values."
+        {}, description="Keywords that every call is given, with plain values."
     )
     discipline: Discipline | None = Field(
-        default=None, description="How much runs again; the adapter's if left out."
+        None, description="How much runs again; the adapter's if left out."
     )
-    exact: bool | None = Field(default=None, description="As in `adapter.yaml`.")
-    exact_gradients: bool | None = Field(default=None, description="As in `adapter.yaml`.")
-    residuals: dict[str, str] | None = Field(default=None, description="As in `adapter.yaml`.")
-    lacks: dict[str, str] = Field(default={}, description="Capabilities it has not, and why.")
-    refuses: dict[str, Refusal] = Field(default={}, description="What it refuses aloud.")
+    exact: bool | None = Field(None, description="As in `adapter.yaml`.")
+    exact_gradients: bool | None = Field(None, description="As in `adapter.yaml`.")
+    residuals: dict[str, str] | None = Field(None, description="As in `adapter.yaml`.")
+    lacks: dict[str, str] = Field({}, description="Capabilities it has not, and why.")
+    refuses: dict[str, Refusal] = Field({}, description="What it refuses aloud.")
     offers: list[str] = Field(
-        default=[], description="Capabilities that the adapter takes it not to have, and it has."
+        [], description="Capabilities that the adapter takes it not to have, and it has."
     )
-    only: Only | None = Field(default=None, description="As in `adapter.yaml`.")
+    only: Only | None = Field(None, description="As in `adapter.yaml`.")
     known: list[str] = Field(
-        default=[],
+        [],
         description="Variants that it is built on (`torch/non-reentrant`): their known deviations are "
         "its own, too, and may be gone.",
     )
-    packages: list[str] = Field(default=[], description="Distributions whose versions are noted.")
+    packages: list[str] = Field([], description="Distributions whose versions are noted.")
     path: list[str] = Field(
-        default=["."],
-        description="Folders that Python looks for the function in, relative to the file.",
+        ["."], description="Folders that Python looks for the function in, relative to the file."
     )
 
 
@@ -106,6 +113,10 @@ class Described:
     folder: Path
     file: str = ""
 
+    def changed(self, **fields: object) -> Described:
+        """The description with other values of these fields of its model."""
+        return replace(self, model=self.model.model_copy(update=fields))
+
     @property
     def where(self) -> str:
         """Where it was described, for messages."""
@@ -114,7 +125,8 @@ class Described:
     @property
     def name(self) -> str:
         """What results and the report call it."""
-        return self.model.name or _slug(self.model.function)
+        slug = re.sub(r"[^a-z0-9]+", "-", self.model.function.lower()).strip("-")
+        return self.model.name or slug
 
     @property
     def known(self) -> Path:
@@ -135,37 +147,26 @@ def describe(
     `preserve_rng=preserve_rng_state`, `always` like `use_reentrant=False`; they and `discipline`
     override the file. Raises `ImplementationError`.
     """
-    described = _read(Path(text)) if text.endswith((".yaml", ".yml")) else _named(text)
+    described = Described(ImplementationModel(function=text), Path.cwd())
+    if text.endswith((".yaml", ".yml")):
+        model = read_model(Path(text), ImplementationModel, ImplementationError)
+        described = Described(model, Path(text).absolute().parent, text)
     keywords = dict(_name_and_value(word, "--option") for word in options)
     constants = dict(_name_and_value(word, "--always") for word in always)
-    model = described.model.model_copy(
-        update={
-            "options": {**described.model.options, **keywords},
-            "always": {
-                **described.model.always,
-                **{name: _literal(text, name) for name, text in constants.items()},
-            },
-            **({"discipline": discipline} if discipline else {}),
-        }
+    literals = {name: _literal(text, name) for name, text in constants.items()}
+    own = described.model
+    described = described.changed(
+        options={**own.options, **keywords},
+        always={**own.always, **literals},
+        discipline=discipline or own.discipline,
     )
-    _check(model, described.where)
-    return replace(described, model=model)
-
-
-def _named(text: str) -> Described:
-    return Described(ImplementationModel(function=text), Path.cwd())
-
-
-def _read(file: Path) -> Described:
-    if not file.is_file():
-        raise ImplementationError("no such file", where=file)
-    model = read_model(file, ImplementationModel, ImplementationError)
-    return Described(model, file.absolute().parent, str(file))
+    _check(described.model, described.where)
+    return described
 
 
 def _name_and_value(word: str, flag: str) -> tuple[str, str]:
-    name, sign, value = word.partition("=")
-    if not (name and sign and value):
+    name, _, value = word.partition("=")
+    if not (name and value):
         raise ImplementationError(f"{flag} {word!r} is not NAME=VALUE")
     return name, value
 
@@ -198,6 +199,52 @@ def _check(model: ImplementationModel, where: str) -> None:
     check_words("it", words, model.refuses, model.residuals or {}, where, ImplementationError)
 
 
+def by_signature(adapter: Adapter, described: Described, signature: Signature) -> Described:
+    """The description with what the function's signature says: the framework's own keywords that it has
+    (`keywords` in `adapter.yaml`), and the variants that these belong to. What is declared stays.
+
+    Raises `ImplementationError` where the function cannot be called as it is described.
+    """
+    model = described.model
+    kinds = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    by_name = {p.name for p in signature.parameters.values() if p.kind in kinds}
+    options, always, known = dict(model.options), dict(model.always), list(model.known)
+    for keyword, meaning in adapter.model.keywords.items():
+        other = meaning.options or model.always.get(keyword) != meaning.always
+        if keyword not in by_name or (keyword in model.always and other):
+            continue
+        for option in meaning.options:
+            options.setdefault(option, keyword)
+        if meaning.always is not None:
+            always[keyword] = meaning.always
+        known += [] if model.known else [name for name in meaning.known if name not in known]
+    described = described.changed(options=options, always=always, known=known)
+    _check_call(adapter, described, signature)
+    return described
+
+
+def _check_call(adapter: Adapter, described: Described, signature: Signature) -> None:
+    """Raise `ImplementationError` where no call of the function can succeed."""
+    model, styles = described.model, adapter.model.implementations
+    style: Style = next(iter(styles)) if model.style is None else model.style
+    keywords = {keyword for option, keyword in model.options.items() if option in GIVEN_ALWAYS}
+    arguments = ("region", "argument") if style == "call" else ("region",)
+    try:
+        bound = signature.bind(*arguments, **dict.fromkeys({*keywords, *model.always}))
+        rest = [p.name for p in signature.parameters.values() if p.kind is Parameter.VAR_POSITIONAL]
+        if style == "call" and not {*rest} <= {*bound.arguments}:
+            raise TypeError(f"the region's arguments come after {', '.join(bound.arguments)}")
+    except TypeError as error:
+        others = " or ".join(f"`style: {other}`" for other in styles if other != style)
+        otherwise = f", or {others} in a YAML file" if others else ""
+        raise ImplementationError(
+            f"{model.function}{signature} cannot be called as {CALLS[style]}: {error}",
+            where=described.where,
+            hint="declare what it requires with --always KEYWORD=VALUE or --option OPTION=KEYWORD"
+            + otherwise,
+        ) from error
+
+
 def adapt(adapter: Adapter, described: Described) -> Adapter:
     """The adapter with the user's function in its programs. Raises `ImplementationError`."""
     model, where = described.model, described.where
@@ -207,48 +254,34 @@ def adapt(adapter: Adapter, described: Described) -> Adapter:
             f"adapter {adapter.name!r} takes no implementation of others", where=where
         )
     style: Style = next(iter(styles)) if model.style is None else model.style
-    if style not in styles:
-        raise ImplementationError(
-            f"adapter {adapter.name!r} has no style {style!r}",
-            where=where,
-            hint=nearest(style, styles),
-        )
-    for name in model.options:
-        options = {*OPTIONS, *adapter.model.implementation_options}
-        if name not in options:
-            raise ImplementationError(
-                f"no option {name!r} of a case", where=where, hint=nearest(name, options)
-            )
-    for name in model.variants:
-        if name not in styles[style]:
-            raise ImplementationError(
-                f"no variant {name!r} for style {style!r}",
-                where=where,
-                hint=nearest(name, styles[style]),
-            )
+    options = {*OPTIONS, *(o for word in adapter.model.keywords.values() for o in word.options)}
+    named: tuple[tuple[Iterable[str], Collection[str], str], ...] = (
+        ((style,), styles, "adapter {adapter!r} has no style {name!r}"),
+        (model.options, options, "no option {name!r} of a case"),
+        (model.variants, styles.get(style, ()), "no variant {name!r} for style {style!r}"),
+    )
+    for names, known, problem in named:
+        for name in names:
+            if name not in known:
+                message = problem.format(adapter=adapter.name, name=name, style=style)
+                raise ImplementationError(message, where=where, hint=nearest(name, known))
     variants = {
         name: _variant(variant, model)
         for name, variant in styles[style].items()
         if not model.variants or name in model.variants
     }
-    title = model.title or f"{model.function} ({adapter.model.title})"
-    changed = adapter.model.model_copy(
-        update={
-            "name": described.name,
-            "title": title,
-            "packages": [*model.packages, *adapter.model.packages],
-            "variants": variants,
-        }
-    )
-    implementation = Implementation(
-        function=model.function,
-        style=style,
-        options=dict(model.options),
-        always=dict(model.always),
-        path=tuple(str((described.folder / folder).resolve()) for folder in model.path),
-    )
+    changed = {
+        "name": described.name,
+        "title": model.title or f"{model.function} ({adapter.model.title})",
+        "packages": [*model.packages, *adapter.model.packages],
+        "variants": variants,
+    }
+    path = tuple(str((described.folder / folder).resolve()) for folder in model.path)
     return replace(
-        adapter, model=changed, implementation=implementation, deviations=described.known
+        adapter,
+        model=adapter.model.model_copy(update=changed),
+        implementation=Implementation(model.function, style, model.options, model.always, path),
+        deviations=described.known,
     )
 
 
@@ -264,21 +297,12 @@ def _variant(variant: VariantModel, model: ImplementationModel) -> VariantModel:
     offered = {OPTIONS[option] for option in model.options if option in OPTIONS}
     offered |= set(model.offers)
     of_variant = {word: why for word, why in variant.lacks.items() if word not in offered}
-    fields = {
-        "discipline": model.discipline,
-        "exact": model.exact,
-        "exact_gradients": model.exact_gradients,
-        "residuals": model.residuals,
-        "only": model.only,
-    }
+    fields = ("discipline", "exact", "exact_gradients", "residuals", "only")
+    declared = {name: getattr(model, name) for name in fields}
     return variant.model_copy(
         update={
             "lacks": {**lacks, **of_variant, **model.lacks},
             "refuses": {**variant.refuses, **model.refuses},
-            **{name: value for name, value in fields.items() if value is not None},
+            **{name: value for name, value in declared.items() if value is not None},
         }
     )
-
-
-def _slug(function: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", function.lower()).strip("-")

@@ -23,7 +23,7 @@ class Code:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.sites: list[Site] = []
-        #: The parts of the case (`conformance.emit.asked.PARTS`) that are written.
+        #: The parts of the case (`conformance.emit.emitter.PARTS`) that are written.
         self.parts: set[str] = set()
         #: Words for the adapter's observer (`Program.notes`).
         self.notes: set[str] = set()
@@ -37,6 +37,11 @@ class Code:
             lines[-1] += f"  # pylint: s{len(self.sites)}"
             self.sites.append(site)
         self.lines += ["    " * self._depth + line if line else "" for line in lines]
+
+    def wrote(self, part: str) -> None:
+        """Record that a part of the case is written, a word of `conformance.emit.emitter.PARTS`. What
+        takes the place of a method that calls this has to call it, too."""
+        self.parts.add(part)
 
     def leave(self, name: str) -> None:
         """Write `return name`; if the last line assigned to it, return that expression instead."""

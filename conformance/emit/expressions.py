@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 
@@ -40,22 +41,20 @@ def listed(names: Iterable[str]) -> str:
 
 def numpy_fill(array: Array) -> str:
     """A NumPy expression (float64 or int64) for the elements of an array; draws use `rng`."""
-    shape = f"({array.shape[0]},)" if len(array.shape) == 1 else str(array.shape)
-    numbers = array.fill.numbers
-    if array.fill.kind == "full":
-        return f"np.full({shape}, {numbers[0]!r})"
-    if array.fill.kind == "values":
-        return f"np.array({_lists(array.fill.values)})"
-    if array.fill.kind == "arange":
-        size = 1
-        for length in array.shape:
-            size *= length
-        return f"({numbers[0]!r} + {numbers[1]!r} * np.arange({size})).reshape({shape})"
-    if array.fill.kind == "normal":
-        scale = "" if numbers[0] == 1 else f"{numbers[0]!r} * "
-        return f"{scale}rng.standard_normal({shape})"
-    if array.fill.kind == "uniform":
-        return f"rng.uniform({numbers[0]!r}, {numbers[1]!r}, {shape})"
+    shape, numbers = array.shape, array.fill.numbers
+    match array.fill.kind:
+        case "full":
+            return f"np.full({shape}, {numbers[0]!r})"
+        case "values":
+            return f"np.array({_lists(array.fill.values)})"
+        case "arange":
+            size = math.prod(shape)
+            return f"({numbers[0]!r} + {numbers[1]!r} * np.arange({size})).reshape({shape})"
+        case "normal":
+            scale = "" if numbers[0] == 1 else f"{numbers[0]!r} * "
+            return f"{scale}rng.standard_normal({shape})"
+        case "uniform":
+            return f"rng.uniform({numbers[0]!r}, {numbers[1]!r}, {shape})"
     return f"rng.integers({int(numbers[0])}, {int(numbers[1])}, {shape})"
 
 

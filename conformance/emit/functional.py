@@ -1,61 +1,42 @@
 """Programs of frameworks that differentiate a function of a dict of tensors.
 
 `run` has all tensors in `values`. The function takes those that gradients are taken of: `wanted`, or
-`values` itself where that is all of them. `conformance.emit.lazy` and `conformance.emit.pullback` write
-all procedures for two kinds of such frameworks.
+`values` itself where that is all of them. `Lazy` and `Pullback` are two kinds of such frameworks.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from dataclasses import replace
 
-from conformance.drivers.adapter import Variant
-from conformance.emit.emitter import Emitter as Base
-from conformance.emit.expressions import function, listed
-from conformance.language.operations import OF_CALLABLES
-from conformance.model.case import Case, Region, Statement
+from conformance.emit.code import BACKWARD, FORWARD
+from conformance.emit.emitter import Emitter
+from conformance.emit.expressions import listed
+from conformance.emit.part import PROCEDURES, Words
+from conformance.emit.running import Run
+from conformance.model.program import Site
 
 #: By procedure, the function that is differentiated last, where that is made of gradients itself.
 HIGHER = {"second_order": "total_of", "third_order": "second_total_of"}
+#: What `Words` of such frameworks begin with.
+WORDS = Words(
+    halving="for name in {names}:\n    values[name] *= 0.5",
+    halving_one='values["{name}"] *= 0.5',
+    procedures_written=PROCEDURES,
+)
+#: The same for `Lazy`, which goes through no graph twice.
+LAZY_WORDS = replace(
+    WORDS,
+    procedures_written=[k for k in PROCEDURES if k not in ("second_backward", "per_output")],
+)
 
 
-class Functional(Base, ABC):
-    """What emitters of such frameworks have in common: regions, the dict, and a step of SGD."""
+class Functional(Run):
+    """What `run` has in common in such frameworks: the dict, and a step of SGD."""
 
     #: The function that maps a function over trees of tensors; empty where there is none.
     tree_map = ""
     #: The two dicts in one, as keyword arguments.
     merged = "**values | wanted"
-    halving = "for name in {names}:\n    values[name] *= 0.5"
-
-    def __init__(self, case: Case, variant: Variant) -> None:
-        if case.procedure.kind == "train" and not self.tree_map:
-            self.lists = "nothing"  # what is trained is put back by its name
-        if len(case.parameters) == 1:
-            self.halving = f'values["{case.parameters[0].name}"] *= 0.5'
-        super().__init__(case, variant)
-
-    # -- regions ---------------------------------------------------------------------------------
-
-    @abstractmethod
-    def checkpoint(self, region: Region) -> str:
-        """The expression that makes the recomputed callable; `block` has what it is made of."""
-
-    def write_region(self, region: Region) -> None:
-        super().write_region(region)
-        if self.path == "recomputed" and self.made_once(region):
-            self.code(f"remat_{function(region.name)} = {self.checkpoint(region)}")
-
-    def recompute(self, region: Region) -> str:
-        named = self.made_once(region)
-        return f"remat_{function(region.name)}" if named else self.checkpoint(region)
-
-    def expression(self, statement: Statement) -> str:
-        if statement.op in OF_CALLABLES:
-            return self.of_callable(statement, "remat_")
-        return super().expression(statement)
-
-    # -- run -------------------------------------------------------------------------------------
 
     def trained(self) -> list[str]:
         """The parameters that training updates."""
@@ -65,39 +46,39 @@ class Functional(Base, ABC):
         """The keys of the dict that gradients are taken of: what is asked for, and what is trained."""
         trained = self.trained() if self.case.procedure.kind == "train" else []
         names = {*self.case.wrt, *trained}
-        return self.given(name for name in self.case.names() if name in names)
+        return self.values.given(name for name in self.case.names() if name in names)
 
     @property
     def of(self) -> str:
         """The name of the dict that gradients are taken of."""
         procedure = self.case.procedure
         kept = procedure.kind == "train" or procedure.between
-        return "wanted" if kept or self.wanted() != self.value_names() else "values"
+        return "wanted" if kept or self.wanted() != self.values.value_names() else "values"
 
     def write_wanted(self) -> None:
         """The dict that gradients are taken of, where it is not `values`."""
         if self.of == "wanted":
-            self.code(f"wanted = {self.entries(self.wanted())}")
+            self.code(f"wanted = {self.values.entries(self.wanted())}")
 
     def arguments_of_forward(self) -> str:
         """The arguments of `forward` where the function calls it."""
-        if self.of == "values" or self.wanted() == self.value_names():
+        if self.of == "values" or self.wanted() == self.values.value_names():
             return f"**{self.of}"
         return self.merged
 
     def write_chosen(self, made: str) -> None:
         """Of the gradients in the dict of that name those that the case asks for, often all of them."""
         if set(self.wanted()) != set(self.case.wrt):
-            self.code(f"{made} = {self.entries(self.case.wrt, made)}")
+            self.code(f"{made} = {self.values.entries(self.case.wrt, made)}")
 
-    @abstractmethod
     def write_losses(self) -> None:
         """What is differentiated: the loss as a function of a dict, and for higher orders the sum of
         all gradients as another one."""
+        raise NotImplementedError
 
-    @abstractmethod
     def write_step(self) -> None:
         """A forward and a backward pass of training, with what happens in between."""
+        raise NotImplementedError
 
     def write_training(self) -> None:
         code = self.code
@@ -118,10 +99,10 @@ class Functional(Base, ABC):
                 self.code(f"wanted[name] = wanted[name] - {rate} * gradients[name]")
             return
         step = f"lambda weight, gradient: weight - {rate} * gradient"
-        if self.given(self.trained()) == self.wanted():
+        if self.values.given(self.trained()) == self.wanted():
             self.code(f"wanted = {self.tree_map}({step}, wanted, gradients)")
             return
-        for name in self.given(self.trained()):
+        for name in self.values.given(self.trained()):
             of = f'wanted["{name}"], gradients["{name}"]'
             self.code(f'wanted["{name}"] = {self.tree_map}({step}, {of})')
 
@@ -138,8 +119,202 @@ class Functional(Base, ABC):
             self.write_chosen(made)
         if training:
             parameters = [p.name for p in self.case.parameters]
-            inside = set(self.given(parameters)) <= set(self.wanted())
+            inside = set(self.values.given(parameters)) <= set(self.wanted())
             source = "wanted" if inside else "(values | wanted)"
             whole = self.wanted() == parameters
-            results.append(f'"parameters": {source if whole else self.entries(parameters, source)}')
+            results.append(
+                f'"parameters": {source if whole else self.values.entries(parameters, source)}'
+            )
         self.code(f"return {{{', '.join(results)}{self.state_entry()}}}")
+
+
+class Lazy(Functional):
+    """`run` of lazy frameworks, for all procedures but `second_backward` and `per_output`. One transform
+    gives the graphs of a loss and of its gradients; a careful user evaluates the loss first.
+
+    `value_and_grad` is the transform of a function of a dict that returns a loss, or a tuple of a loss
+    and anything, into one that returns what the function returns, and the gradients of the loss in a
+    dict; `evaluate` the function that computes arrays, or trees of them.
+    """
+
+    def __init__(
+        self, emitter: Emitter, value_and_grad: str, evaluate: str, tree_map: str = ""
+    ) -> None:
+        super().__init__(emitter)
+        self.value_and_grad, self.evaluate, self.tree_map = value_and_grad, evaluate, tree_map
+        self.inferring = f"{evaluate}(forward(**values))"
+
+    def write_inference(self) -> None:
+        self.code("outputs = forward(**values)", FORWARD)
+        self.code(f"{self.evaluate}(outputs)")
+        self.code(f'return {{"outputs": outputs{self.state_entry()}}}')
+
+    def write_gradients(self) -> None:
+        code, higher = self.code, HIGHER.get(self.case.procedure.kind, "")
+        self.write_after()
+        self.write_wanted()
+        self.write_losses()
+        if higher:
+            taken = "(_, loss, outputs, gradients), again"
+            code(f"{taken} = {self.value_and_grad}({higher})({self.of})", FORWARD)
+            code(f"{self.evaluate}(loss, outputs)")
+        else:
+            self._write_differentiated()
+        self.write_between()
+        self.write_backward(self.evaluate, "gradients", *(["again"] if higher else []))
+        self.write_returned(again=bool(higher))
+
+    def write_step(self) -> None:
+        self._write_differentiated()
+        self.write_between()
+        self.code(f"{self.evaluate}(gradients)", BACKWARD)
+
+    def _write_differentiated(self) -> None:
+        """The graphs of the loss and of its gradients; what is evaluated is the loss alone."""
+        both = self.result != "loss"
+        value = "(loss, outputs)" if both else "loss"
+        self.code(f"{value}, gradients = {self.value_and_grad}(loss_of)({self.of})", FORWARD)
+        self.code(f"{self.evaluate}(loss{', outputs' if both else ''})")
+
+    def write_losses(self) -> None:
+        code, kind, of = self.code, self.case.procedure.kind, self.of
+        code()
+        with code.indent(f"def loss_of({of}):"):
+            if self.result == "loss":
+                code(f"return forward({self.arguments_of_forward()})")
+            else:
+                code(f"outputs = forward({self.arguments_of_forward()})")
+                code(f"return {self.loss()}, outputs")
+        code()
+        if kind not in HIGHER:
+            return
+        summed = self.words.reduction.format(x="gradient", kind="sum")
+        total = f"sum({summed} for gradient in {{}}.values())"
+        with code.indent(f"def total_of({of}):"):
+            code(f"(loss, outputs), gradients = {self.value_and_grad}(loss_of)({of})")
+            code(f"total = {total.format('gradients')}")
+            code("return total, loss, outputs, gradients")
+        code()
+        if kind == "third_order":
+            with code.indent(f"def second_total_of({of}):"):
+                code(f"(_, *taken), second = {self.value_and_grad}(total_of)({of})")
+                code(f"return {total.format('second')}, *taken")
+            code()
+
+
+class Pullback(Functional):
+    """`run`, for all procedures, of frameworks in which differentiating a function gives its value and a
+    pullback, from cotangents of the value to gradients, which may be called as often as one likes.
+
+    `pullback` gives the pullback `vjp` and the `{value}` of a `{function}` at a dict `{at}`,
+    `value_and_grad` value and gradients in one call; `ones` and `zeros` are cotangents in the form of
+    `{x}`.
+    """
+
+    # A dict that is differentiated may be the framework's own, which Python's `|` does not know.
+    merged = "**{**values, **wanted}"
+
+    def __init__(
+        self, emitter: Emitter, pullback: str, value_and_grad: str, ones: str, zeros: str
+    ) -> None:
+        super().__init__(emitter)
+        self.pullback, self.value_and_grad = pullback, value_and_grad
+        self.ones, self.zeros = ones, zeros
+
+    def write_gradients(self) -> None:
+        code, kind = self.code, self.case.procedure.kind
+        self.write_after()
+        self.write_wanted()
+        self.write_losses()
+        again = kind in ("per_output", "second_backward", *HIGHER)
+        if kind == "functional":
+            code(f"loss, gradients = {self.value_and_grad}(loss_of)({self.of})")
+        elif kind in HIGHER:
+            self._pulled("total", HIGHER[kind])
+            code(f"again = vjp({self._one('total')})")
+            code("loss, gradients = taken[0]")
+        else:
+            self._pulled("loss", "loss_of", FORWARD)
+        if self.result != "loss":
+            code("outputs = seen[0]")
+        if kind in ("functional", *HIGHER):
+            self.write_returned(again=again)
+            return
+        self.write_between()
+        if kind == "per_output":
+            code("loss = loss[0]")
+            code(f"one, none = {self._one('loss')}, {self.zeros.format(x='loss')}")
+            code("gradients = vjp((one, none))", BACKWARD)
+            code("again = vjp((none, one))")
+        else:
+            self.write_backward("vjp", self._one("loss"), into="gradients")
+        if kind == "second_backward":
+            code(f"again = vjp({self._one('loss')})")
+        self.write_returned(again=again)
+
+    def write_step(self) -> None:
+        self._pulled("loss", "loss_of", FORWARD)
+        if self.result != "loss":
+            self.code("outputs = seen.pop()")
+        self.write_between()
+        self.code(f"gradients = vjp({self._one('loss')})", BACKWARD)
+
+    def _pulled(self, value: str, function: str, site: Site | None = None) -> None:
+        """The value of a function of the dict, and its pullback."""
+        self.code(self.pullback.format(value=value, function=function, at=self.of), site)
+
+    def _one(self, value: str) -> str:
+        return self.ones.format(x=value)
+
+    def write_losses(self) -> None:
+        # What the functions find out beside their values is left in lists.
+        code, kind, of = self.code, self.case.procedure.kind, self.of
+        before, after = (FORWARD, BACKWARD) if kind == "functional" else (None, None)
+        if self.result != "loss":
+            code("seen = []")
+        if kind in HIGHER:
+            code("taken = []")
+        code()
+        with code.indent(f"def loss_of({of}):"):
+            if self.result == "loss":
+                code(f"return forward({self.arguments_of_forward()})")
+            else:
+                code(f"outputs = forward({self.arguments_of_forward()})", before)
+                code("seen.append(outputs)")
+                loss = self.loss()
+                if kind == "per_output":
+                    loss = f"tuple([{loss}, {self.loss(self.case.then)}])"
+                # What follows is backward, for who recomputes there.
+                code(f"return {loss}", after)
+        code()
+        if kind not in HIGHER:
+            return
+        key = '"{}"'.format(*self.case.wrt) if len(self.case.wrt) == 1 else "name"
+        total = self.words.reduction.format(x=f"gradients[{key}]", kind="sum")
+        if len(self.case.wrt) > 1:
+            total = f"sum({total} for name in {listed(self.case.wrt)})"
+        with code.indent(f"def total_of({of}):"):
+            self._pulled("loss", "loss_of", FORWARD)
+            code(f"gradients = vjp({self._one('loss')})", BACKWARD)
+            code("taken.append((loss, gradients))")
+            code(f"return {total}")
+        code()
+        if kind == "third_order":
+            with code.indent(f"def second_total_of({of}):"):
+                self._pulled("total", "total_of")
+                code(f"gradients = vjp({self._one('total')})")
+                code(f"return {total}")
+            code()
+
+    @property
+    def result(self) -> str:
+        """The loss that comes with a pullback is without its graph: what is kept is what `forward`
+        gave."""
+        return "outputs" if self.case.keeps else super().result
+
+    def wanted(self) -> list[str]:
+        """The keys of the dict that gradients are taken of: what asks for one, or where only a
+        part of it is wanted, that part."""
+        if self.case.procedure.kind == "part":
+            return self.values.given(name for name in self.case.names() if name in self.case.wrt)
+        return self.values.given(array.name for array in self.case.arrays if array.gradient)

@@ -1,29 +1,49 @@
-"""The emitted programs as files: `<reports>/programs/<adapter>/<variant>/<family>/<name>.py`."""
+"""From what an emitter has written to programs: formatted by ruff, with their source maps, and as files,
+`<reports>/programs/<adapter>/<variant>/<family>/<name>.py`."""
 
 from __future__ import annotations
 
+import ast
 import re
+import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
+from ruff.__main__ import find_ruff_bin
+
 from conformance.drivers.adapter import Adapter, Variant
 from conformance.drivers.contract import Draft, Emitter
-from conformance.emit.finishing import Text, finish
+from conformance.emit.code import MARK
 from conformance.errors import NotEmittedError
 from conformance.language.operations import RANDOM
 from conformance.model.case import Case
-from conformance.model.program import MAPPED, Program
+from conformance.model.program import MAPPED, Program, Site
 from conformance.writing import check_full, write_bytes
 
 #: A case and a variant, by id: what names a program.
 Key = tuple[str, str]
 T = TypeVar("T")
+K = TypeVar("K")
+#: The greatest width of a program's lines.
+LINE_LENGTH = 88
+#: Time limit of ruff for a batch of programs, in seconds; it usually takes less than one.
+_RUFF_LIMIT = 120.0
+
+
+@dataclass(frozen=True)
+class Text:
+    """A finished program: its text, its source map (by line number from 1), and its notes for the
+    observer."""
+
+    text: str
+    lines: Mapping[int, Site]
+    notes: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -59,26 +79,23 @@ def texts(
 ) -> Mapping[Key, Text | EmitFailure]:
     """The programs of an adapter, written in memory and formatted as one batch."""
     written: dict[Key, Text | EmitFailure] = {}
-    drafts: dict[str, Draft] = {}
-    keys: dict[str, Key] = {}
+    drafts: dict[Key, Draft] = {}
     for case, variant in pairs:
         key = (case.id, variant.id)
         draft = _attempt(partial(_draft, adapter, case, variant))
         if isinstance(draft, EmitFailure):
             written[key] = draft
         else:
-            label = "\0".join(key)
-            drafts[label], keys[label] = draft, key
-    written.update({keys[label]: text for label, text in _finished(drafts).items()})
-    return written
+            drafts[key] = draft
+    return {**written, **_finished(drafts)}
 
 
 def _draft(adapter: Adapter, case: Case, variant: Variant) -> Draft:
-    emitter: Emitter = adapter.load("emitter").Emitter(case, variant)
+    emitter: Emitter = adapter.load("emitter").emitter(case, variant)
     return emitter.write()
 
 
-def _finished(drafts: Mapping[str, Draft]) -> Mapping[str, Text | EmitFailure]:
+def _finished(drafts: Mapping[Key, Draft]) -> Mapping[Key, Text | EmitFailure]:
     if not drafts:
         return {}
     done = _attempt(lambda: finish(drafts))
@@ -87,10 +104,9 @@ def _finished(drafts: Mapping[str, Draft]) -> Mapping[str, Text | EmitFailure]:
     if len(drafts) == 1:
         return dict.fromkeys(drafts, done)
     # At least one draft is not valid Python: halve the batch until it is isolated.
-    labels = list(drafts)
-    half = len(labels) // 2
-    parts = ({label: drafts[label] for label in part} for part in (labels[:half], labels[half:]))
-    return {label: text for part in parts for label, text in _finished(part).items()}
+    keys, half = list(drafts), len(drafts) // 2
+    parts = ({key: drafts[key] for key in part} for part in (keys[:half], keys[half:]))
+    return {key: text for part in parts for key, text in _finished(part).items()}
 
 
 def _attempt(work: Callable[[], T]) -> T | EmitFailure:
@@ -130,9 +146,11 @@ def write_programs(
         if taken.setdefault(file, case.id) != case.id:
             written[key] = EmitFailure(f"cases {taken[file]} and {case.id} share {file.name}", "")
             continue
-        _write(file, text.text.encode("utf-8"))
-        for name, content in beside.items():
-            _write(file.parent / name, content)
+        contents = {file.name: text.text.encode("utf-8"), **beside}
+        for place in (file.parent / name for name in contents):
+            # Whole at once, since several processes of one run write the same files.
+            if not place.is_file() or place.read_bytes() != contents[place.name]:
+                write_bytes(place, contents[place.name])
         written[key] = Program(
             case=case.id,
             adapter=adapter.name,
@@ -152,8 +170,79 @@ def write_programs(
     return written
 
 
-def _write(file: Path, content: bytes) -> None:
-    """Write a file atomically, since several processes of one run write the same files."""
-    if file.is_file() and file.read_bytes() == content:
-        return
-    write_bytes(file, content)
+def finish(drafts: Mapping[K, Draft]) -> dict[K, Text]:
+    """Format drafts as one batch with ruff: remove unused imports, sort imports, format, remove marks.
+
+    Raises `RuntimeError` with ruff's own words where a draft is not valid Python.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        files = {key: Path(folder) / f"p{i}.py" for i, key in enumerate(drafts)}
+        for key, code in drafts.items():
+            files[key].write_text("\n".join(code.lines) + "\n", "utf-8")
+        if files:
+            _ruff(folder, "check", "--fix", "--quiet", "--select", "F401,I001", "--exit-zero")
+            _ruff(folder, "format", "--quiet")
+        return {
+            key: _unmarked(files[key].read_text("utf-8"), draft) for key, draft in drafts.items()
+        }
+
+
+def _ruff(folder: str, *arguments: str) -> None:
+    """Run ruff with nothing left to the defaults that releases change: the width, and the Python that
+    programs are for. Stable styles of ruff differ in nothing that programs contain; a test holds the
+    oldest and the newest release that the suite takes to that."""
+    line = f"--config=line-length={LINE_LENGTH}"
+    options = ["--isolated", "--no-cache", "--target-version", "py311", line]
+    command = [find_ruff_bin(), *arguments, *options, "."]
+    # Run elsewhere, since ruff would sort modules in the current folder as the program's own.
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=_RUFF_LIMIT,
+    )
+    if done.returncode:
+        raise RuntimeError(f"ruff could not format an emitted program:\n{done.stderr.strip()}")
+
+
+def _unmarked(text: str, draft: Draft) -> Text:
+    tree = ast.parse(text)  # the marks are comments: without them the lines are the same
+    statements = tuple(_statements(tree))
+    # A docstring, which holds the case's title, may contain the same text.
+    docstrings = {
+        number
+        for node in statements
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        for number in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+    marks: dict[int, Site] = {}
+    plain = text.splitlines()
+    for row, line in enumerate(plain, 1):
+        mark = MARK.search(line) if row not in docstrings else None
+        if mark:
+            marks[row] = draft.sites[int(mark[1])]
+            plain[row - 1] = line[: mark.start()].rstrip()
+    lines: dict[int, Site] = {}
+    for node in statements:
+        if isinstance(node, ast.FunctionDef):
+            end = max(node.lineno, node.body[0].lineno - 1)
+            for number in range(node.lineno, end + 1):
+                if number in marks and marks[number].kind == "region":
+                    lines[node.lineno] = marks[number]
+        elif not hasattr(node, "body"):
+            end = node.end_lineno or node.lineno
+            for number in range(node.lineno, end + 1):
+                if number in marks and marks[number].kind != "region":
+                    lines |= dict.fromkeys(range(node.lineno, end + 1), marks[number])
+    return Text("\n".join(plain) + "\n", lines, frozenset(getattr(draft, "notes", ())))
+
+
+def _statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """The statements in a module, outer ones before those in them; nothing of their expressions."""
+    for block in ("body", "handlers", "orelse", "finalbody", "cases"):
+        for part in getattr(node, block, ()):
+            if isinstance(part, ast.stmt):
+                yield part
+            yield from _statements(part)

@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 
 from conformance.emit.code import BACKWARD, FORWARD
 from conformance.emit.expressions import listed
 from conformance.emit.helpers import LISTS
-from conformance.emit.values import Values
+from conformance.emit.part import Part
 from conformance.errors import NotOfferedError
 from conformance.language.operations import NOTED
 from conformance.model.case import Generator, Literal, Loss, Ref, Tree
 from conformance.model.program import Site
 
 
-class Running(Values):
+class Run(Part):
     """Writes what all frameworks' procedures have in common; an adapter adds gradients and training."""
 
-    #: The line that seeds the framework's implicit generator; `{seed}` stands for the number.
-    seeding: str = ""
-    #: The line that draws from the implicit generator and discards the result.
-    drawing: str = ""
-    #: The head of the `with` in which gradients are off; empty where nothing has to be written.
-    without_gradients: str = ""
     #: The line that runs the forward pass with gradients off, and discards the result.
-    inferring: str = "forward(**values)"
-    #: The line that registers a gradient hook on a tensor of `values`; the hook appends `{name}` to the
-    #: list `fired`.
-    hook: str = ""
-    #: The lines that halve the parameters in `values` whose names are in `{names}`.
-    halving: str = ""
-    #: The expression of a loss that is made of an output `{x}`: its `{kind}`, `sum` or `mean`.
-    reduction: str = "{x}.{kind}()"
+    inferring = "forward(**values)"
 
     def write_run(self) -> None:
         """`run(forward)`, for the case's procedure.
@@ -40,7 +27,8 @@ class Running(Values):
         The line that runs the forward pass is marked with `FORWARD`, and the one that starts the
         backward pass with `BACKWARD`.
         """
-        with self.code.indent(self.run_signature()):
+        changes = ", **changes" if self._changed else ""
+        with self.code.indent(f"def run(forward{changes}):"):
             self.write_beginning()
             if self.case.procedure.kind == "inference":
                 self.write_inference()
@@ -59,20 +47,20 @@ class Running(Values):
         self.code(f"values = {self.inputs_call()}")
         self.write_hooks()
 
-    def run_signature(self) -> str:
-        """The `def` line of `run`, with `**changes` if a good run follows an expected error."""
-        changes = self.case.error is not None and self.case.error.then
-        return "def run(forward, **changes):" if changes else "def run(forward):"
+    @property
+    def _changed(self) -> bool:
+        """Whether `run` takes changes of the inputs: a good run follows an expected error."""
+        return self.case.error is not None and bool(self.case.error.then)
 
     def inputs_call(self) -> str:
         """The expression for the inputs inside `run`."""
-        self.wrote("then")
-        return "inputs() | changes" if "changes" in self.run_signature() else "inputs()"
+        self.code.wrote("then")
+        return "inputs() | changes" if self._changed else "inputs()"
 
     def write_hooks(self) -> None:
         """Register a gradient hook on each tensor in the case's `hooks`."""
         if self.case.hooks:
-            self.wrote("hooks")
+            self.code.wrote("hooks")
             self.code("fired = []")
         for name in self.case.hooks:
             self.code(self.offered("hook").format(name=name))
@@ -81,7 +69,7 @@ class Running(Values):
         """Seed the implicit generators that the case draws from, unless it is not `seeded`."""
         if not self.case.seeded:
             return
-        self.wrote("seeding")
+        self.code.wrote("seeding")
         drawn = self.case.sources()
         if "implicit" in drawn:
             self.write_own_seeding(seed)
@@ -95,45 +83,48 @@ class Running(Values):
         self.code(self.offered("seeding").format(seed=seed))
 
     def write_after(self) -> None:
-        """Write what the procedure does first (`after`); an emitter calls it before its forward pass."""
+        """Write what the procedure does first (`after`); called before the forward pass."""
         if self.case.procedure.after == "backward":
             self.write_backward_before()
         elif self.case.procedure.after == "inference":
             self.write_inference_before()
-        self.wrote("after")
+        self.code.wrote("after")
 
     def write_inference_before(self) -> None:
         """A forward pass with gradients off, whose result is dropped."""
-        head = self.without_gradients
-        with self.code.indent(head) if head else nullcontext():
+        with self._indented(self.words.without_gradients):
             self.code(self.inferring)
+
+    def _indented(self, head: str) -> AbstractContextManager[None]:
+        return self.code.indent(head) if head else nullcontext()
 
     def write_backward_before(self) -> None:
         """A forward and a backward pass, to whose gradients those that follow are added.
 
-        Raises `NotOfferedError` unless an emitter writes it, where tensors accumulate gradients.
+        Raises `NotOfferedError` unless it is written, where tensors accumulate gradients.
         """
-        raise NotOfferedError(
-            self.variant.id, "gradients that are added to (`write_backward_before`)"
-        )
+        part = "gradients that are added to (`write_backward_before`)"
+        raise NotOfferedError(self.variant.id, part)
 
     def write_between(self) -> None:
-        """Write what happens between forward and backward; every emitter calls it before backward."""
-        self.wrote("between")
-        if self.case.procedure.between == "reseed":
+        """Write what happens between forward and backward; called before the backward pass."""
+        self.code.wrote("between")
+        between, drawn = self.case.procedure.between, self.case.sources()
+        if between == "reseed":
             self.write_seeding(self.case.seed + 1)
-        elif self.case.procedure.between == "update":
-            names = listed(p.name for p in self.case.parameters)
-            self.code(self.offered("halving").format(names=names))
-        elif self.case.procedure.between == "draw":
-            drawn = self.case.sources()
+        elif between == "update":
+            names = [p.name for p in self.case.parameters]
+            one = self.words.halving_one if len(names) == 1 else ""
+            halving = one or self.offered("halving")
+            self.code(halving.format(name="".join(names), names=listed(names)))
+        elif between == "draw":
             if "implicit" in drawn:
                 self.code(self.offered("drawing"))
             if "numpy" in drawn:
                 self.code("np.random.uniform()")
             if "python" in drawn:
                 self.code("random.random()")
-        elif self.case.procedure.between == "switch":
+        elif between == "switch":
             self.code(f'{LISTS["switched_sin"]}.append("on")')
 
     def write_backward(
@@ -145,25 +136,22 @@ class Running(Values):
         The result is assigned to `into`, unless that is empty. The thread is started only for this call,
         so that it inherits no thread-local state.
         """
-        self.wrote("start")
-        into = f"{into} = " if into else ""
-        if self.case.procedure.between in ("autocast", "no-gradients"):
-            head = self.offered("without_gradients")
-            if self.case.procedure.between == "autocast":
-                head = self.offered("autocast").format(dtype="bfloat16")
-            with self.code.indent(head):
-                self.code(f"{into}{function}({', '.join(arguments)})", site)
-            return
-        if self.case.procedure.between != "thread":
-            self.code(f"{into}{function}({', '.join(arguments)})", site)
-            return
-        with self.code.indent("with ThreadPoolExecutor(max_workers=1) as executor:"):
+        self.code.wrote("start")
+        between, head = self.case.procedure.between, ""
+        call = f"{function}({', '.join(arguments)})"
+        if between == "thread":
+            head = "with ThreadPoolExecutor(max_workers=1) as executor:"
             call = f"executor.submit({', '.join([function, *arguments])}).result()"
-            self.code(f"{into}{call}", site)
+        elif between == "autocast":
+            head = self.offered("autocast").format(dtype="bfloat16")
+        elif between == "no-gradients":
+            head = self.offered("without_gradients")
+        with self._indented(head):
+            self.code(f"{into} = {call}" if into else call, site)
 
     def generators_entry(self) -> str:
         """The entry of explicit generators in what `run` returns; empty where the case has none."""
-        self.wrote("generators")
+        self.code.wrote("generators")
         made = [value.name for value in self.case.inputs if isinstance(value, Generator)]
         if not made:
             return ""
@@ -171,8 +159,7 @@ class Running(Values):
 
     def write_inference(self) -> None:
         """The forward pass with gradients off, and what `run` returns."""
-        head = self.without_gradients
-        with self.code.indent(head) if head else nullcontext():
+        with self._indented(self.words.without_gradients):
             self.code("outputs = forward(**values)", FORWARD)
         self.code(f'return {{"outputs": outputs{self.state_entry()}}}')
 
@@ -181,7 +168,7 @@ class Running(Values):
         raise NotImplementedError
 
     def write_training(self) -> None:
-        """Steps of SGD, and what `run` returns. Raises `NotOfferedError` unless an emitter writes it."""
+        """Steps of SGD, and what `run` returns. Raises `NotOfferedError` unless it is written."""
         raise NotOfferedError(self.variant.id, "procedure train")
 
     def state_entry(self) -> str:
@@ -192,8 +179,8 @@ class Running(Values):
 
     def state_entries(self) -> list[str]:
         """The entries of the dict of state: buffers, numbers of notes (side effects), calls of hooks."""
-        self.wrote("state")
-        entries = [f'"{a.name}": values["{a.name}"]' for a in self.case.state]
+        self.code.wrote("state")
+        entries = self.values.state()
         if self.case.uses(NOTED):
             entries.append('"noted": len(noted)')
         return entries + [f'"hook of {n}": fired.count("{n}")' for n in self.case.hooks]
@@ -203,9 +190,8 @@ class Running(Values):
         `outputs[1]["a"]`, …"""
         chosen = loss or self.case.loss
         assert chosen is not None
-        place = _place(self.case.outputs, chosen.name)
-        assert place is not None
-        return outputs + place
+        places = _places(self.case.outputs, outputs)
+        return next(place for name, place in places if name == chosen.name)
 
     @property
     def result(self) -> str:
@@ -227,7 +213,7 @@ class Running(Values):
         assert chosen is not None
         if chosen.reduction == "none":
             return place
-        return self.reduction.format(x=place, kind=chosen.reduction)
+        return self.words.reduction.format(x=place, kind=chosen.reduction)
 
     def write_main(self) -> None:
         """Write what the program does as a script: run both paths and print their results."""
@@ -244,14 +230,10 @@ class Running(Values):
 _NAMED = ("backward", "part", "second_backward", "train")
 
 
-def _place(tree: Tree, name: str) -> str | None:
+def _places(tree: Tree, place: str) -> Iterator[tuple[str, str]]:
+    """Each name in a tree, with the expression of what it stands for in the tree at `place`."""
     if isinstance(tree, Ref):
-        return "" if tree.name == name else None
-    if isinstance(tree, Literal):
-        return None
-    items = tree.items() if isinstance(tree, Mapping) else enumerate(tree)
-    for key, part in items:
-        inner = _place(part, name)
-        if inner is not None:
-            return f"[{key!r}]{inner}"
-    return None
+        yield tree.name, place
+    elif not isinstance(tree, Literal):
+        for key, part in tree.items() if isinstance(tree, Mapping) else enumerate(tree):
+            yield from _places(part, f"{place}[{key!r}]")

@@ -14,12 +14,13 @@ Later entries, for what the framework spells differently, replace these.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from conformance.emit.helpers import CALLS
 
 if TYPE_CHECKING:
-    from conformance.emit.emitter import Call, Writer
+    from conformance.emit.part import Call, Writer
     from conformance.model.case import Option
 
 #: Operations written as Python operators, and those that call functions which a program defines itself.
@@ -61,20 +62,17 @@ def functions(module: str) -> dict[str, str]:
 
 def calls(helpers: Iterable[str]) -> dict[str, Writer]:
     """The calls of an adapter's `helpers`, by operation, of those that take what the operation does."""
-    defined = {**CALLS, **_DEFINED, "conv2d": _conv2d}
+    defined = {**CALLS, **_DEFINED, "conv2d": partial(_conv2d, same="same=True")}
     return {op: defined[op] for op in helpers if op in defined}
 
 
 def reductions(prefix: str) -> dict[str, Writer]:
     """Reductions as functions, `{prefix}sum(x, axis=0)`."""
 
-    def reduced(call: Call) -> str:
-        words = [call.arguments["x"]]
-        words += [] if call.options["axis"] is None else [f"axis={call.options['axis']}"]
-        words += ["keepdims=True"] if call.options["keepdims"] else []
-        return f"{prefix}{call.op}({', '.join(words)})"
+    def function(call: Call) -> str:
+        return f"{prefix}{call.op}({', '.join([call.arguments['x'], *_along(call)])})"
 
-    return dict.fromkeys(("sum", "mean", "max"), reduced)
+    return dict.fromkeys(("sum", "mean", "max"), function)
 
 
 def bounds(call: Call) -> str:
@@ -101,13 +99,9 @@ def neural(module: str, functional: str) -> dict[str, Writer]:
     """Operations of frameworks whose neural ones are functions of `functional` (`F`), and whose tensors
     are detached by a method."""
 
-    def conv2d(call: Call) -> str:
-        words = [call.arguments["x"], call.arguments["w"], *stride_and_padding(call.options)]
-        return f"{functional}.conv2d({', '.join(words)})"
-
     return {
         "solve": f"{module}.linalg.solve({{a}}, {{b}})",
-        "conv2d": conv2d,
+        "conv2d": lambda call: _conv2d(call, f"{functional}.conv2d"),
         "max_pool2d": f"{functional}.max_pool2d({{x}}, {{size}})",
         "avg_pool2d": f"{functional}.avg_pool2d({{x}}, {{size}})",
         "embedding": f"{functional}.embedding({{indices}}, {{table}})",
@@ -121,21 +115,22 @@ def neural(module: str, functional: str) -> dict[str, Writer]:
     }
 
 
-def stride_and_padding(options: Mapping[str, Option]) -> list[str]:
+def stride_and_padding(options: Mapping[str, Option], same: str = 'padding="same"') -> list[str]:
     """The keywords of a convolution, unless they have their usual values, 1 and no padding."""
     words = [] if options["stride"] == 1 else [f"stride={options['stride']}"]
-    return words + (['padding="same"'] if options["padding"] == "same" else [])
+    return words + ([same] if options["padding"] == "same" else [])
 
 
-def _conv2d(call: Call) -> str:
-    words = [call.arguments["x"], call.arguments["w"]]
-    words += [] if call.options["stride"] == 1 else [f"stride={call.options['stride']}"]
-    words += ["same=True"] if call.options["padding"] == "same" else []
-    return f"conv2d({', '.join(words)})"
+def _conv2d(call: Call, function: str = "conv2d", same: str = 'padding="same"') -> str:
+    words = [call.arguments["x"], call.arguments["w"], *stride_and_padding(call.options, same)]
+    return f"{function}({', '.join(words)})"
 
 
 def reduced(call: Call, *, axis: str = "axis", keepdims: str = "keepdims") -> str:
     """A reduction as a method call, `x.sum(axis=0)`; `axis` and `keepdims` are the keywords' names."""
+    return f"{call.arguments['x']}.{call.op}({', '.join(_along(call, axis, keepdims))})"
+
+
+def _along(call: Call, axis: str = "axis", keepdims: str = "keepdims") -> list[str]:
     words = [] if call.options["axis"] is None else [f"{axis}={call.options['axis']}"]
-    words += [f"{keepdims}=True"] if call.options["keepdims"] else []
-    return f"{call.arguments['x']}.{call.op}({', '.join(words)})"
+    return words + ([f"{keepdims}=True"] if call.options["keepdims"] else [])

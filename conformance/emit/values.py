@@ -1,21 +1,78 @@
-"""Expressions of the program's tensors where `run` reads them, out of the dict `values`."""
+"""Writes `inputs`, what a program starts from, and how `run` reads that out of the dict `values`."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from conformance.emit import lists, loops
-from conformance.emit.base import Base
-from conformance.emit.expressions import listed
+from conformance.emit.expressions import listed, numpy_fill
 from conformance.emit.lists import Item
-from conformance.model.case import Array
+from conformance.emit.part import Part, imported
+from conformance.errors import NotOfferedError
+from conformance.model.case import Array, Generator, Value
 
 #: Up to so many entries of a list or dict are written out, more as a comprehension over names.
 FEW = 3
+_DRAWS = ("normal", "uniform", "integers")
 
 
-class Values(Base):
+class Tensors(Part):
+    """Writes the making of tensors and explicit generators. An adapter says how a tensor is made."""
+
+    def tensor(self, array: Array, source: str) -> str:
+        """The expression that makes a tensor in `array.dtype` from `source`, a NumPy expression of the
+        array's elements (float64 or int64, of `array.shape`)."""
+        raise NotImplementedError
+
+    def framework_generator(self, seed: int) -> str:
+        """The expression of the framework's explicit generator or key."""
+        raise NotOfferedError(self.variant.id, "an explicit generator (`framework_generator`)")
+
+    def generator(self, value: Generator) -> str:
+        """The expression that makes an explicit generator; `framework_generator` for its own."""
+        if value.library == "numpy":
+            return f"np.random.default_rng({value.seed})"
+        return self.framework_generator(value.seed)
+
+    def write_inputs(self) -> None:
+        """`inputs()`: every draw comes from one NumPy generator, in the order of the case."""
+        case, code, held = self.case, self.code, self.emitter.in_lists
+        with code.indent("def inputs():"):
+            if any(array.fill.kind in _DRAWS for array in case.arrays):
+                code(f"rng = np.random.default_rng({case.seed})")
+            begin = len(code.lines)
+            for value in (*case.inputs, *case.parameters, *case.state):
+                if isinstance(value, Value):
+                    listed = isinstance(value.value, tuple)
+                    code(f"{value.name} = {list(value.value) if listed else value.value!r}")  # type: ignore[arg-type]
+                elif isinstance(value, Generator):
+                    code(f"{value.name} = {self.generator(value)}")
+                else:
+                    code(f"{value.name} = {self.tensor(value, numpy_fill(value))}")
+            taken = {*case.names(), *imported(tuple(self.words.imports)), "rng"}
+            lines, entry = loops.series(code.lines[begin:], taken)
+            code.lines[begin:] = lines
+            entry |= {name: f'"{item.name}": {item.name}' for name, item in held.items()}
+            entries = [entry.get(name, f"{name!r}: {name}") for name in case.names()]
+            code(f"return {{{', '.join(dict.fromkeys(entries))}}}")
+        code("\n")
+
+
+class Values(Part):
     """Writes single tensors, dicts and lists of them, those that are in lists of parameters included."""
+
+    @property
+    def in_lists(self) -> Mapping[str, Item]:
+        """The parameters that are in lists, and where."""
+        return self.emitter.in_lists
+
+    def gradients(self) -> str:
+        """A dict of the gradients that tensors hold, of those that the case asks for."""
+        return self.entries(self.case.wrt, part=".grad")
+
+    def state(self) -> list[str]:
+        """The entries of the case's state in a dict."""
+        return [f'"{array.name}": {self.value(array.name)}' for array in self.case.state]
 
     def chosen(self, arrays: Iterable[Array]) -> str:
         """A dict of some of the program's tensors by name, out of `values`."""
@@ -44,23 +101,26 @@ class Values(Base):
         text = ", ".join(words)
         return text.removeprefix("**") if len(words) == 1 else f"{{{text}}}"
 
-    def _out_of_lists(self, names: Sequence[str], source: str, part: str) -> list[str]:
+    def _out_of_lists(self, names: Sequence[str], source: str, part: str) -> Iterator[str]:
         """The entries of such a dict, with one comprehension for all tensors of a list."""
-        entries: list[str] = []
+        for name, item in self._grouped(names):
+            if item is None:
+                yield f'"{name}": {self.value(name, source)}{part}'
+                continue
+            stem = name.removesuffix("1")
+            one = stem if stem != item.name else "value"
+            listed = f'enumerate({source}["{item.name}"], 1)'
+            yield f'**{{f"{stem}{{i}}": {one}{part} for i, {one} in {listed}}}'
+
+    def _grouped(self, names: Collection[str]) -> Iterator[tuple[str, Item | None]]:
+        """These names; where all of a list is among them, its first name alone, with its place."""
         for name in names:
             item = self.in_lists.get(name)
-            if item is None or not self._is_whole(item, names):
-                entries.append(f'"{name}": {self.value(name, source)}{part}')
+            held = self.in_lists.items()
+            if item is None or any(o.name == item.name and n not in names for n, o in held):
+                yield name, None
             elif item.position == 0:
-                stem = name.removesuffix("1")
-                one = stem if stem != item.name else "value"
-                listed = f'enumerate({source}["{item.name}"], 1)'
-                entries.append(f'**{{f"{stem}{{i}}": {one}{part} for i, {one} in {listed}}}')
-        return entries
-
-    def _is_whole(self, item: Item, names: Collection[str]) -> bool:
-        """Whether all of a list is among these names."""
-        return all(n in names for n, other in self.in_lists.items() if other.name == item.name)
+                yield name, item
 
     def value(self, name: str, source: str = "values") -> str:
         """The expression of a tensor of the program, out of `values` or a dict of the same form."""
@@ -83,13 +143,10 @@ class Values(Base):
         if len(names) > FEW and names == self.value_names():
             return "list(values.values())"
         if not self.in_lists.keys().isdisjoint(names):
-            words: list[str] = []
-            for name in names:
-                item = self.in_lists.get(name)
-                if item is None or not self._is_whole(item, names):
-                    words.append(self.value(name))
-                elif item.position == 0:
-                    words.append(f'*values["{item.name}"]')
+            words = [
+                self.value(name) if item is None else f'*values["{item.name}"]'
+                for name, item in self._grouped(names)
+            ]
             alone = len(words) == 1 and words[0].startswith("*")
             return words[0].removeprefix("*") if alone else f"[{', '.join(words)}]"
         series = _series(names)

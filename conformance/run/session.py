@@ -160,8 +160,15 @@ class Suite:
         started = [c for c in self.selection.chosen if c.adapter.name not in broken]
         for case in self._by_file.get(file.path.resolve(), ()):
             for variant in (v for chosen in started for v in chosen.variants):
+                name = f"{case.id}[{variant.id}]"
+                # pytest compares ids with those of its cache in parts, which a name alone lacks.
                 item: PairItem = PairItem.from_parent(
-                    file, name=f"{case.id}[{variant.id}]", judge=self, case=case, variant=variant
+                    file,
+                    name=name,
+                    nodeid=f"{file.nodeid}::{name}",
+                    judge=self.judge,
+                    case=case,
+                    variant=variant,
                 )
                 if lacking(case, variant) is None:
                     yield item
@@ -284,9 +291,11 @@ class Suite:
 
     # -- running -------------------------------------------------------------------------------
 
-    def judge(self, case: Case, variant: Variant) -> tuple[Result, tuple[Triaged, ...]]:
-        """The result of a case on a variant, stored already or judged now, and its verdicts triaged.
-        Skips the item where nothing more can be written."""
+    def judge(
+        self, case: Case, variant: Variant
+    ) -> tuple[Result, tuple[Triaged, ...], Path | None]:
+        """The result of a case on a variant, stored already or judged now, its verdicts triaged, and the
+        path of its program. Skips the item where nothing more can be written."""
         self.interrupts.check()
         chosen = self._chosen[variant.adapter]
         try:
@@ -301,11 +310,8 @@ class Suite:
         except WriteError as error:
             self._stop_unwritten(error)
             pytest.skip(error.message)
-        return result, triaged(chosen.known, result)
-
-    def program(self, result: Result) -> Path | None:
-        """The path of the program that was emitted, if one was."""
-        return self.selection.paths.reports / result.program if result.program else None
+        program = self.selection.paths.reports / result.program if result.program else None
+        return result, triaged(chosen.known, result), program
 
     def _store(self, name: str) -> Store:
         """The store of an adapter; a process of xdist joins the run that was begun."""
@@ -335,7 +341,7 @@ class Suite:
         """Stop the run, since further results could not be written."""
         self.unwritten = self.unwritten or str(error)
         assert self.session is not None
-        self.session.shouldstop = "results cannot be written"
+        self.session.shouldstop = "nothing more can be stored"
 
     # -- end -----------------------------------------------------------------------------------
 
