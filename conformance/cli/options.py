@@ -19,7 +19,7 @@ from conformance.errors import ConformanceError, nearest
 from conformance.language.load import load_folder
 from conformance.model.case import Case
 from conformance.model.result import Results
-from conformance.oracle.shapes import check_shapes, is_own
+from conformance.oracle.interpreter import check_shapes, is_own
 from conformance.paths import find_paths
 from conformance.run.options import OPTIONS
 

@@ -8,7 +8,6 @@
 | `executions` | the allowed counts of a whole procedure, and reruns in one backward pass |
 | `memory` | bytes kept and held |
 | `expected` | all of it for one case: `expect`, `check_printed` |
-| `shapes` | refuses a case whose tensors do not fit its operations |
 
 Imports `language` and what that imports. `tape` imports NumPy alone.
 """

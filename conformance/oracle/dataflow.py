@@ -76,6 +76,12 @@ class Call:
         return frozenset(n for step in self.steps for n in step.results)
 
     @cached_property
+    def kept(self) -> frozenset[int]:
+        """The tensors made in it, outside of inner regions, that the policy of its region keeps."""
+        kept = (item for item in self.body if isinstance(item, Step) and item.kept)
+        return frozenset(n for step in kept for n in step.results)
+
+    @cached_property
     def read(self) -> frozenset[int]:
         """The tensors among the arguments of its steps."""
         return frozenset(n for step in self.steps for n in step.reads)
@@ -103,6 +109,11 @@ class Step:
     def key(self) -> Key:
         """The region's name and the statement's label."""
         return (self.call.region.name if self.call else "", self.statement.label)
+
+    @property
+    def kept(self) -> bool:
+        """Whether the policy of the region around it keeps its results."""
+        return self.call is not None and self.call.region.saves(self.statement)
 
     def named(self, word: str) -> tuple[int, ...]:
         """The numbers of the tensors that a residual's word stands for; none for a mask."""
@@ -153,6 +164,13 @@ class Dataflow:
         home = {n: step.chain[0] for step in self.steps if step.chain for n in step.results}
         inside = ((step.chain[0], n) for step in self.steps if step.chain for n in step.reads)
         return frozenset(n for call, n in inside if home.get(n, call) is not call)
+
+    def merged_into(self, call: Call) -> list[Call]:
+        """The calls that take the results of a call with `merge_adjacent`: these are not kept."""
+        if not call.region.merge_adjacent:
+            return []
+        made = set(call.gives)
+        return [c for c in self.calls if c.parent is call.parent and made & set(c.taken)]
 
     def active(self, names: Iterable[str]) -> frozenset[int]:
         """The tensors that depend differentiably on the named leaves, these included."""

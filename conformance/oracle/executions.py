@@ -14,21 +14,13 @@ from functools import cached_property
 from conformance.language.operations import RANDOM
 from conformance.model.case import Case, Position, Region, flat
 from conformance.model.observation import Allowed, Phase
-from conformance.oracle.assumptions import (
-    COSTLY,
-    Assumption,
-    assumptions,
-    is_kept,
-    merged_into,
-    region_words,
-    runs_plainly,
-)
+from conformance.oracle.assumptions import COSTLY, Assumption, assumptions, region_words
 from conformance.oracle.dataflow import Call, Dataflow, Key, Step, walk
 
 # -- whole -----------------------------------------------------------------------------------------
 
 
-def whole(dataflow: Dataflow, assumption: Assumption) -> Counter[Key]:
+def whole(assumption: Assumption) -> Counter[Key]:
     """Reruns under `whole`: every region that contributes to a gradient runs again as a whole, and what
     is in an inner region runs again once for each region around it.
 
@@ -37,15 +29,15 @@ def whole(dataflow: Dataflow, assumption: Assumption) -> Counter[Key]:
     in the region reads do not run again.
     """
     if "asked" in assumption.regions:
-        again = asked_for(dataflow, assumption)
+        again = asked_for(assumption)
     else:
         taken = assumption.differentiated
-        again = {call for call in dataflow.calls if not taken.isdisjoint(call.steps)}
-    again = {call for call in again if not runs_plainly(call, assumption)}
+        again = {call for call in assumption.dataflow.calls if not taken.isdisjoint(call.steps)}
+    again = {call for call in again if not assumption.runs_plainly(call)}
     ends = "ends" in assumption.regions
     reruns: Counter[Key] = Counter()
-    for item in dataflow.items:
-        if isinstance(item, Step) and (is_kept(item) or (ends and is_end(item))):
+    for item in assumption.dataflow.items:
+        if isinstance(item, Step) and (item.kept or (ends and is_end(item))):
             continue
         around = item.chain[:1] if "flat" in assumption.regions else item.chain
         reruns[item.key] += len(again.intersection(around))
@@ -62,18 +54,19 @@ def is_end(step: Step) -> bool:
     return step is not first and read.isdisjoint(step.results)
 
 
-def asked_for(dataflow: Dataflow, assumption: Assumption) -> set[Call]:
+def asked_for(assumption: Assumption) -> set[Call]:
     """The calls of regions in which a residual was saved that backward reads. The arguments of an inner
     region count as residuals if that region runs again."""
+    dataflow = assumption.dataflow
     asked: set[Call] = set()
 
     def saved(item: Step | Call) -> bool:
         if isinstance(item, Call):
             return bool(item.saved_on_entry) and item in asked
-        return item in assumption.differentiated and bool(assumption.residuals(dataflow, item))
+        return item in assumption.differentiated and bool(assumption.residuals(item))
 
     for call in reversed(dataflow.calls):  # later and inner ones first
-        if any(map(saved, call.body)) or not asked.isdisjoint(merged_into(dataflow, call)):
+        if any(map(saved, call.body)) or not asked.isdisjoint(dataflow.merged_into(call)):
             asked.add(call)
     return asked
 
@@ -81,24 +74,24 @@ def asked_for(dataflow: Dataflow, assumption: Assumption) -> set[Call]:
 # -- early stop ------------------------------------------------------------------------------------
 
 
-def early_stop(dataflow: Dataflow, assumption: Assumption) -> Counter[Key]:
+def early_stop(assumption: Assumption) -> Counter[Key]:
     """Reruns under `early-stop`: a region runs again when backward first reads a residual saved in it,
     and stops as soon as all its residuals are computed again."""
-    asked = asked_for(dataflow, assumption)
+    dataflow, asked = assumption.dataflow, asked_for(assumption)
     reruns: Counter[Key] = Counter()
     for call in dataflow.calls:
-        length = stop_point(dataflow, call, assumption)
-        if length is None or runs_plainly(call, assumption) or call not in asked:
+        length = stop_point(call, assumption)
+        if length is None or assumption.runs_plainly(call) or call not in asked:
             continue
         reruns[call.key] += 1
-        if call.region.merge_adjacent and (assumption.merged_to_end or merged_into(dataflow, call)):
+        if call.region.merge_adjacent and (assumption.merged_to_end or dataflow.merged_into(call)):
             length = len(call.body)
         inside = walk(call.body[:length])
-        reruns.update(i.key for i in inside if isinstance(i, Call) or not is_kept(i))
+        reruns.update(i.key for i in inside if isinstance(i, Call) or not i.kept)
     return reruns
 
 
-def stop_point(dataflow: Dataflow, call: Call, assumption: Assumption) -> int | None:
+def stop_point(call: Call, assumption: Assumption) -> int | None:
     """How many items of a call's body run again until its last residual is computed; `None` if nothing
     is saved in it.
 
@@ -112,7 +105,7 @@ def stop_point(dataflow: Dataflow, call: Call, assumption: Assumption) -> int | 
             if item.saved_on_entry:
                 length = place
         else:
-            words = assumption.residuals(dataflow, item)
+            words = assumption.residuals(item)
             if words:
                 result_kept = "early" not in words and not words.isdisjoint(("out", "mask"))
                 length = place + (result_kept or "after" in assumption.regions)
@@ -157,10 +150,10 @@ class Unit:
         return {n: step for step in self.steps for n in step.results}
 
 
-def minimal(dataflow: Dataflow, assumption: Assumption) -> Counter[Key]:
+def minimal(assumption: Assumption) -> Counter[Key]:
     """Reruns under `minimal`: only what some gradient needs runs again. A region's count is the largest
     of its statements' counts."""
-    solved = minimal_units(dataflow, assumption)
+    solved = minimal_units(assumption)
     reruns = Counter(step.key for unit in solved for step in unit.reruns)
     for (region, _), count in tuple(reruns.items()):
         if region:
@@ -168,18 +161,19 @@ def minimal(dataflow: Dataflow, assumption: Assumption) -> Counter[Key]:
     return reruns
 
 
-def minimal_units(dataflow: Dataflow, assumption: Assumption) -> list[Unit]:
+def minimal_units(assumption: Assumption) -> list[Unit]:
     """Every unit with its reruns, an outer one before its inner ones. If the variant says `flat`, only
     the outermost units; if `program`, one unit for the whole program."""
+    dataflow = assumption.dataflow
     outermost = units(dataflow, dataflow.body)
     if "program" in assumption.regions:
         every = tuple(dataflow.leaves.values())
         body = list(dataflow.body)
         outermost = [Unit((Call(PROGRAM, None, every, (), dataflow.outputs, body),))]
-    solved = [unit for outer in outermost for unit in _solved(dataflow, assumption, outer)]
+    solved = [unit for outer in outermost for unit in _solved(assumption, outer)]
     if assumption.regions.isdisjoint(("anew", "operations")):
         return solved
-    return _made_anew(dataflow, assumption, solved)
+    return _made_anew(assumption, solved)
 
 
 def units(dataflow: Dataflow, items: Iterable[Step | Call]) -> list[Unit]:
@@ -189,13 +183,13 @@ def units(dataflow: Dataflow, items: Iterable[Step | Call]) -> list[Unit]:
         return [Unit((call,)) for call in calls]
     groups: list[list[Call]] = []
     for call in calls:
-        home = [g for g in groups if any(call in merged_into(dataflow, c) for c in g)]
+        home = [g for g in groups if any(call in dataflow.merged_into(c) for c in g)]
         joined = [member for group in home for member in group] + [call]
         groups = [group for group in groups if group not in home] + [joined]
     return [Unit(tuple(group)) for group in groups]
 
 
-def _solved(dataflow: Dataflow, assumption: Assumption, unit: Unit) -> list[Unit]:
+def _solved(assumption: Assumption, unit: Unit) -> list[Unit]:
     """A unit and those inside it, with `reads`, `reruns` and `kept_results` computed."""
     direct: list[Step] = []
     inner: list[Unit] = []
@@ -204,10 +198,10 @@ def _solved(dataflow: Dataflow, assumption: Assumption, unit: Unit) -> list[Unit
             direct += call.steps
             continue
         direct += [item for item in call.body if isinstance(item, Step)]
-        for below in units(dataflow, call.body):
-            inner += _solved(dataflow, assumption, below)
-    available = _available(dataflow, assumption, unit, direct)
-    wanted, reruns = _residuals(dataflow, assumption, direct, available)
+        for below in units(assumption.dataflow, call.body):
+            inner += _solved(assumption, below)
+    available = _available(assumption, unit, direct)
+    wanted, reruns = _residuals(assumption, direct, available)
     wanted += [n for u in inner if u.calls[0].parent in unit.calls for n in u.reads]
     made = unit.producers
     reads: set[int] = set()
@@ -226,25 +220,24 @@ def _solved(dataflow: Dataflow, assumption: Assumption, unit: Unit) -> list[Unit
     return [solved, *inner]
 
 
-def _available(
-    dataflow: Dataflow, assumption: Assumption, unit: Unit, direct: Iterable[Step]
-) -> frozenset[int]:
+def _available(assumption: Assumption, unit: Unit, direct: Iterable[Step]) -> frozenset[int]:
     """The tensors made in a unit that backward need not compute again: those that policies keep, and
     those that the variant declares available (`out`, `inner`, `passed`)."""
-    available = {n for step in direct if is_kept(step) for n in step.results}
+    available = {n for step in direct if step.kept for n in step.results}
     if "out" in assumption.regions:
-        last = [c for c in unit.calls if not set(merged_into(dataflow, c)) & set(unit.calls)]
+        into = assumption.dataflow.merged_into
+        last = [call for call in unit.calls if set(into(call)).isdisjoint(unit.calls)]
         if "inner" in assumption.regions:
             inside = (item for call in unit.calls for item in walk(call.body))
             last += [item for item in inside if isinstance(item, Call)]
         available |= {n for call in last for n in call.gives}
     if "passed" in assumption.regions:
-        available |= dataflow.passed
+        available |= assumption.dataflow.passed
     return frozenset(available)
 
 
 def _residuals(
-    dataflow: Dataflow, assumption: Assumption, steps: Iterable[Step], available: Set[int]
+    assumption: Assumption, steps: Iterable[Step], available: Set[int]
 ) -> tuple[list[int], set[Step]]:
     """The residuals of steps: (numbers of tensors, steps that run again for their mask)."""
     wanted: list[int] = []
@@ -252,18 +245,19 @@ def _residuals(
     for step in steps:
         if step not in assumption.differentiated:
             continue
-        words = assumption.residuals(dataflow, step)
-        wanted += (number for word in words for number in step.named(word))
+        wanted += assumption.read(step)
         # An operation that is not run again keeps its mask too.
         saved = not available.isdisjoint(step.results)
-        if "mask" in words and not (saved and (assumption.mask_kept or not is_kept(step))):
+        if "mask" in assumption.residuals(step) and not (
+            saved and (assumption.mask_kept or not step.kept)
+        ):
             masks.add(step)
             if step.statement.op not in RANDOM or not assumption.mask_alone:
                 wanted += step.reads
     return wanted, masks
 
 
-def _made_anew(dataflow: Dataflow, assumption: Assumption, solved: list[Unit]) -> list[Unit]:
+def _made_anew(assumption: Assumption, solved: list[Unit]) -> list[Unit]:
     """The units for a variant that says `anew` or `operations`: a region's results (with `operations`,
     only those of regions of one operation) are not kept for gradients outside of it, but computed
     again from what is kept."""
@@ -274,19 +268,18 @@ def _made_anew(dataflow: Dataflow, assumption: Assumption, solved: list[Unit]) -
         if "anew" in assumption.regions or _is_operation(step)
         for n in step.results
     }
-    available = {n for u in solved for step in u.steps if is_kept(step) for n in step.results}
-    available |= dataflow.passed if "passed" in assumption.regions else frozenset()
+    available = {n for u in solved for step in u.steps if step.kept for n in step.results}
+    available |= assumption.dataflow.passed if "passed" in assumption.regions else frozenset()
     cheap = {
         n: step
-        for step in dataflow.steps
+        for step in assumption.dataflow.steps
         for n in step.results
         if assumption.through and step.call is None and step.statement.op not in COSTLY
     }
     wanted = [n for unit in solved for n in unit.reads]
-    for step in dataflow.steps:
+    for step in assumption.dataflow.steps:
         if step in assumption.differentiated and step.call is None:
-            words = assumption.residuals(dataflow, step)
-            wanted += (number for word in words for number in step.named(word))
+            wanted += assumption.read(step)
     rerun: set[Step] = set()
     while wanted:
         number = wanted.pop()
@@ -309,11 +302,8 @@ def _is_operation(step: Step) -> bool:
 # -- the whole procedure ---------------------------------------------------------------------------
 
 #: Reruns in one backward pass, by discipline.
-RULES: Mapping[str, Callable[[Dataflow, Assumption], Counter[Key]]] = {
-    "whole": whole,
-    "early-stop": early_stop,
-    "minimal": minimal,
-}
+RULES: Mapping[str, Callable[[Assumption], Counter[Key]]]
+RULES = {"whole": whole, "early-stop": early_stop, "minimal": minimal}
 #: The reasons for which more than one count is allowed.
 _REASONS = {
     "alternatives": "implementations differ in what a gradient reads and which gradients they take",
@@ -380,13 +370,13 @@ class _Counts:
         for assumed in assumptions(
             self.case, self.dataflow, self.declared, alternatives=self.least
         ):
-            counted = rule(self.dataflow, assumed)
+            counted = rule(assumed)
             if kind == "per_output":
                 second = self._of_second_loss(assumed)
-                counted = counted + rule(self.dataflow, second)
+                counted = counted + rule(second)
                 if self.least:  # one backward program may serve all outputs
                     steps = assumed.differentiated | second.differentiated
-                    both = rule(self.dataflow, replace(assumed, differentiated=steps))
+                    both = rule(replace(assumed, differentiated=steps))
                     for key, count in both.items():
                         seen[key].setdefault(2 * count)
             for key in seen:
@@ -422,18 +412,13 @@ class _Counts:
         words = region_words(self.declared)
         if "cheap" not in words:
             return allowed
-        start = max(allowed.counts) + 1
-        if self.discipline != "whole":
-            if key not in self.cheap:
-                return allowed
-            more = range(start, times * self.once[key] + 1)
-            return Allowed((*allowed.counts, *more), _REASONS["cheap"])
-        more = range(start, 2 * start - 1)
-        compiler_may = key in self.cheap or ("flat" in words and key in self.nested)
-        if not (key[1] and compiler_may and more):
-            return allowed
-        reason = _REASONS["flat" if key in self.nested else "cheap"]
-        return Allowed((*allowed.counts, *more), reason)
+        start, may, reason = max(allowed.counts) + 1, key in self.cheap, "cheap"
+        more = range(start, times * self.once[key] + 1)
+        if self.discipline == "whole":
+            more = range(start, 2 * start - 1)
+            may = bool(key[1] and more) and (may or ("flat" in words and key in self.nested))
+            reason = "flat" if key in self.nested else "cheap"
+        return Allowed((*allowed.counts, *more), _REASONS[reason]) if may else allowed
 
 
 def needed_executions(dataflow: Dataflow) -> Counter[Key]:

@@ -59,7 +59,7 @@ def expect(
     unknown: tuple[str, ...] = ()
     if samples is None and case.uses(RANDOM):
         unknown = ("outputs", "losses", "parameters", "state", "gradients", "again")
-    elif any(not region.preserve_rng and _samples(region) for region in case.regions()):
+    elif any(not region.preserve_rng and _draws(region) for region in case.regions()):
         unknown = ("parameters", "gradients", "again")
         if case.procedure.kind == "train":
             unknown += ("outputs", "losses")
@@ -69,7 +69,7 @@ def expect(
     )
 
 
-def _samples(region: Region) -> bool:
+def _draws(region: Region) -> bool:
     """Whether a region draws random numbers, itself or in a region inside."""
     return any(isinstance(node, Statement) and node.op in RANDOM for node in walk(region.body))
 

@@ -1,11 +1,18 @@
-"""A case evaluated in NumPy, every region called as a plain function: its values and its dataflow."""
+"""A case evaluated in NumPy, every region called as a plain function: its values and its dataflow.
+
+`check_shapes` evaluates cases to find statements whose arguments do not fit. The suite's own cases are
+checked by its tests. Cases from another folder are checked when they are selected for a run, shown or
+emitted, before any framework is started.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
+from conformance.errors import CaseError, ConformanceError
 from conformance.language.operations import OF_CALLABLES, OPERATIONS, RANDOM
 from conformance.model.case import (
     Again,
@@ -27,6 +34,7 @@ from conformance.model.observation import RandomSample
 from conformance.oracle import tape
 from conformance.oracle.dataflow import Call, Dataflow, Step, TensorInfo
 from conformance.oracle.tape import Elements, Tensor
+from conformance.paths import find_paths
 
 #: What a name of a program stands for: a tensor, a generator, a constant, or a container of these.
 ProgramValue = (
@@ -36,6 +44,8 @@ ProgramValue = (
     | tuple["ProgramValue", ...]
     | Mapping[str, "ProgramValue"]
 )
+#: Operations whose purpose is to raise.
+_RAISING = ("raise_if", "raise_in_rerun")
 #: What an operation of the tape returns; a bool for `asks_gradient`.
 Results = Tensor | tuple[Tensor, ...] | bool
 
@@ -112,8 +122,7 @@ class Interpreter:
         self.regions = {region.name: region for region in case.regions()}
         self.dataflow = Dataflow()
         self.second_loss: Tensor | None = None
-        self._number_of: dict[int, int] = {}  # of a tensor, by its id
-        self._tensors: list[Tensor] = []  # held, so that no id is used again
+        self._number_of: dict[Tensor, int] = {}
         self._inputs: Mapping[str, ProgramValue] = {}
 
     def forward(self, values: Mapping[str, ProgramValue]) -> tuple[ProgramValue, Tensor | None]:
@@ -126,7 +135,7 @@ class Interpreter:
         self._inputs = values
         self._nodes(self.case.program, names, None)
         outputs = build(self.case.outputs, names)
-        self.dataflow.outputs = tuple(self._number_of[id(t)] for t in tape.tensors_in(outputs))
+        self.dataflow.outputs = self._numbers(outputs)
         loss, self.dataflow.loss = self._loss(self.case.loss, names)
         self.second_loss, self.dataflow.second_loss = self._loss(self.case.then, names)
         return outputs, loss
@@ -138,17 +147,16 @@ class Interpreter:
         if loss is None:
             return None, None
         tensor = tensor_named(loss.name, names)
-        number = self._number_of[id(tensor)]
+        number = self._number_of[tensor]
         if loss.reduction == "none":
             return tensor, number
         return tape.sum(tensor) if loss.reduction == "sum" else tape.mean(tensor), number
 
     def _add(self, tensor: Tensor, step: Step | None) -> int:
         """The number of a new tensor, which `step` made."""
-        self._tensors.append(tensor)
-        self._number_of[id(tensor)] = len(self.dataflow.tensors)
+        self._number_of[tensor] = len(self.dataflow.tensors)
         self.dataflow.tensors.append(TensorInfo(tensor.data.size, tensor.dtype, step))
-        return len(self.dataflow.tensors) - 1
+        return self._number_of[tensor]
 
     def _nodes(
         self, nodes: Iterable[Node], names: dict[str, ProgramValue], call: Call | None
@@ -164,16 +172,13 @@ class Interpreter:
         self, node: Region | Again, names: dict[str, ProgramValue], parent: Call | None
     ) -> None:
         region = node if isinstance(node, Region) else self.regions[node.region]
-        positional = [build(tree, names) for tree in node.takes]
-        named = {key: build(tree, names) for key, tree in node.kwargs.items()}
-        numbers = self._numbers((positional, named))
+        positional = tuple(build(tree, names) for tree in node.takes)
+        named = build(node.kwargs, names)
         top = [value for value in positional if isinstance(value, Tensor)]
-        call = Call(region, parent, numbers, self._numbers(top))
+        call = Call(region, parent, self._numbers((positional, named)), self._numbers(top))
         inner = dict(names)
-        for tree, value in zip(region.takes, positional, strict=True):
-            bind(tree, value, inner)
-        for key, tree in region.kwargs.items():
-            bind(tree, named[key], inner)
+        bind(region.takes, positional, inner)
+        bind(region.kwargs, named, inner)
         (parent or self.dataflow).body.append(call)
         self._nodes(region.body, inner, call)
         result = build(region.gives, inner)
@@ -184,7 +189,7 @@ class Interpreter:
 
     def _numbers(self, tree: object) -> tuple[int, ...]:
         """The numbers of the tensors in nested containers."""
-        return tuple(self._number_of[id(t)] for t in tape.tensors_in(tree))
+        return tuple(self._number_of[t] for t in tape.tensors_in(tree))
 
     def _statement(
         self, statement: Statement, names: dict[str, ProgramValue], call: Call | None
@@ -261,6 +266,51 @@ def bind(tree: Tree, value: ProgramValue, names: dict[str, ProgramValue]) -> Non
         for key, part in tree.items():
             bind(part, value[key], names)
     elif isinstance(tree, tuple):
-        assert isinstance(value, tuple | list)
+        assert isinstance(value, tuple)
         for part, inner in zip(tree, value, strict=True):
             bind(part, inner, names)
+
+
+class _Checking(Interpreter):
+    """Evaluates a case until a statement fails, or one of `_RAISING` raises."""
+
+    def _apply(self, step: Step, arguments: list[ProgramValue]) -> Results:
+        try:
+            return super()._apply(step, arguments)
+        except (ValueError, TypeError, IndexError, MemoryError) as error:
+            operation = OPERATIONS[step.statement.op]
+            if operation.name in _RAISING:
+                raise
+            shapes = [str(t.shape) for t in tape.tensors_in(arguments)]
+            raise CaseError(
+                f"{operation.name} does not fit {' and '.join(shapes) or 'what it is given'}: {error}",
+                where=step.statement.where,
+                hint=f"{operation.signature()} gives: {operation.shape}",
+            ) from error
+
+
+def check_shapes(cases: Iterable[Case]) -> None:
+    """Raise `CaseError` at the first statement whose arguments do not fit it, in any of the cases. Of a
+    case in which one of `_RAISING` raises, only what comes before it is checked."""
+    for case in cases:
+        run = _Checking(case, None)
+        with tape.quiet(), np.errstate(all="ignore"):
+            try:
+                _, loss = run.forward(make_inputs(case))
+            except ValueError:
+                continue
+        for scalar in (loss, run.second_loss):
+            if scalar is not None and scalar.data.size != 1:
+                raise CaseError(
+                    f"what is differentiated is of shape {scalar.shape}, expected one number",
+                    where=case.where,
+                    hint="`sum(name)` or `mean(name)` of it is one",
+                )
+
+
+def is_own(folder: Path) -> bool:
+    """Whether a folder of cases is the suite's own."""
+    try:
+        return folder.resolve() == find_paths().cases.resolve()
+    except ConformanceError:  # an installation without cases of its own
+        return False

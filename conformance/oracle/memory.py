@@ -12,13 +12,7 @@ from functools import cached_property
 from conformance.language.operations import RANDOM
 from conformance.model.case import Case
 from conformance.model.observation import ExpectedMemory
-from conformance.oracle.assumptions import (
-    COSTLY,
-    Assumption,
-    assumptions,
-    kept_by_policy,
-    runs_plainly,
-)
+from conformance.oracle.assumptions import COSTLY, Assumption, assumptions
 from conformance.oracle.dataflow import Call, Dataflow, Step
 from conformance.oracle.executions import Unit, minimal_units
 
@@ -44,9 +38,9 @@ def expected_memory(case: Case, dataflow: Dataflow, declared: Mapping[str, str])
     pairs: list[tuple[int, int]] = []
     for assumed in assumptions(case, dataflow, declared, alternatives=True):
         alive = dataflow.differentiated(assumed.active, (*dataflow.outputs, dataflow.loss))
-        units = minimal_units(dataflow, assumed)
-        for views, wide in _layouts(dataflow, assumed):
-            way = _Way(dataflow, assumed, alive, views, wide)
+        units = minimal_units(assumed)
+        for views, wide in _layouts(assumed):
+            way = _Way(assumed, alive, views, wide)
             before = way.plain()
             least, most = way.recomputed(units)
             spared = way.spared() if "cheap" in assumed.regions else before
@@ -68,11 +62,11 @@ def expected_memory(case: Case, dataflow: Dataflow, declared: Mapping[str, str])
     )
 
 
-def _layouts(dataflow: Dataflow, assumed: Assumption) -> Iterable[tuple[bool, bool]]:
+def _layouts(assumed: Assumption) -> Iterable[tuple[bool, bool]]:
     """The ways to lay out what is kept, as (views, wide) of a `_Way`, those left out that differ in
     nothing: without a reshaped tensor, or without a mask."""
-    views = any(step.statement.op in VIEWS for step in dataflow.steps)
-    masks = any("mask" in assumed.residuals(dataflow, step) for step in dataflow.steps)
+    views = any(step.statement.op in VIEWS for step in assumed.dataflow.steps)
+    masks = any("mask" in assumed.residuals(step) for step in assumed.dataflow.steps)
     return itertools.product((True, False) if views else (False,), (False, True)[: 1 + masks])
 
 
@@ -95,11 +89,15 @@ class _Way:
     `cos` and `tanh` keep the factor of their gradient, an array that is no tensor of the program.
     """
 
-    dataflow: Dataflow
     assumed: Assumption
     alive: frozenset[Step]
     views: bool
     wide: bool
+
+    @property
+    def dataflow(self) -> Dataflow:
+        """The run that the assumption is about."""
+        return self.assumed.dataflow
 
     @cached_property
     def free(self) -> Set[int]:
@@ -127,7 +125,7 @@ class _Way:
 
     def residuals(self, step: Step) -> _Kept:
         """What is kept of the residuals of a step."""
-        words: Iterable[str] = self.assumed.residuals(self.dataflow, step)
+        words: Iterable[str] = self.assumed.residuals(step)
         kept: _Kept = {step: self.mask(step)} if "mask" in words else {}
         if step.statement.op in _FACTORS and "factors" in self.assumed.regions:
             kept = {(step, "factor"): self.dataflow.tensors[step.results[0]].nbytes}
@@ -165,7 +163,7 @@ class _Way:
         masks: _Kept = {}
         wanted: list[int] = []
         for step in self.alive:
-            for word in self.assumed.residuals(self.dataflow, step):
+            for word in self.assumed.residuals(step):
                 if word == "mask" and step.statement.op == "loop_sin":
                     wanted += step.reads
                 elif word == "mask":
@@ -190,7 +188,7 @@ class _Way:
         outside = [
             self.residuals(step)
             for step in self.alive
-            if step.call is None or runs_plainly(step.call, self.assumed)
+            if step.call is None or self.assumed.runs_plainly(step.call)
         ]
         if "program" in self.assumed.regions:
             outside = []
@@ -198,13 +196,13 @@ class _Way:
         most: set[int] = set()
         for unit in units:
             first = unit.calls[0]
-            if first.parent is not None or runs_plainly(first, self.assumed):
+            if first.parent is not None or self.assumed.runs_plainly(first):
                 continue
             if not self.alive.isdisjoint(unit.steps):
                 least |= unit.reads | unit.kept_results
                 around = {n for c in unit.calls for n in (*c.read, *c.taken, *c.gives)}
                 most |= around.difference(unit.producers) | unit.kept_results
-                most = most.union(*map(kept_by_policy, unit.calls))
+                most = most.union(*(call.kept for call in unit.calls))
         return _bytes((*outside, self.tensors(least))), _bytes((*outside, self.tensors(most)))
 
 
@@ -262,11 +260,11 @@ class _Backward:
         way = self.way
         if isinstance(item, Step):
             return way.residuals(item) if item in way.alive else {}
-        if runs_plainly(item, way.assumed):
+        if way.assumed.runs_plainly(item):
             return {k: n for step in item.steps for k, n in self.residuals(step).items()}
         if way.alive.isdisjoint(item.steps):
             return {}
-        return way.tensors((item.read.union(item.taken) - item.made) | kept_by_policy(item))
+        return way.tensors((item.read.union(item.taken) - item.made) | item.kept)
 
     def back(self, items: Sequence[Step | Call]) -> None:
         """Compute the gradients of statements and regions, the last first."""

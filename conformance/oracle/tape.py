@@ -264,6 +264,11 @@ def _record(
     return out
 
 
+def _unary(x: Tensor, data: Elements, slope: Slope, *saved: Tensor, dtype: str = "") -> Tensor:
+    """The result of an operation of one tensor."""
+    return _record((x,), data, saved, slope, dtype=dtype)
+
+
 def _operation(function: Callable[P, T]) -> Callable[P, T]:
     """Decorator that counts calls of a public operation; operations that it calls are not counted."""
 
@@ -438,7 +443,7 @@ class RegionNode(Vertex):
             inside.append(_alias(kept))
             return inside[-1]
 
-        before = random_state()
+        before = None if self.state is None else random_state()
         frame = Frame(True)
         with _set(recording=True, frame=frame, region=self.name, phase="rerun"):
             args, kwargs = _map(fetch, self.args), _map(fetch, self.kwargs)
@@ -448,7 +453,7 @@ class RegionNode(Vertex):
                 _state.log.append((self.name, "", "rerun"))
                 with self.context:
                     result = self.function(*args, **kwargs)
-        if self.state is not None:
+        if before is not None:
             set_random_state(before)
         outputs = _distinct(t for t in tensors_in(result) if t.node and t.scope is frame)
         if len(outputs) != self.results:
@@ -666,7 +671,7 @@ def masked(x: Tensor, mask: ArrayLike, p: float) -> Tensor:
     """Dropout with a given mask."""
     kept = Tensor(np.asarray(mask, np.bool_), "bool", scope=_state.frame)
     data = x.data * kept.data / (1 - p)
-    return _record((x,), data, (kept,), lambda g, mask: masked(g, mask.data, p))
+    return _unary(x, data, lambda g, mask: masked(g, mask.data, p), kept)
 
 
 # -- elementwise operations ------------------------------------------------------------------------
@@ -690,7 +695,7 @@ def _pair(a: Tensor | float, b: Tensor | float) -> tuple[Tensor, Tensor]:
 
 def _alias(x: Tensor) -> Tensor:
     """The same elements as a new vertex of the graph."""
-    return _record((x,), x.data, (), lambda g: g)
+    return _unary(x, x.data, lambda g: g)
 
 
 @_operation
@@ -725,29 +730,27 @@ def divide(a: Tensor | float, b: Tensor | float) -> Tensor:
     """`a / b`, broadcast."""
     a, b = _pair(a, b)
 
-    def of_b(g: Tensor, a: Tensor, b: Tensor) -> Tensor:
-        return negative(divide(multiply(g, a), multiply(b, b)))
-
     def saved(reach_a: bool, reach_b: bool) -> Saved:
         return (a if reach_b else None, b)
 
-    return _record((a, b), a.data / b.data, saved, lambda g, a, b: divide(g, b), of_b)
+    slopes = (
+        lambda g, a, b: divide(g, b),
+        lambda g, a, b: negative(divide(multiply(g, a), multiply(b, b))),
+    )
+    return _record((a, b), a.data / b.data, saved, *slopes)
 
 
 @_operation
 def negative(x: Tensor) -> Tensor:
     """`-x`."""
-    return _record((x,), -x.data, (), negative)
+    return _unary(x, -x.data, negative)
 
 
 @_operation
 def relu(x: Tensor) -> Tensor:
     """`maximum(x, 0)`; its gradient at 0 is 0."""
-
-    def back(g: Tensor, out: Tensor) -> Tensor:
-        return multiply(g, _const(out.data > 0, out.dtype))
-
-    return _record((x,), np.maximum(x.data, 0), (OUT,), back)
+    data = np.maximum(x.data, 0)
+    return _unary(x, data, lambda g, out: multiply(g, _const(out.data > 0, out.dtype)), OUT)
 
 
 @_operation
@@ -757,12 +760,12 @@ def gelu(x: Tensor) -> Tensor:
     def back(g: Tensor, x: Tensor) -> Tensor:
         return multiply(g, add(_normal_cdf(x), multiply(x, _normal_density(x))))
 
-    return _record((x,), x.data * (1 + _erf(x.data / math.sqrt(2))) / 2, (x,), back)
+    return _unary(x, x.data * (1 + _erf(x.data / math.sqrt(2))) / 2, back, x)
 
 
 def _normal_cdf(x: Tensor) -> Tensor:
     data = (1 + _erf(x.data / math.sqrt(2))) / 2
-    return _record((x,), data, (x,), lambda g, x: multiply(g, _normal_density(x)))
+    return _unary(x, data, lambda g, x: multiply(g, _normal_density(x)), x)
 
 
 def _normal_density(x: Tensor) -> Tensor:
@@ -772,81 +775,69 @@ def _normal_density(x: Tensor) -> Tensor:
 @_operation
 def tanh(x: Tensor) -> Tensor:
     """`tanh(x)`."""
-
-    def back(g: Tensor, out: Tensor) -> Tensor:
-        return multiply(g, subtract(1.0, multiply(out, out)))
-
-    return _record((x,), np.tanh(x.data), (OUT,), back)
+    data = np.tanh(x.data)
+    return _unary(x, data, lambda g, out: multiply(g, subtract(1.0, multiply(out, out))), OUT)
 
 
 @_operation
 def sigmoid(x: Tensor) -> Tensor:
     """`1 / (1 + exp(-x))`."""
-
-    def back(g: Tensor, out: Tensor) -> Tensor:
-        return multiply(g, multiply(out, subtract(1.0, out)))
-
-    return _record((x,), (1 + np.tanh(x.data / 2)) / 2, (OUT,), back)
+    data = (1 + np.tanh(x.data / 2)) / 2
+    return _unary(x, data, lambda g, out: multiply(g, multiply(out, subtract(1.0, out))), OUT)
 
 
 @_operation
 def sin(x: Tensor) -> Tensor:
     """`sin(x)`."""
-    return _record((x,), np.sin(x.data), (x,), lambda g, x: multiply(g, cos(x)))
+    return _unary(x, np.sin(x.data), lambda g, x: multiply(g, cos(x)), x)
 
 
 @_operation
 def cos(x: Tensor) -> Tensor:
     """`cos(x)`."""
-    return _record((x,), np.cos(x.data), (x,), lambda g, x: negative(multiply(g, sin(x))))
+    return _unary(x, np.cos(x.data), lambda g, x: negative(multiply(g, sin(x))), x)
 
 
 @_operation
 def exp(x: Tensor) -> Tensor:
     """`exp(x)`."""
-    return _record((x,), np.exp(x.data), (OUT,), multiply)
+    return _unary(x, np.exp(x.data), multiply, OUT)
 
 
 @_operation
 def log(x: Tensor) -> Tensor:
     """`log(x)`, the natural logarithm."""
-    return _record((x,), np.log(x.data), (x,), divide)
+    return _unary(x, np.log(x.data), divide, x)
 
 
 @_operation
 def square(x: Tensor) -> Tensor:
     """`x * x`."""
-    return _record((x,), x.data**2, (x,), lambda g, x: multiply(g, add(x, x)))
+    return _unary(x, x.data**2, lambda g, x: multiply(g, add(x, x)), x)
 
 
 @_operation
 def sqrt(x: Tensor) -> Tensor:
     """`sqrt(x)`."""
-    return _record((x,), np.sqrt(x.data), (OUT,), lambda g, out: divide(g, add(out, out)))
+    return _unary(x, np.sqrt(x.data), lambda g, out: divide(g, add(out, out)), OUT)
 
 
 @_operation
 def abs(x: Tensor) -> Tensor:
     """`abs(x)`; its gradient at 0 is 0."""
-
-    def back(g: Tensor, x: Tensor) -> Tensor:
-        return multiply(g, _const(np.sign(x.data), x.dtype))
-
-    return _record((x,), np.abs(x.data), (x,), back)
+    data = np.abs(x.data)
+    return _unary(x, data, lambda g, x: multiply(g, _const(np.sign(x.data), x.dtype)), x)
 
 
 @_operation
 def maximum(a: Tensor | float, b: Tensor | float) -> Tensor:
     """The larger of a and b, broadcast; where they are equal the gradient goes to a."""
     a, b = _pair(a, b)
-
-    def of_a(g: Tensor, a: Tensor, b: Tensor) -> Tensor:
-        return multiply(g, _const(a.data >= b.data, g.dtype))
-
-    def of_b(g: Tensor, a: Tensor, b: Tensor) -> Tensor:
-        return multiply(g, _const(a.data < b.data, g.dtype))
-
-    return _record((a, b), np.maximum(a.data, b.data), (a, b), of_a, of_b)
+    slopes = (
+        lambda g, a, b: multiply(g, _const(a.data >= b.data, g.dtype)),
+        lambda g, a, b: multiply(g, _const(a.data < b.data, g.dtype)),
+    )
+    return _record((a, b), np.maximum(a.data, b.data), (a, b), *slopes)
 
 
 @_operation
@@ -860,21 +851,18 @@ def max(x: Tensor, axis: int = -1, keepdims: bool = False) -> Tensor:
         return multiply(reshape(g, _reduced(shape, axis)), _const(chosen, g.dtype))
 
     first = Tensor(x.data.argmax(axis), "int64")
-    return _record((x,), x.data.max(axis, keepdims=keepdims), (first,), back)
+    return _unary(x, x.data.max(axis, keepdims=keepdims), back, first)
 
 
 @_operation
 def cumulative_sum(x: Tensor, axis: int = -1) -> Tensor:
     """The cumulative sum along an axis."""
-
-    def back(g: Tensor) -> Tensor:
-        return _flipped(cumulative_sum(_flipped(g, axis), axis), axis)
-
-    return _record((x,), np.cumsum(x.data, axis), (), back)
+    data = np.cumsum(x.data, axis)
+    return _unary(x, data, lambda g: _flipped(cumulative_sum(_flipped(g, axis), axis), axis))
 
 
 def _flipped(x: Tensor, axis: int) -> Tensor:
-    return _record((x,), np.flip(x.data, axis).copy(), (), lambda g: _flipped(g, axis))
+    return _unary(x, np.flip(x.data, axis).copy(), lambda g: _flipped(g, axis))
 
 
 @_operation
@@ -888,7 +876,7 @@ def rrelu(x: Tensor, low: float = 0.125, high: float = 1 / 3) -> Tensor:
 def leaky(x: Tensor, slopes: ArrayLike) -> Tensor:
     """x times given slopes."""
     kept = Tensor(np.asarray(slopes, np.float64), x.dtype, scope=_state.frame)
-    return _record((x,), x.data * kept.data, (kept,), lambda g, slopes: leaky(g, slopes.data))
+    return _unary(x, x.data * kept.data, lambda g, slopes: leaky(g, slopes.data), kept)
 
 
 @_operation
@@ -916,11 +904,7 @@ def loop_sin(x: Tensor, times: int) -> Tensor:
 def custom_sin(x: Tensor, reads: int = 1, rule: str = "reverse") -> Tensor:
     """`sin(x)`, with a gradient written by hand, twice the true one. In programs, it reads what
     it has saved `reads` times, as a rule for cotangents (`reverse`) or for tangents (`forward`)."""
-
-    def back(g: Tensor, x: Tensor) -> Tensor:
-        return multiply(multiply(g, cos(x)), 2.0)
-
-    return _record((x,), np.sin(x.data), (x,), back)
+    return _unary(x, np.sin(x.data), lambda g, x: multiply(multiply(g, cos(x)), 2.0), x)
 
 
 @_operation
@@ -1000,7 +984,7 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
         g = multiply(g, out)
         return subtract(g, multiply(out, sum(g, axis=axis, keepdims=True)))
 
-    return _record((x,), powers / powers.sum(axis, keepdims=True), (OUT,), back)
+    return _unary(x, powers / powers.sum(axis, keepdims=True), back, OUT)
 
 
 # -- products --------------------------------------------------------------------------------------
@@ -1020,14 +1004,11 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
 @_operation
 def solve(a: Tensor, b: Tensor) -> Tensor:
     """The solution x of `a @ x = b`, a of shape (n, n) and b of (n, k)."""
-
-    def of_a(g: Tensor, a: Tensor, out: Tensor) -> Tensor:
-        return negative(matmul(of_b(g, a, out), _turned(out)))
-
-    def of_b(g: Tensor, a: Tensor, out: Tensor) -> Tensor:
-        return solve(_turned(a), g)
-
-    return _record((a, b), np.linalg.solve(a.data, b.data), (a, OUT), of_a, of_b)
+    slopes = (
+        lambda g, a, out: negative(matmul(solve(_turned(a), g), _turned(out))),
+        lambda g, a, out: solve(_turned(a), g),
+    )
+    return _record((a, b), np.linalg.solve(a.data, b.data), (a, OUT), *slopes)
 
 
 @_operation
@@ -1035,20 +1016,15 @@ def linear(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     """`x @ w.T + b`, w of shape (out, in)."""
     shape = x.shape
 
-    def of_x(g: Tensor, x: Tensor, w: Tensor) -> Tensor:
-        return reshape(matmul(flat(g), w), shape)
-
-    def of_w(g: Tensor, x: Tensor, w: Tensor) -> Tensor:
-        return matmul(_turned(flat(g)), flat(x))
-
-    def of_b(g: Tensor, x: Tensor, w: Tensor) -> Tensor:
-        return sum(flat(g), axis=0)
-
     def flat(t: Tensor) -> Tensor:
         return reshape(t, (-1, t.shape[-1]))
 
-    data = x.data @ w.data.T + b.data
-    return _record((x, w, b), data, _crosswise(x, w), of_x, of_w, of_b)
+    slopes = (
+        lambda g, x, w: reshape(matmul(flat(g), w), shape),
+        lambda g, x, w: matmul(_turned(flat(g)), flat(x)),
+        lambda g, x, w: sum(flat(g), axis=0),
+    )
+    return _record((x, w, b), x.data @ w.data.T + b.data, _crosswise(x, w), *slopes)
 
 
 @_operation
@@ -1108,7 +1084,7 @@ def _unfold(x: Tensor, window: _Window) -> Tensor:
     """The windows of x: (n, c * kh * kw, windows)."""
     windows = window.over(np.pad(x.data, window.zeros))
     data = windows.reshape(x.shape[0], math.prod(windows.shape[1:4]), -1)
-    return _record((x,), data, (), lambda g: _fold(g, window))
+    return _unary(x, data, lambda g: _fold(g, window))
 
 
 def _fold(patches: Tensor, window: _Window) -> Tensor:
@@ -1120,7 +1096,7 @@ def _fold(patches: Tensor, window: _Window) -> Tensor:
         windows[:, :, i, j] += parts[:, :, i, j]
     (top, _), (left, _) = window.zeros[2:]
     data = padded[:, :, top : top + window.shape[2], left : left + window.shape[3]].copy()
-    return _record((patches,), data, (), lambda g: _unfold(g, window))
+    return _unary(patches, data, lambda g: _unfold(g, window))
 
 
 @_operation
@@ -1138,7 +1114,7 @@ def max_pool2d(x: Tensor, size: int) -> Tensor:
         return multiply(_spread(g, size, shape), _const(mask))
 
     first = Tensor(parts.argmax(-1), "int64")
-    return _record((x,), parts.max(-1), (first,), back)
+    return _unary(x, parts.max(-1), back, first)
 
 
 @_operation
@@ -1151,14 +1127,14 @@ def _gather(x: Tensor, size: int) -> Tensor:
     """The sum of each window."""
     shape = x.shape
     data = _windows(x.data, (size, size), size).sum((4, 5))
-    return _record((x,), data, (), lambda g: _spread(g, size, shape))
+    return _unary(x, data, lambda g: _spread(g, size, shape))
 
 
 def _spread(g: Tensor, size: int, shape: Shape) -> Tensor:
     """The adjoint of `_gather`: each element repeated over its window, zeros outside all windows."""
     data = np.zeros(shape)
     _windows(data, (size, size), size)[...] = g.data[..., None, None]
-    return _record((g,), data, (), lambda h: _gather(h, size))
+    return _unary(g, data, lambda h: _gather(h, size))
 
 
 # -- normalisation ---------------------------------------------------------------------------------
@@ -1210,10 +1186,8 @@ def _normalized(
 
 
 def _power(x: Tensor, exponent: float) -> Tensor:
-    def back(g: Tensor, x: Tensor) -> Tensor:
-        return multiply(g, multiply(_power(x, exponent - 1), exponent))
-
-    return _record((x,), x.data**exponent, (x,), back)
+    data = x.data**exponent
+    return _unary(x, data, lambda g, x: multiply(g, multiply(_power(x, exponent - 1), exponent)), x)
 
 
 @_operation
@@ -1248,18 +1222,15 @@ def layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Ten
 def embedding(indices: Tensor, table: Tensor) -> Tensor:
     """`table[indices]`."""
     rows = table.shape[0]
-
-    def back(g: Tensor, indices: Tensor) -> Tensor:
-        return _scatter(g, indices, rows)
-
-    return _record((table,), table.data[indices.data], (indices,), back)
+    data = table.data[indices.data]
+    return _unary(table, data, lambda g, indices: _scatter(g, indices, rows), indices)
 
 
 def _scatter(g: Tensor, indices: Tensor, rows: int) -> Tensor:
     """Rows added up where `indices` say: the adjoint of `embedding`."""
     data = np.zeros((rows, g.shape[-1]))
     np.add.at(data, indices.data, g.data)
-    return _record((g,), data, (indices,), lambda h, indices: embedding(indices, h))
+    return _unary(g, data, lambda h, indices: embedding(indices, h), indices)
 
 
 @_operation
@@ -1267,7 +1238,7 @@ def sum(x: Tensor, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The sum over an axis, over all axes where it is `None`."""
     shape = x.shape
     data = x.data.sum(axis, keepdims=keepdims)
-    return _record((x,), data, (), lambda g: _repeated(reshape(g, _reduced(shape, axis)), shape))
+    return _unary(x, data, lambda g: _repeated(reshape(g, _reduced(shape, axis)), shape))
 
 
 def _reduced(shape: Shape, axis: int | None) -> Shape:
@@ -1279,7 +1250,7 @@ def _reduced(shape: Shape, axis: int | None) -> Shape:
 
 def _repeated(x: Tensor, shape: Shape) -> Tensor:
     """x broadcast to a shape."""
-    return _record((x,), np.broadcast_to(x.data, shape).copy(), (), lambda g: g)
+    return _unary(x, np.broadcast_to(x.data, shape).copy(), lambda g: g)
 
 
 @_operation
@@ -1293,14 +1264,14 @@ def mean(x: Tensor, axis: int | None = None, keepdims: bool = False) -> Tensor:
 def reshape(x: Tensor, shape: Shape) -> Tensor:
     """`reshape(x, shape)`, with one -1 allowed."""
     old = x.shape
-    return _record((x,), x.data.reshape(shape), (), lambda g: reshape(g, old))
+    return _unary(x, x.data.reshape(shape), lambda g: reshape(g, old))
 
 
 @_operation
 def permute_dims(x: Tensor, axes: Shape) -> Tensor:
     """`transpose(x, axes)`: the axes of x in the new order."""
     inverse = tuple(int(i) for i in np.argsort([axis % len(x.shape) for axis in axes]))
-    return _record((x,), x.data.transpose(axes), (), lambda g: permute_dims(g, inverse))
+    return _unary(x, x.data.transpose(axes), lambda g: permute_dims(g, inverse))
 
 
 @_operation
@@ -1315,14 +1286,14 @@ def _part(x: Tensor, axis: int, bounds: tuple[int, int]) -> Tensor:
     """The part of x between bounds along an axis."""
     length = x.shape[axis]
     data = x.data.swapaxes(0, axis)[slice(*bounds)].swapaxes(0, axis)
-    return _record((x,), data, (), lambda g: _padded(g, axis, bounds, length))
+    return _unary(x, data, lambda g: _padded(g, axis, bounds, length))
 
 
 def _padded(x: Tensor, axis: int, bounds: tuple[int, int], length: int) -> Tensor:
     """x inside zeros along an axis: the adjoint of `_part`."""
     zeros = [(0, 0)] * len(x.shape)
     zeros[axis] = bounds[0], length - bounds[1]
-    return _record((x,), np.pad(x.data, zeros), (), lambda g: _part(g, axis, bounds))
+    return _unary(x, np.pad(x.data, zeros), lambda g: _part(g, axis, bounds))
 
 
 @_operation
@@ -1342,7 +1313,7 @@ def astype(x: Tensor, dtype: str) -> Tensor:
 
 def _relabelled(x: Tensor, data: Elements, dtype: str) -> Tensor:
     old = x.dtype
-    return _record((x,), data, (), lambda g: _relabelled(g, g.data, old), dtype=dtype)
+    return _unary(x, data, lambda g: _relabelled(g, g.data, old), dtype=dtype)
 
 
 @_operation
@@ -1355,7 +1326,7 @@ def to_complex(a: Tensor, b: Tensor) -> Tensor:
 
 def _component(x: Tensor, data: Elements, back: Slope) -> Tensor:
     dtype = "float64" if x.dtype == "complex128" else "float32"
-    return _record((x,), data, (), back, dtype=dtype)
+    return _unary(x, data, back, dtype=dtype)
 
 
 @_operation
