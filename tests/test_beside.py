@@ -114,7 +114,7 @@ def test_worse_and_better_are_told_apart_and_versions_named() -> None:
     assert [row.where for row in found.changed("better")] == [("a/b on mini/right",)]
     assert summary(found) == "1 worse, 1 better, no numbers changed, 1 the same."
     assert list(lines(found))[:5] == [
-        "mini: minilib: 1.2 → 1.3",
+        "mini: minilib 1.2 → 1.3",
         "",
         "worse: a/a on mini/right",
         "  old: right",

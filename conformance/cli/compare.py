@@ -33,7 +33,7 @@ class Format(StrEnum):
 ResultsFiles = Annotated[
     list[Path],
     typer.Argument(
-        metavar="[RESULTS]...",
+        metavar="RESULTS",
         help="Files or folders of results; all in the reports' folder where left out.",
     ),
 ]

@@ -45,10 +45,14 @@ def report(
     paths = find_paths(cases, adapters_folder, reports)
     known = load_folder(paths.cases)
     runs = in_report_order(read_all(files, paths.reports), paths.adapters)
-    comparison = compare_results(runs, known)
-    titles = titles_of_variants(paths.adapters)
-    seconds = seconds_of_variants(paths.adapters)
-    folder = output or paths.reports
-    programs = reproducers_of(runs, paths.adapters)
-    index = write_report(runs, known, comparison, folder, paths.reports, titles, seconds, programs)
+    index = write_report(
+        runs,
+        known,
+        compare_results(runs, known),
+        output or paths.reports,
+        paths.reports,
+        titles_of_variants(paths.adapters),
+        seconds_of_variants(paths.adapters),
+        reproducers_of(runs, paths.adapters),
+    )
     typer.echo(f"report: {index}")

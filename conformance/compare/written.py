@@ -48,7 +48,7 @@ def lines(
     if in_markdown:
         yield f"# {' and '.join(names)}\n"
     for version in found.versions:
-        yield f"{item}{plain(version.what)}: {' → '.join(map(plain, version.values))}"
+        yield f"{item}{plain(version.what)} {' → '.join(map(plain, version.values))}"
     yield from [""] if found.versions else []
     rows = found.rows
     if found.of_runs:
@@ -58,7 +58,7 @@ def lines(
         rows = ()
     for row in rows:
         change = f"{row.change}: " if found.of_runs else ""
-        yield f"{'## ' if in_markdown else ''}{change}{plain(_title(row))}"
+        yield f"## {change}{escape(row.title)}\n" if in_markdown else f"{change}{_title(row)}"
         for name, side in zip(names, row.sides, strict=True):
             text = line(side.text, _LONG if in_markdown else _SHORT)
             yield f"{'-' if in_markdown else ' '} {name}: {plain(text)}"
