@@ -2,4 +2,9 @@
 
 from __future__ import annotations
 
-__version__ = "0.1.0"
+from importlib.metadata import PackageNotFoundError, version
+
+try:
+    __version__ = version("recompute-conformance")
+except PackageNotFoundError:  # a checkout that is not installed
+    __version__ = "0+checkout"

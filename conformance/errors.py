@@ -4,7 +4,7 @@ Reading cases raises `CaseError`; finding or reading an adapter `AdapterError`, 
 writing an operation or a part of a case that it does not know `NotEmittedError`; describing somebody's
 own recompute `ImplementationError`; reading results
 `ResultsError` and its kinds; putting results together `ComparisonError`; starting an adapter
-`BrokenAdapterError`; reading or choosing a smoke selection `SmokeError`; writing any file `WriteError`.
+`BrokenAdapterError`; writing any file `WriteError`.
 The command line shows them as one message and exits with `exit_code`.
 """
 
@@ -39,17 +39,17 @@ class NotEmittedError(AdapterError):
     """An adapter's emitter does not support `asked`, an operation. The case is unsupported; this is no
     defect."""
 
-    def __init__(self, variant: str, asked: str, words: str = "{} does not emit {}") -> None:
+    def __init__(self, variant: str, asked: str, kind: str = "the operation ") -> None:
         self.asked = asked
-        super().__init__(words.format(variant, asked))
+        super().__init__(f"{variant}: the adapter does not write {kind}{asked}")
 
 
 class NotOfferedError(NotEmittedError):
-    """The same of another part of a case (a procedure, an explicit generator, hooks), whose optional
-    member (`conformance.drivers.contract.MayWrite`) the emitter has not."""
+    """The same of another part of a case (a procedure, an explicit generator, hooks), for which the
+    adapter has no words (`conformance.emit.part.Words`) or no method."""
 
     def __init__(self, variant: str, asked: str) -> None:
-        super().__init__(variant, asked, "{}: the adapter does not write {}")
+        super().__init__(variant, asked, kind="")
 
 
 class ImplementationError(ConformanceError):
@@ -86,10 +86,6 @@ class WriteError(ConformanceError):
     """A file cannot be written."""
 
     exit_code = Exit.NOT_WRITTEN
-
-
-class SmokeError(ConformanceError):
-    """A smoke selection is missing or malformed, or cannot be chosen."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""Options of the suite's own tests."""
+"""What the suite's own tests share."""
 
 from __future__ import annotations
 
@@ -10,15 +10,6 @@ import pytest
 # The arrays of tests are small, and threads of NumPy's BLAS would spend more on waiting for each other
 # than they save. It is read when NumPy is imported, which comes later; processes of tests take it on.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """An option that writes what tests compare with."""
-    parser.addoption(
-        "--update-caught",
-        action="store_true",
-        help="write which cases catch each fault that runs (tests/faulty) to adapters/*/caught.yaml",
-    )
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -24,7 +24,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,8 @@ import yaml
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from conformance.results import beside, recorded
+from conformance.cli.alone import alone
+from conformance.results import beside
 from conformance.results.partial import PartialResults
 
 from conformance import results
@@ -50,10 +51,10 @@ from conformance.language.capabilities import required_by
 from conformance.language.load import load_file, load_folder
 from conformance.model.case import Case
 from conformance.model.verdict import Level, Status, Verdict
-from conformance.report import claims, coverage, write_report
-from conformance.run import earlier, smoke, smoke_cover
+from conformance.report import write_report
 from conformance.run.summary import Tally
 from tests import report_samples as samples
+from tools import coverage, documents
 
 ROOT = Path(__file__).parents[1]
 ADAPTERS = ROOT / "adapters"
@@ -75,43 +76,10 @@ WORDS = (
 )
 VALUES: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 2**63, 10**40, 0.5, -0.0, 1e308, float("nan"), float("inf")),
-    *(
-        "",
-        " ",
-        "\0",
-        "a",
-        "a b",
-        "*",
-        "?",
-        "[",
-        "../x",
-        "/etc/passwd",
-        "a/b",
-        "\x1b[2J",
-        "ä" * 300,
-        "$n",
-    ),
-    *(
-        "y = sin(x)",
-        "y = concat([x, x])",
-        "sum(y)",
-        "x, y",
-        "2001-01-01",
-        "None",
-        "x" * 3000,
-        "0" * 16,
-    ),
-    *(
-        [],
-        {},
-        [[]],
-        [None],
-        {"": None},
-        {"a": {"b": {"c": []}}},
-        ["x"] * 50,
-        [1, "a", None, {}],
-        [0] * 20,
-    ),
+    *("", " ", "\0", "a", "a b", "*", "?", "[", "../x", "/etc/passwd", "a/b", "\x1b[2J", "ä" * 300),
+    *("$n", "y = sin(x)", "y = concat([x, x])", "sum(y)", "x, y", "2001-01-01", "None", "x" * 3000),
+    *("0" * 16, [], {}, [[]], [None], {"": None}, {"a": {"b": {"c": []}}}, ["x"] * 50),
+    *([1, "a", None, {}], [0] * 20),
 )
 
 
@@ -313,6 +281,7 @@ def read_case(file: Path) -> None:
     for case in found[:3]:
         applicable(case)
         required_by(case)
+        alone(case)
         for name in ("reference", "torch"):
             texts(_adapter(name), [(case, _adapter(name).variants[0])])
 
@@ -372,26 +341,7 @@ def read_coverage(file: Path) -> None:
 
 def read_documents(file: Path) -> None:
     """The list of documents."""
-    claims.validate(claims.read(file), _cases(), _variants())
-
-
-def read_smoke(file: Path) -> None:
-    """A smoke selection."""
-    found = smoke.read(file)
-    found.validate(_adapter("torch"), _cases())
-    found.pairs(_adapter("torch"))
-
-
-def read_caught(file: Path) -> None:
-    """The faults on record."""
-    smoke_cover.read_caught(replace(_adapter("torch"), folder=file.parent))
-
-
-def read_recorded(file: Path) -> None:
-    """Recorded seconds."""
-    found = recorded.read(file.parent)
-    for variant in _adapter("torch").variants:
-        found.seconds("basics/conv-relu-gradient", variant.id)
+    documents.validate(documents.read(file), _cases(), _variants())
 
 
 def read_partial(file: Path) -> None:
@@ -481,8 +431,8 @@ def kinds() -> Mapping[str, Kind]:
         ),
         Kind("results", [_results()], read_results, "mine.jsonl", _json_lines, 2),
         Kind("arrays", [beside(_results())], read_arrays, "mine.safetensors", None, 2),
-        Kind("coverage", [ROOT / "cases" / "coverage.csv"], read_coverage, "coverage.csv", _csv),
-        Kind("documents", [ROOT / claims.FILE], read_documents, "documents.yaml", _yaml),
+        Kind("coverage", [coverage.FILE], read_coverage, "coverage.csv", _csv),
+        Kind("documents", [documents.FILE], read_documents, "documents.yaml", _yaml),
         Kind("smoke", of_adapters("smoke.yaml"), read_smoke, "smoke.yaml", _yaml),
         Kind("caught", of_adapters("caught.yaml"), read_caught, "caught.yaml", _yaml),
         Kind("recorded", of_adapters("recorded.json"), read_recorded, "recorded.json", _json),
@@ -556,30 +506,6 @@ def _peak() -> float:
     return _status("VmHWM")
 
 
-@dataclass
-class Figures:
-    """Figures of all inputs of a kind."""
-
-    number: int = 0
-    refused: int = 0
-    seconds: float = 0.0
-    longest: float = 0.0
-    most: float = 0.0
-    problems: dict[str, list[int]] = field(default_factory=dict)
-
-    def add(self, number: int, found: Tried) -> None:
-        self.number += 1
-        self.refused += found.refused
-        self.seconds += found.seconds
-        self.longest = max(self.longest, found.seconds)
-        self.most = max(self.most, found.mib)
-        if found.problem:
-            lines = found.problem.strip().splitlines()
-            place = [line.strip() for line in lines if line.lstrip().startswith("File ")]
-            name = f"{lines[-1][:150]} | {place[-1] if place else ''}"
-            self.problems.setdefault(name, []).append(number)
-
-
 def prepare() -> None:
     """Have inputs that take too long or too much end with an error."""
     faulthandler.enable()
@@ -612,25 +538,17 @@ def main() -> int:
         print(tried(wanted[0], content))
         return 0
     shares = sum(kind.share for kind in wanted)
-    print(f"{'kind':15} {'inputs':>7} {'refused':>8} {'CPU s':>7} {'longest s':>9} {'most MiB':>8}")
-    failed, total = 0, 0
+    failed = False
     for kind in wanted:
-        tally = Figures()
-        for number in range(
-            chosen.first, chosen.first + round(chosen.inputs * kind.share / shares)
-        ):
-            tally.add(number, tried(kind, kind.input(number)))
-        print(
-            f"{kind.name:15} {tally.number:7} {tally.refused:8} {tally.seconds:7.0f} "
-            f"{tally.longest:9.2f} {tally.most:8.0f}",
-            flush=True,
-        )
-        for problem, numbers in tally.problems.items():
-            print(f"    {len(numbers)} times, first {numbers[0]}: {problem}", flush=True)
-        failed += sum(map(len, tally.problems.values()))
-        total += tally.number
-    print(f"{total} inputs, {failed} with a problem")
-    return 1 if failed else 0
+        numbers = range(chosen.first, chosen.first + round(chosen.inputs * kind.share / shares))
+        found = [tried(kind, kind.input(number)) for number in numbers]
+        seconds, refused = sum(t.seconds for t in found), sum(t.refused for t in found)
+        print(f"{kind.name}: {len(found)} inputs, {refused} refused, {seconds:.0f} s", flush=True)
+        for number, one in zip(numbers, found, strict=True):
+            if one.problem:
+                failed = True
+                print(f"    {number}: {one.problem.strip().splitlines()[-1][:150]}", flush=True)
+    return int(failed)
 
 
 if __name__ == "__main__":

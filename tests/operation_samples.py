@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from conformance.drivers.adapter import Adapter
-from conformance.emit.helpers import HELPERS
+from conformance.emit.helpers import CALLS
 from conformance.language.load import load_text
 from conformance.language.operations import OPERATIONS
 from conformance.model.case import Case
@@ -239,8 +239,8 @@ def offered(adapter: Adapter) -> set[str]:
 def operations_of(adapter: Adapter) -> set[str]:
     """The operations that an adapter's programs may have: its emitter's own, and what programs write
     the same way in every framework."""
-    own = set(adapter.load("emitter").Emitter.operations)
-    return own | set(HELPERS) | {"sin_or_cos"}
+    own = set(adapter.load("emitter").WORDS.operations)
+    return own | set(CALLS) | {"sin_or_cos"}
 
 
 def samples_of(adapter: Adapter) -> list[tuple[str, list[str], dict[str, tuple[int, ...]], NumPy]]:

@@ -1,4 +1,4 @@
-"""`action.yml`: what it hands over is what the commands take, and what it is given is used."""
+"""`action.yml` passes what the commands accept and uses all inputs; issue forms are complete."""
 
 from __future__ import annotations
 
@@ -7,12 +7,18 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
 import typer
 import yaml
 
 from conformance.cli.app import app
 
 ACTION = Path(__file__).parents[1] / "action.yml"
+FORMS = sorted(
+    path
+    for path in (ACTION.parent / ".github/ISSUE_TEMPLATE").glob("*.yml")
+    if path.stem != "config"
+)
 #: Taken by pytest.
 PYTESTS = {"--junitxml"}
 
@@ -51,3 +57,13 @@ def test_inputs_never_stand_in_a_script() -> None:
 def test_scripts_are_bash() -> None:
     for step in action()["runs"]["steps"]:
         subprocess.run(["bash", "-n", "-c", step["run"]], check=True)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.stem)
+def test_issue_forms_ask_for_what_they_name(form: Path) -> None:
+    found = yaml.safe_load(form.read_text("utf-8"))
+    assert set(found) == {"name", "description", "labels", "body"}
+    for field in found["body"]:
+        assert set(field) - {"validations"} == {"type", "id", "attributes"}
+        assert field["type"] in ("input", "textarea")
+        assert field["attributes"]["label"]

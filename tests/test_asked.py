@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType, MethodType
 from typing import Any
 
 import pytest
 
 from conformance.drivers.adapter import read_adapter
 from conformance.emit.asked import PARTS, asked
-from conformance.emit.emitter import Emitter as Base
+from conformance.emit.emitter import Emitter, Run, Tensors
 from conformance.errors import AdapterError, NotEmittedError, NotOfferedError
 from conformance.language.capabilities import required_by
 from conformance.model.case import Case
@@ -21,54 +23,54 @@ from tests.suite_cases import CASES
 ROOT = Path(__file__).parent.parent
 TORCH = read_adapter(ROOT / "adapters" / "torch")
 VARIANT = TORCH.variant("non-reentrant")
+WORDS = TORCH.load("emitter").WORDS
+EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
 def uncast(self: Any, path: str) -> None:
     """Write the forward pass as if the case entered no autocast."""
     case = self.case
     self.case = replace(case, autocast="")
-    forward = type(self).__mro__[1].write_forward
-    self.code.parts.discard("autocast")
-    forward(self, path)
-    self.code.parts.discard("autocast")
+    type(self).write_forward(self, path)
     self.case = case
 
 
-#: What an adapter would do that passes over a part, in the place of which attribute.
+#: What an adapter would do that passes over a part, in the place of which method.
 PASSED_OVER: dict[str, tuple[str, Any]] = {
-    "seeding": ("write_seeding", lambda self, seed: None),
-    "between": ("write_between", lambda self: None),
-    "after": ("write_after", lambda self: None),
-    "start": ("write_backward", lambda self, *words, **more: self.code("loss.backward()")),
-    "hooks": ("write_hooks", lambda self: self.code("fired = []")),
-    "state": ("state_entries", lambda self: []),
-    "generators": ("generators_entry", lambda self: ""),
-    "autocast": ("write_forward", uncast),
-    "autocast inside": ("casting", lambda self, region: nullcontext()),
+    "seeding": ("run.write_seeding", lambda self, seed: None),
+    "between": ("run.write_between", lambda self: None),
+    "after": ("run.write_after", lambda self: None),
+    "start": ("run.write_backward", lambda self, *words, **more: self.code("loss.backward()")),
+    "hooks": ("run.write_hooks", lambda self: self.code("fired = []")),
+    "state": ("run.state_entries", lambda self: []),
+    "generators": ("run.generators_entry", lambda self: ""),
+    "autocast": ("forward.write_forward", uncast),
+    "autocast inside": ("forward.casting", lambda self, region: nullcontext()),
     "mapped": (
-        "write_call",
-        lambda self, node, call, region: self.write_results(
-            node, self.called(node, call, region), region
+        "forward.write_call",
+        lambda self, node, region: self.write_results(
+            node, self.recompute.called(node, region), region
         ),
     ),
     "signature": (
-        "parameters",
+        "forward.parameters",
         lambda self, region: ", ".join([*self.formals(region), *region.kwargs]),
     ),
-    "option": ("misuse", lambda self, region: []),
-    "contexts": ("contexts_option", lambda self, region, keyword: []),
-    "then": ("inputs_call", lambda self: "inputs()"),
+    "option": ("recompute.misuse", lambda self, region: []),
+    "contexts": ("recompute.contexts_option", lambda self, region, keyword: []),
+    "then": ("run.inputs_call", lambda self: "inputs()"),
 }
 
 
-def emitter(**changes: Any) -> Any:
-    """The class that emits for PyTorch, with other attributes."""
-    made = TORCH.load("emitter").Emitter
-    return type("Changed", (made,), changes)
-
-
-def written(case: Case, **changes: Any) -> None:
-    emitter(**changes)(case, VARIANT).write()
+def written(case: Case, instead: Mapping[str, Any] = EMPTY, **words: Any) -> None:
+    """Write a case for PyTorch, with other words, and with other methods of the emitter's parts."""
+    emitter = TORCH.load("emitter")
+    made = Emitter(case, VARIANT, replace(emitter.EAGER, words=replace(emitter.WORDS, **words)))
+    for place, method in instead.items():
+        part, _, name = place.partition(".")
+        owner = getattr(made, part)
+        setattr(owner, name, MethodType(method, owner))
+    made.write()
 
 
 def asking(part: str) -> list[Case]:
@@ -93,7 +95,7 @@ def test_what_a_case_asks_for_and_a_program_does_not_have_is_refused(part: str) 
     for case in asking(part):
         written(case)
         with pytest.raises(AdapterError, match=rf"not written for torch/\S+: .*\b{part}\b"):
-            written(case, **{name: instead})
+            written(case, {name: instead})
 
 
 def of_kind(kind: str) -> list[Case]:
@@ -104,7 +106,7 @@ def of_kind(kind: str) -> list[Case]:
 
 @pytest.mark.parametrize("kind", ["part", "functional", "second_order", "third_order"])
 def test_a_procedure_that_the_adapter_does_not_say_it_writes_is_unsupported(kind: str) -> None:
-    left = [k for k in emitter().procedures_written if k != kind]
+    left = [k for k in WORDS.procedures_written if k != kind]
     for case in of_kind(kind):
         with pytest.raises(NotOfferedError, match=f"adapter does not write procedure {kind}"):
             written(case, procedures_written=left)
@@ -113,7 +115,7 @@ def test_a_procedure_that_the_adapter_does_not_say_it_writes_is_unsupported(kind
 @pytest.mark.parametrize("kind", ["backward", "train"])
 def test_a_procedure_whose_writer_is_there_and_that_is_not_listed_is_broken(kind: str) -> None:
     """`write_gradients` is required, and `write_training` says that training is written."""
-    left = [k for k in emitter().procedures_written if k != kind]
+    left = [k for k in WORDS.procedures_written if k != kind]
     for case in of_kind(kind)[:3]:
         with pytest.raises(AdapterError, match=f"not written for torch/.*: procedure {kind}") as e:
             written(case, procedures_written=left)
@@ -121,14 +123,14 @@ def test_a_procedure_whose_writer_is_there_and_that_is_not_listed_is_broken(kind
 
 
 def test_training_without_its_writer_is_unsupported() -> None:
-    left = [k for k in emitter().procedures_written if k != "train"]
+    left = [k for k in WORDS.procedures_written if k != "train"]
     for case in of_kind("train")[:3]:
         with pytest.raises(NotOfferedError, match="adapter does not write procedure train"):
-            written(case, procedures_written=left, write_training=Base.write_training)
+            written(case, {"run.write_training": Run.write_training}, procedures_written=left)
 
 
 def test_an_operation_written_without_an_option_is_unsupported_where_a_case_sets_it() -> None:
-    operations = {**emitter().operations, "sum": "{x}.sum()"}
+    operations = {**WORDS.operations, "sum": "{x}.sum()"}
     asked_for = [
         case
         for case in CASES
@@ -137,7 +139,7 @@ def test_an_operation_written_without_an_option_is_unsupported_where_a_case_sets
     ]
     assert asked_for
     for case in asked_for:
-        with pytest.raises(NotEmittedError, match="does not emit sum with axis"):
+        with pytest.raises(NotEmittedError, match="does not write the operation sum with axis"):
             written(case, operations=operations)
 
 
@@ -147,10 +149,10 @@ def test_a_statement_without_a_line_is_refused() -> None:
 
     def write_statement(self: Any, statement: Any, of: str) -> None:
         if statement != gone:
-            super(type(self), self).write_statement(statement, of)
+            type(self).write_statement(self, statement, of)
 
     with pytest.raises(AdapterError, match=f"statement {gone.label} of region {region}"):
-        written(case, write_statement=write_statement)
+        written(case, {"body.write_statement": write_statement})
 
 
 def test_a_generator_without_its_writer_is_unsupported() -> None:
@@ -158,7 +160,7 @@ def test_a_generator_without_its_writer_is_unsupported() -> None:
     assert cases
     for case in cases:
         with pytest.raises(NotOfferedError, match="does not write an explicit generator"):
-            written(case, framework_generator=Base.framework_generator)
+            written(case, {"tensors.framework_generator": Tensors.framework_generator})
 
 
 @pytest.mark.parametrize(

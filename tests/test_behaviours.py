@@ -1,15 +1,14 @@
-"""What users ask: outcomes by severity, answers to questions, and the pages made from them."""
+"""What users ask: outcomes by severity, answers to questions, findings, and what variants cost."""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
 
-from conformance.errors import ResultsError
 from conformance.judge.checks import CHECKS, applicable
 from conformance.judge.outcomes import MEANING, SIGN, Outcome, gravest, of_result
 from conformance.model.facts import Fact, Inert, Unoffered
@@ -23,7 +22,7 @@ from conformance.model.observation import (
 )
 from conformance.model.result import Header, Result, Results
 from conformance.model.verdict import Level, Status, Verdict
-from conformance.report.behaviours import first_variants, put_into, render, tables
+from conformance.report.costs import PROGRAM, Cost, cost
 from conformance.report.findings import findings, tally
 from conformance.report.overview import described, frameworks
 from conformance.report.questions import QUESTIONS, Answer, Question, answer, answers
@@ -68,6 +67,17 @@ def ran(*found: Result, variants: tuple[str, ...] = ()) -> Results:
     return Results(Path("mini.db"), header, found)
 
 
+PLAIN = Run(retained=800, peak=1000)
+RECOMPUTED = Run(
+    retained=100,
+    peak=400,
+    executions=(
+        Execution("b", "", "forward", 1),
+        Execution("b", "h", "forward", 2),
+        Execution("b", "h", "rerun", 1),
+    ),
+)
+WRONG = verdict("gradient", Status.FAIL, "gradient of x is <wrong>")
 UNMOVED = verdict("executions", Status.FAIL, "inert", Inert("b", "h", (1,)))
 
 
@@ -263,55 +273,39 @@ def test_a_tally_counts_cases_and_what_was_not_known() -> None:
     assert [mode.tally.ran for mode in framework.modes] == [3, 0]
 
 
-def test_the_page_has_a_row_for_each_question_and_a_column_for_each_variant() -> None:
-    wrong = verdict("gradient", Status.FAIL, "w is None")
-    wrong = known(wrong, "it <forgets>", "https://example.org/1")
-    page = render(
-        [
-            ran(
-                result(RAN, wrong, run=Run()),
-                result(RAN, verdict("gradient", Status.PASS), variant="mini/other", run=Run()),
-            )
-        ]
+def test_a_worst_finding_is_one_of_the_mode_itself() -> None:
+    """A reason may be silently wrong in one mode and raise in the other."""
+    other = verdict("gradient", Status.FAIL, "gradient of x is <wrong>")
+    run = ran(
+        result(WRONG, run=Run(), variant="mini/right"),
+        result(other, run=RAISED, variant="mini/other"),
     )
-    assert "## mini 1.2" in page
-    assert "| | right | other |" in page
-    assert "| Frozen first input | ✗ silently wrong | ✓ right |" in page
-    assert "it \\<forgets\\> <https://example.org/1>" in page
-    assert "`captures/frozen-input`" in page
-    assert "- **Frozen first input**:" in page
-
-
-def test_a_page_keeps_what_stands_around_its_table() -> None:
-    table = first_variants([ran(result(RAN, verdict("gradient", Status.PASS), run=Run()))])
-    assert table.startswith("| | mini<br>right |\n")
-    page = "# A\n\n<!-- behaviours -->\nold\n<!-- end -->\n\nB\n"
-    once = put_into(page, table)
-    assert once == put_into(once, table)
-    assert once.startswith("# A\n\n<!-- behaviours -->\n\n| |")
-    assert once.endswith("<!-- end -->\n\nB\n")
-    assert "old" not in once
-    with pytest.raises(ResultsError, match="the page has no"):
-        put_into("# A\n", table)
-
-
-def test_many_variants_go_into_several_tables() -> None:
-    shown = [result(RAN, variant=f"mini/v{n}", run=Run()) for n in range(12)]
-    page = render([ran(*shown)])
-    assert "| | v0 | v1 | v2 | v3 | v4 | v5 | v6 | v7 |" in page
-    assert "| | v8 | v9 | v10 | v11 |" in page
-
-
-def test_tables_for_a_terminal_show_the_same() -> None:
-    shown = [result(RAN, variant=f"mini/v{n}", run=Run()) for n in range(6)]
-    found = list(tables([ran(*shown)], 28 + 4 * 19))
-    assert [len(table.columns) for table in found] == [5, 3]
-    console = Console(width=100)
-    with console.capture() as seen:
-        console.print(found[0])
-    assert "Dropout keeps its mask" in seen.get()
-    assert "· not run" in seen.get()
+    (framework,) = frameworks([run])
+    worst = {mode.name: mode.worst for mode in framework.modes}
+    found = {
+        name: finding and (finding.outcome, finding.example) for name, finding in worst.items()
+    }
+    assert found == {
+        "right": (Outcome.WRONG, ("captures/frozen-input", "mini/right")),
+        "other": (Outcome.RAISES, ("captures/frozen-input", "mini/other")),
+    }
 
 
 def test_levels_are_words_of_the_page() -> None:
     assert {c.level for c in CHECKS.values()} <= {Level.MUST, Level.SHOULD, Level.REPORT}
+
+
+# -- what it costs ---------------------------------------------------------------------------------
+
+
+def test_costs_are_shares_of_plain_and_reruns_of_operations() -> None:
+    asked = result(RAN, case=PROGRAM, run=RECOMPUTED, plain=PLAIN)
+    assert cost([result(RAN, run=Run()), asked]) == Cost(0.125, 0.4, 0.5)
+    assert cost([result(RAN, run=Run())]) == Cost()
+    assert cost([result(RAN, case=PROGRAM, run=RAISED, plain=PLAIN)]) == Cost()
+
+
+def test_what_was_not_observed_is_no_number() -> None:
+    unseen = replace(RECOMPUTED, retained=None, executions=None)
+    assert cost([result(RAN, case=PROGRAM, run=unseen, plain=PLAIN)]) == Cost(None, 0.4, None)
+    assert cost([], seconds=1.5) == Cost(seconds=1.5)

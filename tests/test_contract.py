@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,9 @@ import yaml
 
 from conformance.drivers import contract
 from conformance.drivers.adapter import Adapter, all_adapters, read_adapter
-from conformance.emit.emitter import Emitter
+from conformance.drivers.modules import load_module
+from conformance.emit.emitter import Emitter, Parts, Run, Tensors
+from conformance.emit.part import Part
 from conformance.emit.programs import EmitFailure, texts, write_programs
 from conformance.observe.worker import entry
 from conformance.observe.worker.observer import Observer
@@ -29,7 +33,7 @@ class Draft:
         self.lines, self.sites = lines, sites
 
 
-class Emitter:
+class Bare:
     def __init__(self, case, variant):
         self.case, self.variant = case, variant
 
@@ -39,6 +43,10 @@ class Emitter:
         lines = ["def plain():", "    return 1.0", "recomputed = plain", "def run(forward):"]
         lines.append("    return forward()  # pylint: s0")
         return Draft(lines, [Site("phase", "run", "", "forward")])
+
+
+def emitter(case, variant):
+    return Bare(case, variant)
 """
 OBSERVE = """
 import numpy as np
@@ -69,19 +77,13 @@ def _members(protocol: type) -> set[str]:
     return {name for name in own if not name.startswith("_")}
 
 
-@pytest.mark.parametrize(
-    ("base", "protocols"),
-    [
-        (Emitter, (contract.Emitter, contract.Writes, contract.MayWrite)),
-        (Observer, (contract.Observer, contract.Sees, contract.MaySee)),
-    ],
-)
-def test_the_bases_have_what_the_page_says(base: type, protocols: tuple[type, ...]) -> None:
+def test_the_base_has_what_the_page_says() -> None:
+    protocols = (contract.Observer, contract.Sees, contract.MaySee)
     required = {name for part in protocols for name in getattr(part, "__abstractmethods__", ())}
-    assert required == set(base.__abstractmethods__)  # type: ignore[attr-defined]
+    assert required == set(Observer.__abstractmethods__)
     own = {
         name: member
-        for part in reversed(base.__mro__)
+        for part in reversed(Observer.__mro__)
         if part.__module__ != contract.__name__
         for name, member in vars(part).items()
     }
@@ -95,12 +97,39 @@ def test_the_bases_have_what_the_page_says(base: type, protocols: tuple[type, ..
 
 @pytest.mark.parametrize("adapter", ADAPTERS, ids=[a.name for a in ADAPTERS])
 def test_shipped_emitters_have_what_must_be_there(adapter: Adapter) -> None:
-    made = adapter.load("emitter").Emitter
-    assert not inspect.isabstract(made)
-    if made.write_run is Emitter.write_run:
-        assert made.write_gradients is not Emitter.write_gradients
-        if any("train" not in variant.model.lacks for variant in adapter.variants):
-            assert made.write_training is not Emitter.write_training
+    case = next(case for case in suite_cases.CASES if case.id == "basics/arithmetic")
+    for variant in adapter.variants:
+        made = adapter.load("emitter").emitter(case, variant)
+        assert type(made.tensors).tensor is not Tensors.tensor
+        if type(made.run).write_gradients is Run.write_gradients:  # it writes training alone
+            assert made.words.procedures_written == ("train",)
+        if "train" not in variant.model.lacks:
+            assert type(made.run).write_training is not Run.write_training
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS, ids=[a.name for a in ADAPTERS])
+def test_an_emitter_is_given_its_parts(adapter: Adapter) -> None:
+    """Its class is the suite's, and the classes of its parts have few others above them."""
+    case = next(case for case in suite_cases.CASES if case.id == "basics/arithmetic")
+    for variant in adapter.variants:
+        made = adapter.load("emitter").emitter(case, variant)
+        assert type(made) is Emitter
+        parts = [value for value in vars(made).values() if isinstance(value, Part)]
+        assert len(parts) == len(fields(Parts)) - 1  # and the words
+
+
+def test_no_class_that_writes_programs_has_many_above_it() -> None:
+    """At most five, itself and `object` included, in the suite and in every adapter."""
+    for adapter in ADAPTERS:
+        adapter.load("emitter")
+    folders = {f"{load_module(a.folder, 'emitter').__name__.rpartition('.')[0]}" for a in ADAPTERS}
+    rooms = ("conformance.emit", *folders)
+    modules = [m for name, m in [*sys.modules.items()] if name.startswith(rooms)]
+    classes = {c for m in modules for c in vars(m).values() if inspect.isclass(c)}
+    own = {c for c in classes if c.__module__.startswith(rooms)}
+    assert len(own) > 50
+    deep = {c.__qualname__: len(c.__mro__) for c in own if len(c.__mro__) > 5}
+    assert not deep
 
 
 def test_the_page_is_enough(tmp_path: Path) -> None:

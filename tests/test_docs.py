@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ import yaml
 
 from conformance.cli.app import app
 from conformance.drivers.adapter import read_adapter
-from conformance.drivers.modules import load_file
 from conformance.emit import code, emitter, finishing
 from conformance.emit.programs import EmitFailure, texts
 from conformance.errors import CaseError
@@ -23,10 +23,10 @@ from conformance.language.load import load_text
 from conformance.model import case as case_model
 from conformance.run.runner import lacking
 from tests import suite_cases
+from tools import generated
 
 ROOT = Path(__file__).parent.parent
-GENERATE: Any = load_file(ROOT / "docs" / "generate.py", "conformance_docs_generate")
-PAGES = {str(page.relative_to(ROOT)): page for page in GENERATE.pages()}
+PAGES = {str(page.relative_to(ROOT)): page for page in generated.pages()}
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 #: What pytest takes itself, of what the pages name.
@@ -63,13 +63,13 @@ def anchors(page: Path) -> set[str]:
 @pages
 def test_generated_parts_are_fresh(page: Path) -> None:
     text = page.read_text("utf-8")
-    assert GENERATE.renewed(text) == text, "run: python docs/generate.py"
+    assert generated.renewed(text) == text, "run: python tools/pages.py"
 
 
 def test_every_generated_part_is_shown() -> None:
     texts = [page.read_text("utf-8") for page in PAGES.values()]
     shown = {n for text in texts for n in re.findall(r"<!-- generated: (\S+) -->", text)}
-    assert shown == set(GENERATE.PARTS)
+    assert shown == set(generated.PARTS)
 
 
 @pages
@@ -88,7 +88,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 @pages
 def test_paths_exist(page: Path) -> None:
     """Every path of the repository that stands in the prose as code."""
-    named = re.findall(r"`((?:conformance|adapters|cases|tests|docs)/[\w./-]+)`", prose(page))
+    named = re.findall(r"`((?:conformance|adapters|cases|tests|docs|tools)/[\w./-]+)`", prose(page))
     assert not [path for path in named if not (ROOT / path).exists()]
 
 
@@ -195,7 +195,7 @@ def test_the_example_adapter_writes_programs(tmp_path: Path) -> None:
     for line in shown.splitlines():
         if line.startswith("    "):
             assert f"{line}\n" in program.text
-    number = len(adapter.load("emitter").Emitter.operations)
+    number = len(adapter.load("emitter").WORDS.operations)
     assert f"emits {number} of the\n[operations]" in page.read_text("utf-8")
 
 
@@ -215,13 +215,13 @@ def _follow_the_tutorial(folder: Path) -> Path:
                     subprocess.run(shlex.split(line)[1:], cwd=folder, check=True)
         elif block.startswith("    def wait"):
             (made / "observe.py").open("a").write(f"\n{block}")
-        elif block.startswith("    def __new__"):
+        elif block.startswith("def emitter"):
             was = emitter_file.read_text("utf-8")
-            emitter_file.write_text(was.replace("    def tensor", f"{block}\n    def tensor", 1))
-        elif block.startswith("    operations: Mapping"):
+            emitter_file.write_text(was[: was.index("def emitter")] + block)
+        elif block.startswith("    operations={"):
             was = emitter_file.read_text("utf-8")
-            begin = was.index("    operations: Mapping")
-            end = was.index("    }\n", begin) + len("    }\n")
+            begin = was.index("    operations={")
+            end = was.index("    },\n", begin) + len("    },\n")
             emitter_file.write_text(was[:begin] + block + was[end:])
         elif block.startswith("class Modules"):
             emitter_file.open("a").write(f"\n\n{block}")
@@ -255,7 +255,6 @@ def test_the_examples_of_an_emitter_write_what_the_page_shows() -> None:
     after = page.read_text("utf-8").partition("### One example each")[2]
     modules = (code, emitter, case_model)
     names: dict[str, Any] = {k: v for module in modules for k, v in vars(module).items()}
-    names["Base"] = emitter.Emitter
     shown = ""
     for text in re.findall(r"^```python\n(.*?)^```$", after, re.DOTALL | re.MULTILINE):
         if text.startswith("def run("):
@@ -263,22 +262,16 @@ def test_the_examples_of_an_emitter_write_what_the_page_shows() -> None:
             break
         exec(compile(f"from __future__ import annotations\n{text}", str(page), "exec"), names)
     torch = read_adapter(ROOT / "adapters" / "torch")
-    own = torch.load("emitter").Emitter
-    taken = ("write_gradients", "drawing", "halving")
-    made = type("Example", (own,), {name: names[name] for name in taken})
-    (case,) = (case for case in suite_cases.CASES if case.id == "randomness/drawn-between")
-    draft = made(case, torch.variant("non-reentrant")).write()
-    (text,) = finishing.finish({"example": draft}).values()
-    assert shown in text.text
-    for identity, line in (
+    own = torch.load("emitter")
+    parts = replace(own.EAGER, words=replace(own.WORDS, **names["WORDS"]), run=names["Taped"])
+    for identity, lines in (
+        ("randomness/drawn-between", shown),
         ("procedures/train", "w -= 0.1 * w.grad"),
         ("procedures/second-backward", '"again": {"x": values["x"].grad, "w": values["w"].grad}'),
     ):
-        (other,) = (case for case in suite_cases.CASES if case.id == identity)
-        kinds = ("write_training", "procedures_written", "write_gradients")
-        made = type("Example", (own,), {name: names[name] for name in kinds})
-        draft = made(other, torch.variant("non-reentrant")).write()
-        assert line in finishing.finish({"example": draft})["example"].text
+        (case,) = (case for case in suite_cases.CASES if case.id == identity)
+        draft = emitter.Emitter(case, torch.variant("non-reentrant"), parts).write()
+        assert lines in finishing.finish({"example": draft})["example"].text
     call = emitter.Call("sum", {"x": "h"}, {"axis": 0, "keepdims": False}, case.statements()[0][1])
     assert names["summed"](call) == "np.sum(h, axis=0)"
-    assert "def gelu(x):" in names["helpers"]["gelu"]
+    assert "def gelu(x):" in names["HELPERS"]["gelu"]

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import textwrap
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
-from conformance.results import read
 from typer.testing import CliRunner
 
 from conformance.cli.app import app
 from conformance.drivers.adapter import Adapter, find_adapter
-from conformance.drivers.implementation import adapt, describe
+from conformance.drivers.implementation import adapt, by_signature, describe
 from conformance.emit.programs import EmitFailure, texts
-from conformance.errors import BrokenAdapterError, ConformanceError, ImplementationError
+from conformance.errors import ImplementationError
 from conformance.model.case import Case
-from conformance.model.observation import ErrorSeen
-from conformance.run import probe
 from conformance.run.selection import built_on
+from conformance.store import read
 from tests.suite_cases import BY_ID as CASES
 
 ROOT = Path(__file__).parents[1]
@@ -77,6 +79,95 @@ def test_every_framework_takes_one(framework: str, written: str) -> None:
     assert written in text
 
 
+def checkpoint(
+    function: Any, *args: Any, use_reentrant: Any = None, context_fn: Any = None, **kwargs: Any
+) -> None:
+    """A function with keywords of PyTorch's own."""
+
+
+def without_options(function: Any, *args: Any, **kwargs: Any) -> None:
+    """A function without any."""
+
+
+def transforms(function: Any) -> None:
+    """A function that returns the callable."""
+
+
+def requires(function: Any, *args: Any, limit: int) -> None:
+    """A function that cannot be called without a keyword."""
+
+
+def takes_first(function: Any, offload: bool, *args: Any) -> None:
+    """A function with an argument of its own before those of the region."""
+
+
+CONTEXTS = {"save": "context_fn", "contexts": "context_fn"}
+BUILT_ON = ["torch/non-reentrant", "torch/selective", "torch/contexts"]
+
+
+@pytest.mark.parametrize(
+    ("function", "declared", "options", "always", "known"),
+    [
+        (without_options, {}, {}, {}, []),
+        (checkpoint, {}, CONTEXTS, {"use_reentrant": False}, BUILT_ON),
+        (
+            checkpoint,
+            {"options": {"contexts": "own"}},
+            {"save": "context_fn", "contexts": "own"},
+            {"use_reentrant": False},
+            BUILT_ON,
+        ),
+        (
+            checkpoint,
+            {"always": {"use_reentrant": True}, "known": ["torch/reentrant"]},
+            CONTEXTS,
+            {"use_reentrant": True},
+            ["torch/reentrant"],
+        ),
+        (
+            checkpoint,
+            {"always": {"context_fn": None}},
+            {},
+            {"context_fn": None, "use_reentrant": False},
+            ["torch/non-reentrant"],
+        ),
+    ],
+)
+def test_a_signature_says_what_is_not_declared(
+    function: Any,
+    declared: dict[str, Any],
+    options: dict[str, str],
+    always: dict[str, object],
+    known: list[str],
+) -> None:
+    own = describe("my.memory:keep")
+    own = replace(own, model=own.model.model_copy(update=declared))
+    model = by_signature(TORCH, own, inspect.signature(function)).model
+    assert (model.options, model.always, model.known) == (options, always, known)
+
+
+@pytest.mark.parametrize(
+    ("function", "always", "words"),
+    [
+        (
+            transforms,
+            [],
+            "(?s)too many positional arguments.*`style: transform` or `style: module`",
+        ),
+        (requires, [], "(?s)missing a required .*'limit'.*--always KEYWORD=VALUE"),
+        (requires, ["limit=3"], ""),
+        (takes_first, [], "the region's arguments come after function, offload"),
+    ],
+)
+def test_what_cannot_be_called_says_what_to_declare(
+    function: Any, always: list[str], words: str
+) -> None:
+    own = describe("my.memory:keep", always=always)
+    expected = pytest.raises(ImplementationError, match=words) if words else nullcontext()
+    with expected:
+        by_signature(TORCH, own, inspect.signature(function))
+
+
 def test_a_name_that_the_case_has_for_itself_gets_another() -> None:
     own = adapt(TORCH, describe("memory:block"))
     text = program(own, CASES["structure/two-outputs"])
@@ -126,7 +217,7 @@ def test_a_file_says_more(tmp_path: Path) -> None:
     [
         ("memory.keep", "names no function"),
         ("memory:keep; import os", "names no function"),
-        ("absent.yaml", "no such file"),
+        ("absent.yaml", "No such file"),
     ],
 )
 def test_what_names_no_function_is_refused(text: str, words: str) -> None:
@@ -197,39 +288,11 @@ def keep(function, preserve_rng=True):
 
 
 def nothing(function):
-    if not callable(function):
-        raise TypeError("not a function")
-
-    @functools.wraps(function)
-    def direct(*args, **kwargs):
-        if kwargs:
-            raise ValueError("no keywords here")
-        return function(*args)
-
-    return direct
+    return function
 
 
-def any_keyword(function, **options):
-    return tape.recompute(function, **options)
-
-
-def two(function, options):
+def two(function, limit):
     return tape.recompute(function)
-
-
-def faulty(function):
-    again = tape.recompute(function)
-
-    def run(*args, **kwargs):
-        return again(*args, **{name: value.nothing for name, value in kwargs.items()})
-
-    return run
-
-
-def once(function, *args):
-    if not callable(function):
-        raise TypeError("not a function")
-    return tape.recompute(function)(*args)
 """
 
 
@@ -284,18 +347,17 @@ RUN = ("run", "--adapter", "reference")
 
 
 def test_a_run_is_green_for_one_that_is_right(folder: Path) -> None:
-    words = ("--implementation", "memory:keep", "--option", "preserve_rng=preserve_rng")
-    code, printed = command(*RUN, *words)
+    code, printed = command(*RUN, "--implementation", "memory:keep")
     assert code == 0, printed
-    run = read(folder / "reports" / "memory-keep.jsonl")
+    run = read(folder / "reports" / "memory-keep.db")
     assert (run.header.adapter, run.header.implementation) == ("memory-keep", "memory:keep")
 
 
 def test_a_family_and_a_case_are_selected_by_their_names(folder: Path) -> None:
-    words = ("--implementation", "memory:keep", "--option", "preserve_rng=preserve_rng")
+    words = ("--implementation", "memory:keep")
     chosen = ("--family", "structure", "--case", "basics/mlp-block")
     assert command(*RUN, *words, *chosen)[0] == 0
-    cases = {r.case for r in read(folder / "reports" / "memory-keep.jsonl").results}
+    cases = {r.case for r in read(folder / "reports" / "memory-keep.db").results}
     assert {case.partition("/")[0] for case in cases} == {"structure", "basics"}
     assert len(cases) == 4
     done = CliRunner().invoke(app, [*RUN, *words, "--cases", "cases", "--family", "structures"])
@@ -308,12 +370,19 @@ def test_a_run_fails_for_one_that_recomputes_nothing(folder: Path) -> None:
 
 
 def test_one_is_built_on_a_variant(folder: Path) -> None:
-    words = ("--implementation", "memory:keep", "--option", "preserve_rng=preserve_rng")
+    words = ("--implementation", "memory:keep")
     code, printed = command(*RUN, *words, "--known", "reference/float64")
     assert code == 0, printed
     code, printed = command(*RUN, *words, "--known", "reference/float46")
     assert code == 2
     assert "has no variant 'float46'" in printed
+
+
+def test_one_that_cannot_be_called_is_one_message(folder: Path) -> None:
+    code, printed = command(*RUN, "--implementation", "memory:two")
+    assert code == 2
+    assert printed.count("memory:two(function, limit) cannot be called as") == 1
+    assert command(*RUN, "--implementation", "memory:two", "--always", "limit=3")[0] == 0
 
 
 @pytest.mark.parametrize("function", ["memori:keep", "memory:kept"])
@@ -325,91 +394,6 @@ def test_one_that_cannot_be_imported_is_one_message(folder: Path, function: str)
 
 def test_options_without_an_implementation_are_refused(folder: Path) -> None:
     assert command("run", "--adapter", "reference", "--discipline", "whole")[0] != 0
-
-
-def test_probe_writes_the_file_that_run_takes(folder: Path) -> None:
-    words = ("--adapter", "reference", "--implementation", "memory:keep")
-    code, printed = command("probe", *words, "--output", "mine.yaml")
-    assert code == 0, printed
-    text = (folder / "mine.yaml").read_text("utf-8")
-    assert "preserve_rng: preserve_rng" in text
-    assert "discipline: whole" in text
-    assert "refuses:" not in text
-    assert command(*RUN, "--implementation", "mine.yaml")[0] == 0
-
-
-def test_probe_tries_keywords_where_any_is_taken(folder: Path) -> None:
-    words = ("--adapter", "reference", "--implementation")
-    assert "preserve_rng" not in command("probe", *words, "memory:nothing")[1]
-    code, printed = command("probe", *words, "memory:any_keyword")
-    assert code == 0, printed
-    assert "preserve_rng: preserve_rng" in printed
-    assert "merge_adjacent: merge_adjacent" not in printed  # no case here asks for it
-
-
-def test_probe_says_where_a_function_runs_nothing(folder: Path) -> None:
-    words = ("probe", "--adapter", "reference", "--implementation", "memory:two")
-    done = CliRunner().invoke(app, [*words, "--cases", "cases"])
-    assert isinstance(done.exception, ImplementationError)
-    assert "memory:two does not run the plainest case" in str(done.exception)
-    missing = "function(region)(*arguments): TypeError: two() missing 1 required"
-    assert missing in str(done.exception)
-
-
-def test_probe_says_what_cannot_be_imported(folder: Path) -> None:
-    words = ("probe", "--adapter", "reference", "--implementation", "memori:keep")
-    done = CliRunner().invoke(app, [*words, "--cases", "cases"])
-    assert isinstance(done.exception, BrokenAdapterError)
-    assert "memori:keep cannot be imported" in str(done.exception)
-
-
-def test_a_plain_fault_is_no_refusal(folder: Path) -> None:
-    code, printed = command("probe", "--adapter", "reference", "--implementation", "memory:faulty")
-    assert code == 0, printed
-    assert "refuses:" not in printed
-    assert "# Raises, and does not say that it refuses it" in printed
-    assert "kwargs (structure/keyword-argument: AttributeError" in printed
-
-
-@pytest.mark.parametrize(
-    ("type_", "message", "says_no"),
-    [
-        ("NotImplementedError", "", True),
-        ("ValueError", "Unexpected keyword arguments: y", True),
-        ("RuntimeError", "torch.func.grad does not yet support this", True),
-        ("RuntimeError", "checkpoint is incompatible with .grad()", True),
-        ("TypeError", "unsupported operand type(s) for +: 'int' and 'NoneType'", False),
-        ("TypeError", "block() takes 1 positional argument but 3 were given", False),
-        ("TypeError", "'NoneType' object is not iterable", False),
-        ("AttributeError", "no support", False),
-        ("RuntimeError", "element 0 of tensors does not require grad", False),
-    ],
-)
-def test_which_errors_say_no(type_: str, message: str, says_no: bool) -> None:
-    error = ErrorSeen(type_, (type_,), message, "forward")
-    assert probe.refuses(error) is says_no
-
-
-@pytest.mark.parametrize(
-    ("message", "match"),
-    [
-        ("f() got an unexpected keyword argument 'y'", "f() got an unexpected keyword argument"),
-        ("keyword arguments are not supported", "keyword arguments are not supported"),
-        ("no 'y' here", "no 'y' here"),
-    ],
-)
-def test_a_refusal_matches_no_name_that_only_one_case_has(message: str, match: str) -> None:
-    error = ErrorSeen("TypeError", ("TypeError",), message, "forward")
-    assert probe.refusal(error).match == match
-
-
-def test_a_run_probes_first_and_needs_no_file(folder: Path) -> None:
-    code, printed = command(*RUN, "--implementation", "memory:any_keyword", "--probe")
-    assert code == 0, printed
-    run = read(folder / "reports" / "memory-any-keyword.jsonl")
-    assert run.header.implementation == "memory:any_keyword"
-    assert run.header.disciplines == {"memory-any-keyword/float64": "whole"}
-    assert isinstance(CliRunner().invoke(app, [*RUN, "--probe"]).exception, ConformanceError)
 
 
 def test_a_run_under_the_wrong_discipline_says_which_one_fits(folder: Path) -> None:
@@ -425,15 +409,7 @@ def test_what_is_built_on_a_variant_has_its_discipline_and_what_it_keeps(tmp_pat
     assert (model.discipline, model.residuals) == ("early-stop", {"dropout": "mask early"})
     assert not model.refuses
     model = built_on(described, ["torch/reentrant"], ADAPTERS).model
-    assert (model.discipline, model.residuals) == ("whole", {})
+    assert (model.discipline, model.residuals) == ("whole", None)
     assert "kwargs" in model.refuses
     other = built_on(describe("a:b", discipline="minimal"), ["torch/non-reentrant"], ADAPTERS)
     assert (other.model.discipline, other.model.residuals) == ("minimal", None)
-
-
-def test_probe_says_what_is_refused_and_that_no_discipline_fits(folder: Path) -> None:
-    words = ("--adapter", "reference", "--implementation", "memory:nothing")
-    code, printed = command("probe", *words)
-    assert code == 0, printed
-    assert "raises: ValueError\n    match: no keywords here" in printed
-    assert "No discipline fits" in printed

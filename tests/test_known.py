@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conformance.results import Result
-from conformance.results.triage import additions, covered, noted, stale
 
 from conformance.errors import KnownError
 from conformance.judge.known import Entry, append, read
-from conformance.judge.triage import Triage, triage
+from conformance.judge.triage import Triage, additions, covered, noted, stale, triage
 from conformance.model.facts import Difference, Raised
+from conformance.model.result import Result
 from conformance.model.verdict import KnownNote, Level, Status, Verdict
 
 ENTRY = Entry(

@@ -13,7 +13,7 @@ import pytest
 from conformance.drivers.adapter import Adapter, all_adapters
 from conformance.emit import accumulating, usual
 from conformance.emit.emitter import Call
-from conformance.emit.helpers import HELPERS
+from conformance.emit.helpers import CALLS
 from conformance.errors import CaseError
 from conformance.language.capabilities import CAPABILITIES
 from conformance.language.operations import OF_CALLABLES, OPERATIONS, RANDOM, RENAMED, Operation
@@ -135,11 +135,11 @@ def test_every_operation_is_in_a_case() -> None:
 @pytest.mark.parametrize("adapter", all_adapters(ROOT / "adapters"), ids=lambda a: a.name)
 def test_adapters_emit_operations_of_the_registry(adapter: Adapter) -> None:
     """Every word is the registry's; what is missing belongs to a capability that is lacking."""
-    emitted = set(adapter.load("emitter").Emitter.operations)
+    emitted = set(adapter.load("emitter").WORDS.operations)
     assert emitted <= set(OPERATIONS)
     everywhere = set.intersection(*(set(v.model.lacks) for v in adapter.variants))
     # Emitted by the place they stand in, or by the library that a generator is of.
-    handled = {*OF_CALLABLES, "uniform_from", "sin_or_cos", *HELPERS}
+    handled = {*OF_CALLABLES, "uniform_from", "sin_or_cos", *CALLS}
     for name in set(OPERATIONS) - emitted - handled:
         assert OPERATIONS[name].capability in everywhere, f"{adapter.name} does not emit {name}"
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conformance.results import STAGES
 
 from conformance.emit.programs import EmitFailure, program_path, write_programs
 from conformance.judge.known import read
 from conformance.model.observation import ErrorSeen
+from conformance.model.result import STAGES
 from conformance.model.verdict import Level, Status, Verdict
 from conformance.run import runner as module
 from conformance.run.runner import Runner, checks_of, complete, verdicts_on
@@ -182,51 +182,52 @@ def test_verdict_that_nobody_asked_for_is_broken():
 
 
 def test_an_emitter_that_raises_is_broken_and_spares_the_others(runner, tmp_path):
-    emitter = runner.adapter.load("emitter").Emitter
+    emitter = runner.adapter.load("emitter")
     pairs = [
         (mini.case("square"), mini.variant("right")),
         (mini.case("twice"), mini.variant("right")),
     ]
-    original = emitter.operations
-    emitter.operations = {k: v for k, v in original.items() if k != "sin"} | {"sin": "1 +"}
+    original = emitter.WORDS
+    emitter.WORDS = replace(original, operations={**original.operations, "sin": "1 +"})
     try:
         case = mini.case("chain[length=2]")
         written = write_programs(runner.adapter, [*pairs, (case, mini.variant("right"))], tmp_path)
         assert all(isinstance(found, EmitFailure) for found in written.values())
-        emitter.operations = {**original, "sin": "{y}"}
+        emitter.WORDS = replace(original, operations={**original.operations, "sin": "{y}"})
         found = verdicts(runner, "right")
         assert found["error"].status is Status.BROKEN
         assert "cannot write the program: KeyError: 'y'" in found["error"].message
     finally:
-        emitter.operations = original
+        emitter.WORDS = original
     written = write_programs(runner.adapter, pairs, tmp_path)
     assert not any(isinstance(found, EmitFailure) for found in written.values())
 
 
 def test_an_operation_that_is_not_emitted_is_unsupported(runner, monkeypatch):
-    emitter = runner.adapter.load("emitter").Emitter
-    monkeypatch.setattr(emitter, "operations", {"multiply": emitter.operations["multiply"]})
+    emitter = runner.adapter.load("emitter")
+    kept = {"multiply": emitter.WORDS.operations["multiply"]}
+    monkeypatch.setattr(emitter, "WORDS", replace(emitter.WORDS, operations=kept))
     found = verdicts(runner, "right")
     assert [*found] == ["error"]
     assert found["error"].status is Status.UNSUPPORTED
-    assert found["error"].message == "mini/right does not emit sin"
+    assert found["error"].message == "mini/right: the adapter does not write the operation sin"
 
 
 def test_what_a_case_asks_for_and_is_not_written_is_broken(runner, monkeypatch):
-    emitter = runner.adapter.load("emitter").Emitter
-    monkeypatch.setattr(emitter, "procedures_written", ())
+    emitter = runner.adapter.load("emitter")
+    monkeypatch.setattr(emitter, "WORDS", replace(emitter.WORDS, procedures_written=()))
     found = verdicts(runner, "right")
     assert found["error"].status is Status.BROKEN
     assert "not written for mini/right: procedure backward" in found["error"].message
 
 
 def test_one_invalid_program_does_not_spoil_the_batch(runner, tmp_path, monkeypatch):
-    emitter = runner.adapter.load("emitter").Emitter
+    emitter = runner.adapter.load("emitter")
 
     def tensor(self, array, source):
         return "1 +" if self.case.id == "mini/twice" else f"mini.Tensor({source})"
 
-    monkeypatch.setattr(emitter, "tensor", tensor)
+    monkeypatch.setattr(emitter.MiniTensors, "tensor", tensor)
     names = ("square", "twice", "by-name")
     pairs = [(mini.case(name), mini.variant("right")) for name in names]
     written = write_programs(runner.adapter, pairs, tmp_path)

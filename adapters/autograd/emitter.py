@@ -9,19 +9,21 @@ leaves them to be read from outside.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 
-from conformance.emit.emitter import Lists, Writer
+from conformance.drivers.adapter import Variant
+from conformance.emit import functional
+from conformance.emit.emitter import Emitter, Forward, Parts, Recompute, Tensors
 from conformance.emit.expressions import like_numpy
 from conformance.emit.pullback import Pullback
-from conformance.model.case import Again, Array, Literal, Ref, Region, Tree, walk
+from conformance.model.case import Again, Array, Case, Literal, Ref, Region, Tree, walk
 
 from . import operations
 
-
-class Emitter(Pullback):
-    """Writes one case for `arguments` or `closure`."""
-
-    imports = (
+WORDS = replace(
+    functional.WORDS,
+    imports=(
         "import random",
         "import autograd.numpy as np",
         "from autograd import checkpoint, grad, make_vjp, value_and_grad",
@@ -30,42 +32,48 @@ class Emitter(Pullback):
         "from autograd.scipy.signal import convolve",
         "from autograd.scipy.special import erf, expit",
         "from autograd.tracer import getval",
-    )
-    helpers: Mapping[str, str] = operations.HELPERS
-    operations: Mapping[str, Writer] = operations.OPERATIONS
-    shares = True
-    lists: Lists = "uncaptured"  # what a region captures is handed over to it
-    seeding = "np.random.seed({seed})"
-    drawing = "np.random.uniform()"
-    reduction = "np.{kind}({x})"
-    pullback, value_and_grad = "vjp, {value} = make_vjp({function})({at})", "value_and_grad"
-    ones, zeros = "np.ones_like({x})", "np.zeros_like({x})"
+    ),
+    helpers=operations.HELPERS,
+    operations=operations.OPERATIONS,
+    shares=True,
+    lists="uncaptured",  # what a region captures is handed over to it
+    seeding="np.random.seed({seed})",
+    drawing="np.random.uniform()",
+    reduction="np.{kind}({x})",
+)
+
+
+class Arrays(Tensors):
+    """NumPy's arrays."""
 
     def tensor(self, array: Array, source: str) -> str:
         return like_numpy("np", array, source, f"dtype=np.{array.dtype}")
 
-    # -- regions ---------------------------------------------------------------------------------
 
-    def parameters(self, region: Region) -> str:
-        handed = self._handed(region)
-        if region.signature == "variadic":
-            return ", ".join([*handed, super().parameters(region)])
-        return ", ".join([*self.formals(region), *handed, *self.named_formals(region)])
-
-    def call_arguments(self, node: Region | Again) -> str:
-        region = node if isinstance(node, Region) else self.region_named(node.region)
-        words, handed = [self.handed(tree) for tree in node.takes], self._handed(region)
-        words = [*handed, *words] if region.signature == "variadic" else [*words, *handed]
-        return ", ".join([*words, *(f"{k}={self.handed(t)}" for k, t in node.kwargs.items())])
+class Checkpoint(Recompute):
+    """`checkpoint` of each region's function."""
 
     def checkpoint(self, region: Region) -> str:
-        block = self.block(region)
-        return f"checkpoint({block})" if self.own is None else self.own_transform(block, region)
+        return f"checkpoint({self.block(region)})"
 
-    def _handed(self, region: Region) -> list[str]:
-        """The parameters that a region reads, or a region that it calls, and does not take."""
-        if self.variant.name == "closure":
-            return []
+
+class Functions(Forward):
+    """Functions of regions. Containers are handed over as autograd's own: it does not follow what is
+    inside Python's."""
+
+    def handed(self, tree: Tree) -> str:
+        if isinstance(tree, Ref | Literal):
+            return self.body.tree(tree)
+        if isinstance(tree, Mapping):
+            entries = ", ".join(f"{k!r}: {self.handed(t)}" for k, t in tree.items())
+            return f"dict({{{entries}}})"
+        return f"tuple([{', '.join(self.handed(part) for part in tree)}])"
+
+
+class Handed(Functions):
+    """Functions that take the parameters that a region reads, or a region that it calls."""
+
+    def extra(self, region: Region) -> list[str]:
         read = self._read(region)
         return [array.name for array in self.case.parameters if array.name in read]
 
@@ -73,14 +81,24 @@ class Emitter(Pullback):
         read = set(region.captured())
         for node in walk(region.body):
             if isinstance(node, Again):
-                read |= self._read(self.region_named(node.region))
+                read |= self._read(self.emitter.region_named(node.region))
         return read
 
-    def handed(self, tree: Tree) -> str:
-        """In containers of autograd's: it does not follow what is inside Python's own."""
-        if isinstance(tree, Ref | Literal):
-            return self.tree(tree)
-        if isinstance(tree, Mapping):
-            entries = ", ".join(f"{k!r}: {self.handed(t)}" for k, t in tree.items())
-            return f"dict({{{entries}}})"
-        return f"tuple([{', '.join(self.handed(part) for part in tree)}])"
+
+RUN = partial(
+    Pullback,
+    pullback="vjp, {value} = make_vjp({function})({at})",
+    value_and_grad="value_and_grad",
+    ones="np.ones_like({x})",
+    zeros="np.zeros_like({x})",
+)
+PARTS = Parts(WORDS, Arrays, Checkpoint, RUN, forward=Functions)
+VARIANTS = {"arguments": PARTS.but(forward=Handed), "closure": PARTS}
+
+
+def emitter(case: Case, variant: Variant) -> Emitter:
+    """What writes a case for `arguments` or `closure`."""
+    parts = VARIANTS[variant.name]
+    if case.procedure.kind == "train":  # what is trained is put back by its name
+        parts = parts.but(lists="nothing")
+    return Emitter(case, variant, parts)

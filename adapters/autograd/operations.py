@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from conformance.emit import usual
-from conformance.emit.emitter import Call, Emitter, Writer
+from conformance.emit.emitter import RAISE_IF, Call, Writer
 
 HELPERS: Mapping[str, str] = {
-    **Emitter.helpers,
+    "raise_if": RAISE_IF,
     "gelu": """
         def gelu(x):
             return x * (1 + erf(x / 2**0.5)) / 2

@@ -6,11 +6,13 @@ from the seed and folded for each of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from conformance.drivers.adapter import Variant
-from conformance.emit.emitter import Call, Lists, Writer
+from conformance.emit import functional
+from conformance.emit.emitter import Body, Call, Emitter, Forward, Parts, Recompute, Tensors
 from conformance.emit.expressions import function
 from conformance.errors import AdapterError
 from conformance.language.operations import NOTED, OPERATIONS
@@ -40,21 +42,17 @@ UNGUARDED = ("jit-prevent-cse-false", "scan")
 BY_PYTHON = frozenset({*NOTED, "numpy_uniform", "python_uniform", "uniform_from"})
 
 
-class Emitter(references.References, procedures.Procedures):
-    """Writes one case for a variant; `Scan` does for `scan`."""
-
-    helpers: Mapping[str, str] = operations.HELPERS
-    vmap = "jax.vmap"
-    wrong_option = 'policy="wrong"'
-    operations: Mapping[str, Writer] = operations.OPERATIONS
-    procedures_written = (
-        *("backward", "part", "functional", "per_output", "second_backward"),
-        *("second_order", "third_order", "inference", "train"),
-    )
-    shares = shares_nested = True
-    loops = "calls"  # operations are told apart by the lines that led to them
-    lists: Lists = "all"
-    imports = (
+WORDS = replace(
+    functional.WORDS,
+    helpers=operations.HELPERS,
+    operations=operations.OPERATIONS,
+    vmap="jax.vmap",
+    wrong_option='policy="wrong"',
+    shares=True,
+    shares_nested=True,
+    loops="calls",  # operations are told apart by the lines that led to them
+    lists="all",
+    imports=(
         "import random",
         "from functools import partial",
         "import jax",
@@ -62,38 +60,16 @@ class Emitter(references.References, procedures.Procedures):
         "import numpy as np",
         "from jax import lax",
         *policies.IMPORTS,
-    )
+    ),
+)
 
-    def __new__(cls, case: Case, variant: Variant) -> Emitter:
-        return super().__new__(Scan if variant.name == "scan" else cls)
 
-    def __init__(self, case: Case, variant: Variant) -> None:
-        super().__init__(case, variant)
-        self._folds = [0]  # random numbers asked for so far, in each function around this place
-        wide = {array.dtype for array in case.arrays}
-        wide |= {str(s.options.get("dtype")) for _, s in case.statements()}
-        self._wide = "float64" in wide
-        rules = {
-            str(s.options.get("rule", "reverse"))
-            for _, s in case.statements()
-            if s.op == "custom_sin"
-        }
-        self.helpers = {**operations.HELPERS, "custom_sin": operations.custom(rules)}
-
-    # -- inputs --------------------------------------------------------------------------------
-
-    def write_helpers(self) -> None:
-        if self._wide:
-            self.code('jax.config.update("jax_enable_x64", True)')
-            self.code("\n")
-        super().write_helpers()
-        for policy in filter(None, map(policies.helper, self.case.regions())):
-            self.code(policy)
-            self.code("\n")
+class Arrays(Tensors):
+    """Arrays, references, and keys."""
 
     def tensor(self, array: Array, source: str) -> str:
         fill, dtype = array.fill, array.dtype
-        if not self._wide:
+        if not is_wide(self.case):
             # What JAX has where 64 bits are not switched on.
             dtype = dtype.replace("int64", "int32")
         made = f"jnp.asarray({source}, jnp.{dtype})"
@@ -103,26 +79,39 @@ class Emitter(references.References, procedures.Procedures):
             made = f"jnp.full({shape}, {number}, jnp.{dtype})"
             if number in (0, 1):
                 made = f"jnp.{'ones' if number else 'zeros'}({shape}, jnp.{dtype})"
-        return f"jax.new_ref({made})" if array.name in self._references else made
+        referred = array.name in procedures.plan(self.case).references
+        return f"jax.new_ref({made})" if referred else made
 
     def framework_generator(self, seed: int) -> str:
         return f"jax.random.key({seed})"
 
-    # -- forward -------------------------------------------------------------------------------
 
-    def write_forward(self, path: str) -> None:
-        self.path, self._temporary, self._folds = path, 0, [0]
-        names = [*self.case.names(), *([self._key] if self._random else [])]
-        body = self.function_of(self.case.program, ())
-        with self.code.indent(f"def {path}({', '.join(names)}):"), body:
-            self.write_references(self.case.names())
-            self.write_nodes(self.case.program, "")
-            state = ", ".join(f'"{name}": {name}' for name in self._state)
-            if state:
-                self.code(f"return {self.tree(self.case.outputs)}, {{{state}}}")
-            else:
-                self.write_return(self.case.outputs)
-        self.code("\n")
+class Statements(Body):
+    """Pure statements: with keys, and with references to what is written over."""
+
+    def __init__(self, emitter: Emitter) -> None:
+        super().__init__(emitter)
+        self.plan = procedures.plan(self.case)
+        self.references = references.References(emitter)
+        self._folds = [0]  # random numbers asked for so far, in each function around this place
+
+    def write_helpers(self) -> None:
+        if is_wide(self.case):
+            self.code('jax.config.update("jax_enable_x64", True)')
+            self.code("\n")
+        super().write_helpers()
+
+    @contextmanager
+    def function(self, nodes: tuple[Node, ...], taken: Iterable[str]) -> Iterator[None]:
+        """The body of a function with these nodes is written inside the `with`; `taken` are the names
+        of its arguments."""
+        self._folds.append(0)
+        with self.references.function_of(nodes, taken):
+            yield
+        self._folds.pop()
+
+    def name(self, name: str) -> str:
+        return self.references.name(name)
 
     def write_statement(self, statement: Statement, region: str) -> None:
         site = Site("statement", self.path, region, statement.label, statement.op)
@@ -130,15 +119,15 @@ class Emitter(references.References, procedures.Procedures):
             self.code(self._written_over_by(statement), site)
             return
         targets = (*statement.targets, *_updated(statement))
-        made = self.referred(targets, self.expression(statement))
+        made = self.references.referred(targets, self.expression(statement))
         self.code(f"{', '.join(targets)} = {made}", site)
         if len(targets) > 1:
-            self.write_references(targets)
+            self.references.write_references(targets)
 
     def _written_over_by(self, statement: Statement) -> str:
         """The line of an operation in place."""
         added = self.call_of(statement).arguments["b"]
-        held = self.write_over(statement)
+        held = self.references.write_over(statement)
         named = self._named(f"{held}[...] + {added}", statement)
         whole = named.startswith("checkpoint_name")
         return f"{held}[...] = {named}" if whole else f"{held}[...] += {added}"
@@ -148,86 +137,125 @@ class Emitter(references.References, procedures.Procedures):
 
     def _named(self, expression: str, statement: Statement) -> str:
         """A result with a name, if the policy of the region around its statement keeps it by name."""
-        if not self.within or not policies.is_named(self.region_named(self.within), statement):
+        within = self.emitter.within
+        if not within or not policies.is_named(self.emitter.region_named(within), statement):
             return expression
         return f'checkpoint_name({expression}, "{statement.label}")'
 
     def call_of(self, statement: Statement) -> Call:
-        call: Call = super().call_of(statement)
+        call = super().call_of(statement)
         if not _is_keyed(statement):
             return call
         seed = statement.options.get("seed")
-        key = self._next_key() if seed is None else f"jax.random.key({seed})"
+        key = self.next_key() if seed is None else f"jax.random.key({seed})"
         return replace(call, arguments={**call.arguments, "key": key})
 
-    def _next_key(self) -> str:
+    def next_key(self) -> str:
+        """The expression of the key of the next operation that draws, or call that does."""
         self._folds[-1] += 1
-        return f"jax.random.fold_in({self._key}, {self._folds[-1] - 1})"
+        return f"jax.random.fold_in({self.plan.key}, {self._folds[-1] - 1})"
 
-    # -- regions -------------------------------------------------------------------------------
+    def threaded(self, nodes: Iterable[Node]) -> list[str]:
+        """The state that these nodes change, in the order of the case."""
+        if not self.plan.state:
+            return []
+        changed = {n for s in self.inside(nodes) for n in _updated(s)}
+        return [name for name in self.plan.state if name in changed]
 
-    def _serves_both(self, region: Region) -> bool:
+    def draws(self, nodes: Iterable[Node]) -> bool:
+        """Whether these nodes draw with a key that is handed over."""
+        return any(_is_keyed(s) and s.options.get("seed") is None for s in self.inside(nodes))
+
+    def inside(self, nodes: Iterable[Node]) -> list[Statement]:
+        """The statements in these nodes and in the regions that they call."""
+        statements_inside: list[Statement] = []
+        for node in walk(tuple(nodes)):
+            if isinstance(node, Statement):
+                statements_inside.append(node)
+            elif isinstance(node, Again):
+                statements_inside += self.inside(self.emitter.region_named(node.region).body)
+        return statements_inside
+
+
+class Functions(Forward):
+    """Functions that take and return the state that they change, and take a key to draw with."""
+
+    def __init__(self, emitter: Emitter) -> None:
+        super().__init__(emitter)
+        assert isinstance(emitter.body, Statements)
+        self.statements, self.plan = emitter.body, emitter.body.plan
+
+    def write_forward(self, path: str) -> None:
+        case, references_of = self.case, self.statements.references
+        self.body.temporary = 0
+        names = [*case.names(), *([self.plan.key] if self.plan.random else [])]
+        body = self.statements.function(case.program, ())
+        with self.code.indent(f"def {path}({', '.join(names)}):"), body:
+            references_of.write_references(case.names())
+            self.body.write_nodes(case.program, "")
+            state = ", ".join(f'"{name}": {name}' for name in self.plan.state)
+            if state:
+                self.code(f"return {self.body.tree(case.outputs)}, {{{state}}}")
+            else:
+                self.body.write_return(case.outputs)
+        self.code("\n")
+
+    def serves_both(self, region: Region) -> bool:
         # JAX keeps the trace of a function as long as there is the function: a further run of the
         # program would find there what Python has drawn or noted in the first.
-        once = any(s.op in BY_PYTHON for s in self._inside(region.body))
-        return super()._serves_both(region) and not once
+        return not any(s.op in BY_PYTHON for s in self.statements.inside(region.body))
 
     def write_function(self, region: Region) -> None:
-        site = Site("region", self.path, region.name, region.name)
-        name = function(region.name)
-        self._folds.append(0)
         taken = (*leaves(region.takes), *leaves(region.kwargs))
-        head = self.code.indent(f"def {name}({self.parameters(region)}):", site)
-        with head, self.function_of(region.body, taken):
-            self.write_unpacking(region)
-            self.write_nodes(region.body, region.name)
-            self.write_returned_by(region)
-        self._folds.pop()
-        self.code()
+        with self.statements.function(region.body, taken):
+            super().write_function(region)
 
-    def write_returned_by(self, region: Region) -> None:
-        """The `return` of a region's function."""
-        self.write_return(self.received(region.gives, region))
+    def extra(self, region: Region) -> list[str]:
+        key = [self.plan.key] if self.statements.draws(region.body) else []
+        return [*self.statements.threaded(region.body), *key]
 
-    def parameters(self, region: Region) -> str:
-        extra = self._extra(region)
-        if region.signature == "variadic":
-            return ", ".join([*extra, super().parameters(region)])
-        return ", ".join([*self.formals(region), *extra, *self.named_formals(region)])
+    def extra_arguments(self, region: Region) -> list[str]:
+        key = [self.statements.next_key()] if self.statements.draws(region.body) else []
+        return [*self.statements.threaded(region.body), *key]
 
-    def _extra(self, region: Region) -> list[str]:
-        """What a region's function takes beyond the case's arguments: state, and a key."""
-        return [*self._threaded(region.body), *([self._key] if self._draws(region.body) else [])]
-
-    def call_arguments(self, node: Region | Again) -> str:
-        region = node if isinstance(node, Region) else self.region_named(node.region)
-        words = [
-            self.argument_of(*trees, region) for trees in zip(node.takes, region.takes, strict=True)
-        ]
-        extra = self._threaded(region.body)
-        extra += [self._next_key()] if self._draws(region.body) else []
-        words = [*extra, *words] if region.signature == "variadic" else [*words, *extra]
-        return ", ".join([*words, *(f"{k}={self.tree(t)}" for k, t in node.kwargs.items())])
+    def argument(self, tree: Tree, formal: Tree, region: Region) -> str:
+        references_of = self.statements.references
+        if isinstance(tree, Ref) and references_of.takes_reference(formal, region):
+            return references_of.held(tree.name)
+        return self.body.tree(tree)
 
     def write_results(self, node: Region | Again, expression: str, region: Region) -> None:
-        if isinstance(node.gives, Ref) and not node.returned and not self._threaded(region.body):
-            super().write_results(node, self.referred((node.gives.name,), expression), region)
+        references_of, threaded = self.statements.references, self.statements.threaded(region.body)
+        if isinstance(node.gives, Ref) and not node.returned and not threaded:
+            expression = references_of.referred((node.gives.name,), expression)
+            super().write_results(node, expression, region)
             return
         super().write_results(node, expression, region)
-        self.write_references(leaves(node.gives))
+        references_of.write_references(leaves(node.gives))
 
     def vectorized(self, function: str, arguments: Sequence[str]) -> str:
         return super().vectorized(self.passed_to(function), arguments)
+
+    def received(self, tree: Tree, region: Region) -> Tree:
+        """What the case says, and the state that the region changed."""
+        threaded = self.statements.threaded(region.body)
+        return (tree, tuple(Ref(name) for name in threaded)) if threaded else tree
+
+
+class Checkpoint(Recompute):
+    """`jax.checkpoint` of each region's function, with its policy."""
+
+    def write_helpers(self) -> None:
+        for policy in filter(None, map(policies.helper, self.case.regions())):
+            self.code(policy)
+            self.code("\n")
 
     def made_once(self, region: Region) -> bool:
         return bool(region.save) or super().made_once(region)  # a policy makes a line of its own
 
     def checkpoint(self, region: Region) -> str:
-        block = self.block(region)
-        if self.own is not None:
-            return str(self.own_transform(block, region))
         static = self._static(region)
-        words = [block, *([f"static_argnums={static}"] if static else [])]
+        words = [self.block(region), *([f"static_argnums={static}"] if static else [])]
         if self.variant.name in UNGUARDED:
             words.append("prevent_cse=False")
         if region.save:
@@ -238,7 +266,7 @@ class Emitter(references.References, procedures.Procedures):
     def _static(self, region: Region) -> tuple[int, ...]:
         """The positions of a region's arguments that are not arrays."""
         kinds = {v.name: v.value for v in self.case.inputs if isinstance(v, Value)}
-        first = len(self._extra(region)) if region.signature == "variadic" else 0
+        first = len(self.forward.extra(region)) if region.signature == "variadic" else 0
         return tuple(
             place
             for place, tree in enumerate(region.takes, start=first)
@@ -252,37 +280,12 @@ class Emitter(references.References, procedures.Procedures):
         return [*super().own_keywords(region), *own]
 
     def policy(self, region: Region) -> str:
-        return str(policies.expression(region))
-
-    def received(self, tree: Tree, region: Region) -> Tree:
-        """What the case says, and the state that the region changed."""
-        threaded = self._threaded(region.body)
-        return (tree, tuple(Ref(name) for name in threaded)) if threaded else tree
-
-    def _threaded(self, nodes: Iterable[Node]) -> list[str]:
-        """The state that these nodes change, in the order of the case."""
-        if not self._state:
-            return []
-        changed = {n for s in self._inside(nodes) for n in _updated(s)}
-        return [name for name in self._state if name in changed]
-
-    def _draws(self, nodes: Iterable[Node]) -> bool:
-        """Whether these nodes draw with a key that is handed over."""
-        return any(_is_keyed(s) and s.options.get("seed") is None for s in self._inside(nodes))
-
-    def _inside(self, nodes: Iterable[Node]) -> list[Statement]:
-        statements_inside: list[Statement] = []
-        for node in walk(tuple(nodes)):
-            if isinstance(node, Statement):
-                statements_inside.append(node)
-            elif isinstance(node, Again):
-                statements_inside += self._inside(self.region_named(node.region).body)
-        return statements_inside
+        return policies.expression(region)
 
 
-class Scan(Emitter):
-    """Writes one case for `scan`: calls that follow each other, each on what the last gave, are one
-    `lax.scan`, with the region's function as its body."""
+class Chains(Statements):
+    """Calls that follow each other, each on what the last gave, as one `lax.scan`, with the region's
+    function as its body."""
 
     def write_nodes(self, nodes: Iterable[Node], region: str) -> None:
         for chain in chains(nodes):
@@ -292,31 +295,69 @@ class Scan(Emitter):
                 super().write_nodes(chain, region)
                 continue
             if isinstance(first, Region):
-                self.write_region(first)
-            called = first if isinstance(first, Region) else self.region_named(first.region)
-            body = function(called.name) if self.path == "plain" else self.recompute(called)
+                self.forward.write_region(first)
+            called = first if isinstance(first, Region) else self.emitter.region_named(first.region)
+            plain = self.path == "plain"
+            body = function(called.name) if plain else self.recompute.callable_of(called)
             rounds = f"length={len(chain)}"
-            if self._draws(called.body):
-                rounds = f"jax.random.split({self._next_key()}, {len(chain)})"
+            if self.draws(called.body):
+                rounds = f"jax.random.split({self.next_key()}, {len(chain)})"
             scan = f"lax.scan({body}, {self.tree(first.takes[0])}, {rounds})"
             self.code(f"{self.tree(first.gives)}, _ = {scan}")
 
-    def made_once(self, region: Region) -> bool:
-        return False  # a body is handed over to the loop where it is made
+
+class Bodies(Functions):
+    """The functions of regions, each from one carry to the next; a loop over the keys that it draws
+    with, and over nothing else."""
 
     def write_function(self, region: Region) -> None:
-        """The function of a region, from one carry to the next; a loop over the keys that it draws
-        with, and over nothing else."""
-        if self._threaded(region.body):
+        if self.statements.threaded(region.body):
             raise AdapterError(f"not written for {self.variant.id}: state in a loop")
         super().write_function(region)
 
     def parameters(self, region: Region) -> str:
-        item = self._key if self._draws(region.body) else "_"
+        item = self.plan.key if self.statements.draws(region.body) else "_"
         return f"{self.formals(region)[0]}, {item}"
 
-    def write_returned_by(self, region: Region) -> None:
-        self.code(f"return {self.tree(region.gives)}, None")
+    def write_returned(self, region: Region) -> None:
+        self.code(f"return {self.body.tree(region.gives)}, None")
+
+
+class Inline(Checkpoint):
+    """`jax.checkpoint` of a body, which is handed over to the loop where it is made."""
+
+    def made_once(self, region: Region) -> bool:
+        return False
+
+
+PARTS = Parts(
+    WORDS,
+    Arrays,
+    Checkpoint,
+    procedures.Procedures,
+    body=Statements,
+    forward=Functions,
+    values=procedures.Values,
+)
+SCAN = PARTS.but(recompute=Inline, body=Chains, forward=Bodies)
+
+
+def emitter(case: Case, variant: Variant) -> Emitter:
+    """What writes a case for a variant."""
+    parts = SCAN if variant.name == "scan" else PARTS
+    called = [s for _, s in case.statements() if s.op == "custom_sin"]
+    rules = {str(s.options.get("rule", "reverse")) for s in called}
+    parts = parts.but(helpers={**operations.HELPERS, "custom_sin": operations.custom(rules)})
+    if variant.name != "eager" and case.procedure.kind != "train":
+        # A list is differentiated as a whole, and a compiled program keeps what that takes.
+        parts = parts.but(lists="nothing")
+    return Emitter(case, variant, parts)
+
+
+def is_wide(case: Case) -> bool:
+    """Whether a case has float64, for which 64 bits are switched on."""
+    wide = {array.dtype for array in case.arrays}
+    return "float64" in wide | {str(s.options.get("dtype")) for _, s in case.statements()}
 
 
 def _is_keyed(statement: Statement) -> bool:

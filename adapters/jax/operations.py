@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from conformance.emit import usual
-from conformance.emit.emitter import Call, Emitter, Writer
+from conformance.emit.emitter import RAISE_IF, Call, Writer
 
 HELPERS: Mapping[str, str] = {
-    **Emitter.helpers,
+    "raise_if": RAISE_IF,
     "dropout": """
         def dropout(key, x, p):
             keep = jax.random.bernoulli(key, 1 - p, x.shape)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
-from conformance.drivers.adapter import Variant
 from conformance.emit.code import BACKWARD, FORWARD
+from conformance.emit.emitter import Emitter
+from conformance.emit.emitter import Values as BaseValues
 from conformance.emit.functional import HIGHER, Functional
 from conformance.model.case import Case, Generator
 from conformance.model.program import Site
@@ -25,52 +26,72 @@ PER_OUTPUT = (
 )
 
 
-class Procedures(Functional, ABC):
+@dataclass(frozen=True)
+class Plan:
+    """What the parts of a program have to agree on: the name of the key, whether there is one, and the
+    state that is a reference, or is handed in and out."""
+
+    key: str
+    random: bool
+    references: tuple[str, ...]
+    state: tuple[str, ...]
+
+
+def plan(case: Case) -> Plan:
+    """The plan of a case."""
+    made = {name for _, statement in case.statements() for name in statement.targets}
+    changed = {n for _, s in case.statements() if s.op in REFERRING for n in s.names()}
+    return Plan(
+        key="random_key" if "key" in made | {*case.names()} else "key",
+        random="implicit" in case.sources(),
+        references=tuple(a.name for a in case.state if a.name in changed),
+        state=tuple(a.name for a in case.state if a.name not in changed),
+    )
+
+
+class Values(BaseValues):
+    """Among the values is a key, where the case draws without naming one."""
+
+    def value_names(self) -> list[str]:
+        drawn = plan(self.case)
+        return [*super().value_names(), *([drawn.key] if drawn.random else [])]
+
+
+class Procedures(Functional):
     """Writes `run` for the case's procedure, in the stages of the variant."""
 
     tree_map = "jax.tree.map"
 
-    def __init__(self, case: Case, variant: Variant) -> None:
-        self.stages = STAGES.get(variant.name, "one")
-        self.trains = case.procedure.kind == "train"
-        if self.stages != "eager" and not self.trains:
-            # A list is differentiated as a whole, and a compiled program keeps what that takes.
-            self.lists = "nothing"
-        super().__init__(case, variant)
-        made = {name for _, statement in case.statements() for name in statement.targets}
-        self._random = "implicit" in case.sources()
-        self._key = "random_key" if "key" in made | {*case.names()} else "key"
-        changed = {n for _, s in case.statements() if s.op in REFERRING for n in s.names()}
-        self._references = tuple(a.name for a in case.state if a.name in changed)
-        self._state = tuple(a.name for a in case.state if a.name not in changed)
+    def __init__(self, emitter: Emitter) -> None:
+        super().__init__(emitter)
+        self.stages = STAGES.get(self.variant.name, "one")
+        self.trains = self.case.procedure.kind == "train"
+        self.plan = plan(self.case)
 
     # -- values ----------------------------------------------------------------------------------
-
-    def value_names(self) -> list[str]:
-        return [*super().value_names(), *([self._key] if self._random else [])]
 
     def write_own_seeding(self, seed: int) -> None:
         """JAX has no implicit generator: a key is among the values."""
 
     def inputs_call(self) -> str:
-        values: str = super().inputs_call()
-        if self._random and not self.trains:
-            values += f' | {{"{self._key}": jax.random.key({self.case.seed})}}'
+        values = super().inputs_call()
+        if self.plan.random and not self.trains:
+            values += f' | {{"{self.plan.key}": jax.random.key({self.case.seed})}}'
         return values
 
     @property
     def of(self) -> str:
         """The dict that gradients are taken of: `wanted`, or all `values` where that is the same."""
-        whole = self.wanted() == self.value_names() and not self.trains
+        whole = self.wanted() == self.values.value_names() and not self.trains
         return "values" if whole else "wanted"
 
     def _arrays(self) -> list[str]:
         """What a jitted function is given, and must not take for a constant: tensors and keys."""
-        names = self.given(array.name for array in self.case.arrays)
+        names = self.values.given(array.name for array in self.case.arrays)
         keys = [
             v for v in self.case.inputs if isinstance(v, Generator) and v.library == "framework"
         ]
-        return [*names, *(v.name for v in keys), *([self._key] if self._random else [])]
+        return [*names, *(v.name for v in keys), *([self.plan.key] if self.plan.random else [])]
 
     def _fixed(self) -> list[str]:
         """What a jitted function is given beside the dict that gradients are taken of."""
@@ -82,7 +103,7 @@ class Procedures(Functional, ABC):
         if self.stages == "eager" or self.of == "values":
             return super().arguments_of_forward()
         parts = ["fixed", "wanted"] if self._fixed() else ["wanted"]
-        if not {*self.value_names()} <= {*self._arrays()}:
+        if not {*self.values.value_names()} <= {*self._arrays()}:
             parts = ["values", *parts]  # for what is no array
         return f"**{' | '.join(parts)}"
 
@@ -97,16 +118,16 @@ class Procedures(Functional, ABC):
     def result(self) -> str:
         """With state, the pass gives more than its loss. Where it is jitted by itself, outputs are
         given out beside the loss: copies, which are told from what is kept because they are outputs."""
-        return "outputs" if self._state or self.stages == "two" else super().result
+        return "outputs" if self.plan.state or self.stages == "two" else super().result
 
     @property
     def _results(self) -> str:
-        return "outputs, state" if self._state else "outputs"
+        return "outputs, state" if self.plan.state else "outputs"
 
     @property
     def _aux(self) -> str:
         """What a function gives beside its loss; empty where it gives the loss alone."""
-        if self._state:
+        if self.plan.state:
             return "(outputs, state)"
         return "" if self.result == "loss" else "outputs"
 
@@ -129,7 +150,7 @@ class Procedures(Functional, ABC):
         if self.stages == "eager":
             code(f"{into}forward(**values)", site)
             return
-        code(f"arrays = {self.entries(self._arrays())}")
+        code(f"arrays = {self.values.entries(self._arrays())}")
         code()
         code("@jax.jit")
         with code.indent("def infer(arrays):"):
@@ -148,16 +169,16 @@ class Procedures(Functional, ABC):
         self._write_dicts()
         self.write_losses()
         changing = "fixed" if self._fixed() else "values"
-        if self._random:
+        if self.plan.random:
             self.code(f"key = jax.random.key({self.case.seed})")
         self.code("losses = []")
-        number = "number" if self._random else "_"
+        number = "number" if self.plan.random else "_"
         with self.code.indent(f"for {number} in range({self.case.procedure.steps}):"):
-            if self._random:
-                self.code(f'{changing}["{self._key}"] = jax.random.fold_in(key, number)')
+            if self.plan.random:
+                self.code(f'{changing}["{self.plan.key}"] = jax.random.fold_in(key, number)')
             self.write_step()
             self.write_update()
-            if self._state:
+            if self.plan.state:
                 self.code(f"{changing} |= state")
             self.code("losses.append(loss)")
         self._write_end()
@@ -167,8 +188,8 @@ class Procedures(Functional, ABC):
         self.write_wanted()
         fixed = self._fixed()
         if fixed:
-            there = [name for name in fixed if not (self.trains and name == self._key)]
-            self.code(f"fixed = {self.entries(there)}")
+            there = [name for name in fixed if not (self.trains and name == self.plan.key)]
+            self.code(f"fixed = {self.values.entries(there)}")
         self.code()
 
     def _write_end(self) -> None:
@@ -329,11 +350,10 @@ class Procedures(Functional, ABC):
         entries = self.state_entries()
         if entries == ["**state"]:
             return f', "state": state{self.generators_entry()}'
-        entry: str = super().state_entry()
-        return entry
+        return super().state_entry()
 
     def state_entries(self) -> list[str]:
         handed_over = {f'"{array.name}": values["{array.name}"]' for array in self.case.state}
-        entries = ["**state"] if self._state else []
-        entries += [f'"{name}": values["{name}"][...]' for name in self._references]
+        entries = ["**state"] if self.plan.state else []
+        entries += [f'"{name}": values["{name}"][...]' for name in self.plan.references]
         return entries + [e for e in super().state_entries() if e not in handed_over]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import Emitter
 from conformance.model.case import (
     Again,
-    Case,
     Node,
     Ref,
     Region,
@@ -25,21 +22,22 @@ from conformance.model.case import (
 WRITES = "add_in_place"
 
 
-class References(Emitter, ABC):
-    """Writes a tensor as a reference from where it is made, if something writes over it.
+class References:
+    """The tensors that are references from where they are made, because something writes over them.
 
     What an operation in place gives is the reference itself, under another name. A region is handed a
     reference if it writes over its argument, and else the value of that moment.
     """
 
-    def __init__(self, case: Case, variant: Variant) -> None:
-        super().__init__(case, variant)
+    def __init__(self, emitter: Emitter) -> None:
+        self.code, self._region_named = emitter.code, emitter.region_named
         #: By name of the case, the reference that holds the tensor in the function being written.
         self._held: Mapping[str, str] = {}
         #: Names of that function that are references once they are made.
         self._written_over: frozenset[str] = frozenset()
 
     def name(self, name: str) -> str:
+        """The expression that reads a tensor of the case."""
         held = self._held.get(name)
         return name if held is None else f"{held}[...]"
 
@@ -82,12 +80,9 @@ class References(Emitter, ABC):
         finally:
             self._held, self._written_over = before
 
-    def argument_of(self, tree: Tree, formal: Tree, region: Region) -> str:
-        """An argument of a region's call, where the region's function has `formal`."""
-        over = self._over(region.body)
-        if isinstance(tree, Ref) and isinstance(formal, Ref) and formal.name in over:
-            return self.held(tree.name)
-        return self.tree(tree)
+    def takes_reference(self, formal: Tree, region: Region) -> bool:
+        """Whether a region's function is handed a reference for `formal`."""
+        return isinstance(formal, Ref) and formal.name in self._over(region.body)
 
     def _over(self, nodes: Iterable[Node]) -> set[str]:
         """The names that some nodes write over, as these nodes know them."""
@@ -99,7 +94,7 @@ class References(Emitter, ABC):
                 made = {name for one in walk(node.body) for name in node_makes(one)}
                 written_over |= self._over(node.body) - made
             elif isinstance(node, Again):
-                region = self.region_named(node.region)
+                region = self._region_named(node.region)
                 over = self._over(region.body)
                 given = zip(leaves(region.takes), leaves(node.takes), strict=False)
                 written_over |= {here for there, here in given if there in over}

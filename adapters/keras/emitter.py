@@ -13,16 +13,23 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from conformance.drivers.adapter import Variant
-from conformance.emit.emitter import Emitter as Base
-from conformance.emit.emitter import Writer
+from conformance.emit.emitter import (
+    PROCEDURES,
+    Body,
+    Emitter,
+    Forward,
+    Parts,
+    Recompute,
+    Run,
+    Tensors,
+    Words,
+)
 from conformance.emit.expressions import class_name, elements, function, listed
-from conformance.language.operations import OF_CALLABLES
 from conformance.model.case import (
     Again,
     Array,
     Case,
     Region,
-    Statement,
     Value,
     flat,
     leaves,
@@ -33,82 +40,27 @@ from conformance.model.program import Site
 
 from . import gradients, models, operations
 
-#: The mode of the scope, by the word in the variant's name.
-MODES: Mapping[str, str] = {
-    "activations": "activations",
-    "larger": "larger_than",
-    "list": "list_of_layers",
-}
-
-
-class Emitter(Base):
-    """Writes one case for `remat-…` or `scope-…`; `Fit` does for `fit-…`."""
-
-    helpers = operations.HELPERS
-    loops = "calls"  # operations are told apart by the lines that led to them
-    shares = True
-    procedures_written = (
-        *("backward", "part", "functional", "per_output", "second_backward"),
-        *("second_order", "third_order", "inference", "train"),
-    )
-    reduction = "ops.{kind}({x})"
-    wrong_option = 'mode="wrong"'
-    seeding = "keras.utils.set_random_seed({seed})"
-    drawing = "keras.random.uniform((3,))"
-    halving = """
+WORDS = Words(
+    imports=("import os", "import random"),
+    helpers=operations.HELPERS,
+    operations=operations.OPERATIONS,
+    loops="calls",  # operations are told apart by the lines that led to them
+    shares=True,
+    procedures_written=PROCEDURES,
+    reduction="ops.{kind}({x})",
+    wrong_option='mode="wrong"',
+    seeding="keras.utils.set_random_seed({seed})",
+    drawing="keras.random.uniform((3,))",
+    halving="""
         for name in {names}:
             values[name].assign(0.5 * values[name])
-        """
-    operations: Mapping[str, Writer] = operations.OPERATIONS
+        """,
+    halving_one='values["{name}"].assign(0.5 * values["{name}"])',
+)
 
-    def __new__(cls, case: Case, variant: Variant) -> Emitter:
-        return super().__new__(Fit if variant.name.startswith("fit-") else cls)
 
-    def __init__(self, case: Case, variant: Variant) -> None:
-        self.way, *mode, name = variant.name.split("-")
-        if case.procedure.kind == "backward":
-            # Layers own what they capture.
-            self.lists = "all" if self.way == "remat" else "uncaptured"
-        super().__init__(case, variant)
-        #: The mode in which every layer is recomputed, where it is not `full`.
-        self._mode = MODES[mode[0]] if mode else ""
-        self.backend = gradients.BACKENDS[name](self)
-        self.imports = (
-            "import os",
-            "import random",
-            f'os.environ["KERAS_BACKEND"] = "{name}"',
-            "import keras",
-            "import numpy as np",
-            *self.backend.imports,
-            "from keras import ops",
-        )
-        order = case.procedure.order
-        if name == "jax" and order > 1:
-            nested = operations.CUSTOM_SIN_ORDERS.format(order=order)
-            self.helpers = {**self.helpers, "custom_sin": nested}
-        self.without_gradients = self.backend.without_gradients
-        variables = {array.name for array in (*case.parameters, *case.state)}
-        #: Names that are a `keras.Variable` where the program is now, and those read from `self`.
-        self._variables, self._owned = variables, frozenset[str]()
-        self._handing = False
-        if len(case.parameters) == 1:
-            name = f'values["{case.parameters[0].name}"]'
-            self.halving = f"{name}.assign(0.5 * {name})"
-        #: The regions whose layers are attributes of the layer around them.
-        self._held: frozenset[str] = frozenset()
-        dtypes = {array.dtype for array in case.arrays}
-        dtypes |= {str(s.options.get("dtype", "float32")) for _, s in case.statements()}
-        self._wide = name == "jax" and "float64" in dtypes
-        #: Layers cast what they are given to float32 by default.
-        self._casts = any("float" in dtype and dtype != "float32" for dtype in dtypes)
-
-    # -- inputs --------------------------------------------------------------------------------
-
-    def write_helpers(self) -> None:
-        if self._wide:
-            self.code('jax.config.update("jax_enable_x64", True)')
-            self.code("\n")
-        super().write_helpers()
+class Variables(Tensors):
+    """Tensors for inputs, variables for all others."""
 
     def tensor(self, array: Array, source: str) -> str:
         if array in self.case.inputs:
@@ -120,43 +72,78 @@ class Emitter(Base):
     def framework_generator(self, seed: int) -> str:
         return f"keras.random.SeedGenerator({seed})"
 
-    def expression(self, statement: Statement) -> str:
-        if statement.op in OF_CALLABLES:
-            return self.of_callable(statement, "remat_")
-        return super().expression(statement)
 
-    # -- regions -------------------------------------------------------------------------------
+class Statements(Body):
+    """Statements in `keras.ops`."""
+
+    def write_helpers(self) -> None:
+        if self.variant.name.endswith("jax") and "float64" in _dtypes(self.case):
+            self.code('jax.config.update("jax_enable_x64", True)')
+            self.code("\n")
+        super().write_helpers()
+
+
+class Remat(Recompute):
+    """`keras.remat` of each region's function."""
+
+    def made_once(self, region: Region) -> bool:
+        return True
+
+    def checkpoint(self, region: Region) -> str:
+        return f"keras.remat({', '.join([self.block(region), *self.misuse(region)])})"
+
+    def callable_of(self, region: Region) -> str:
+        name = function(region.name)
+        return self.body.spelled.get(name) or super().callable_of(region)
+
+
+class Scoped(Recompute):
+    """Nothing at the call: a region is a layer, constructed in a scope; in `plain`, too."""
+
+    def made_once(self, region: Region) -> bool:
+        return False
+
+    def called(self, node: Region | Again, region: Region) -> str:
+        name = function(region.name)
+        name = f"{name}_layer" if region.granularity == "operation" else self.body.name(name)
+        return f"{name}({self.forward.call_arguments(node)})"
+
+
+class Regions(Forward):
+    """Functions of regions, or layers that own the variables that they read."""
+
+    def __init__(self, emitter: Emitter) -> None:
+        super().__init__(emitter)
+        self.way, *mode, _ = self.variant.name.split("-")
+        #: The mode in which every layer is recomputed, where it is not `full`.
+        self._mode = models.MODES[mode[0]] if mode else ""
+        #: Names that are a `keras.Variable` where the program is now.
+        self._variables = {array.name for array in (*self.case.parameters, *self.case.state)}
+        #: Layers cast what they are given to float32 by default.
+        others = _dtypes(self.case) - {"float32"}
+        self._casts = any("float" in dtype for dtype in others)
 
     def write_region(self, region: Region) -> None:
         name = function(region.name)
-        if region.name in self._held:
+        if name in self.body.spelled:  # an attribute of the layer around it
             return
-        super().write_region(region)
+        if region.name not in self.emitter.shared:
+            self.write_function(region)
         if self._is_layer(region):
-            owned = [self.name(n) for n in self._variables_of(region)]
+            owned = map(self.body.name, self._variables_of(region))
             with self._scope("full", region):
                 self.code(f"{name} = {class_name(name)}({', '.join(owned)})")
         elif self.way == "scope":
             given = f'{name}, name="{name}"' if self._listed else name
             with self._scope("activations", region):
                 self.code(f"{name}_layer = keras.layers.Activation({given})")
-        if self.way == "remat" and self.path == "recomputed":
-            given = ", ".join([self.block(region), *self.misuse(region)])
-            self.code(f"remat_{name} = keras.remat({given})")
-
-    def recompute(self, region: Region) -> str:
-        name = function(region.name)
-        if region.name in self._held:
-            return f"self.{name}"
-        if self.way == "remat":
-            return f"remat_{name}"
-        return f"{name}_layer" if region.granularity == "operation" else name
+        self.recompute.write_made(region)
 
     def write_function(self, region: Region) -> None:
         if self._is_layer(region):
             self._write_layer(region)
             return
-        with self._inside(region, frozenset(self._owned)):
+        with self._inside(region, self.body.spelled):
             super().write_function(region)
 
     def _is_layer(self, region: Region) -> bool:
@@ -200,7 +187,7 @@ class Emitter(Base):
             words += ["autocast=False"] if self._casts else []
             if self.case.autocast:
                 words.append(f'dtype="mixed_{self.case.autocast}"')
-                self.wrote("autocast")
+                self.code.wrote("autocast")
             if given or words or inner:
                 with code.indent(f"def __init__({', '.join(['self', *given])}):"):
                     code(f"super().__init__({', '.join(words)})")
@@ -214,12 +201,12 @@ class Emitter(Base):
                 code()
             # Keras looks for a layer's first argument: one without any cannot be called.
             parameters = f"self, {self.parameters(region) or 'unused=None'}"
-            self._held |= {part.name for part in inner}
-            inside = self._inside(region, frozenset(owned))
+            held = [*owned, *(function(part.name) for part in inner)]
+            inside = self._inside(region, {name: f"self.{name}" for name in held})
             with code.indent(f"def call({parameters}):", site), inside:
                 self.write_unpacking(region)
-                self.write_nodes(region.body, region.name)
-                self.write_return(region.gives)
+                self.body.write_nodes(region.body, region.name)
+                self.body.write_return(region.gives)
         code()
 
     @property
@@ -236,44 +223,35 @@ class Emitter(Base):
         words = [] if region.option == "wrong" else [f'mode="{self._mode or mode}"']
         words += [f'layer_names=["{function(region.name)}"]'] if self._listed else []
         words += ["output_size_threshold=0"] if self._mode == "larger_than" else []
-        words += self.misuse(region)
+        words += self.recompute.misuse(region)
         with self.code.indent(f"with keras.RematScope({', '.join(words)}):"):
             yield
 
     @contextmanager
-    def _inside(self, region: Region, owned: frozenset[str]) -> Iterator[None]:
-        """The body of a region: what it takes are tensors."""
-        before = self._variables, self._owned
+    def _inside(self, region: Region, read: Mapping[str, str]) -> Iterator[None]:
+        """The body of a region, which reads some names from `self`: what it takes are tensors."""
+        before = self._variables
         taken = {n for t in (region.takes, region.kwargs) for n in leaves(t)}
-        self._variables, self._owned = self._variables - taken, owned - taken
-        yield
-        self._variables, self._owned = before
-
-    def name(self, name: str) -> str:
-        place = f"self.{name}" if name in self._owned else name
-        # A variable is handed to a region as its value: backends know no `keras.Variable`.
-        return f"{place}.value" if self._handing and name in self._variables else place
+        self._variables = self._variables - taken
+        with self.body.spelling({n: place for n, place in read.items() if n not in taken}):
+            yield
+        self._variables = before
 
     def call_arguments(self, node: Region | Again) -> str:
-        self._handing = True
-        words = [self.tree(tree) for tree in node.takes]
+        # A variable is handed to a region as its value: backends know no `keras.Variable`.
+        values = {name: f"{self.body.name(name)}.value" for name in self._variables}
+        with self.body.spelling({**self.body.spelled, **values}):
+            words = [self.body.tree(tree) for tree in node.takes]
+            named = [f"{key}={self.body.tree(tree)}" for key, tree in node.kwargs.items()]
         if self.way == "scope":  # a layer takes only tensors by position
-            formals = self.formals(
-                self.region_named(node.region) if isinstance(node, Again) else node
-            )
+            called = node if isinstance(node, Region) else self.emitter.region_named(node.region)
+            formals = self.formals(called)
             plain = {value.name for value in self.case.inputs if isinstance(value, Value)}
             words = [
                 f"{formal}={word}" if word in plain else word
                 for formal, word in zip(formals, words, strict=True)
             ]
-        words += [f"{key}={self.tree(tree)}" for key, tree in node.kwargs.items()]
-        self._handing = False
-        return ", ".join(words)
-
-    def called(self, node: Region | Again, callee: str, region: Region) -> str:
-        if self.way == "remat":
-            return super().called(node, callee, region)
-        return f"{callee}({self.call_arguments(node)})"  # plain, too: a layer constructed outside
+        return ", ".join([*words, *named])
 
     def vectorized(self, function: str, arguments: Sequence[str]) -> str:
         if len(arguments) == 1:
@@ -282,7 +260,13 @@ class Emitter(Base):
         given = ", ".join(arguments)
         return f"ops.vectorized_map({self.tupled(function)}, ({given}))"
 
-    # -- run -----------------------------------------------------------------------------------
+
+class Differentiated(Run):
+    """`run` by the means of the backend."""
+
+    def __init__(self, emitter: Emitter) -> None:
+        super().__init__(emitter)
+        self.backend = gradients.BACKENDS[self.variant.name.rpartition("-")[2]](self)
 
     def write_gradients(self) -> None:
         if self.case.procedure.after != "backward":  # which the backend writes
@@ -312,10 +296,11 @@ class Emitter(Base):
         asks, value = self.backend.asked
         entries = [f'"{name}": values["{name}"]{asks}' for name in inputs]
         variables = [a.name for a in self.case.parameters if a.gradient]
-        for name in dict.fromkeys(self.in_lists[n].name for n in variables if n in self.in_lists):
+        held = self.emitter.in_lists
+        for name in dict.fromkeys(held[n].name for n in variables if n in held):
             entries.append(f'"{name}": [w.value for w in values["{name}"]]')
-        variables = [name for name in variables if name not in self.in_lists]
-        named = self.entries(variables, part=value)
+        variables = [name for name in variables if name not in held]
+        named = self.values.entries(variables, part=value)
         loop = " for " in named and not named.startswith('{"') and not named.startswith("{**")
         entries.append(f"**{named}" if loop else named[1:-1])
         self.code(f"wanted = {{{', '.join(filter(None, entries))}}}")
@@ -329,16 +314,52 @@ class Emitter(Base):
             if key == "again" and kind not in gradients.TWICE:
                 continue
             chosen = self.backend.chooses
-            if self.in_lists and not chosen:
-                self.code(f"{key} = {self.entries(case.wrt, key)}")
-            whole = chosen or self.in_lists or asking == list(case.wrt)
-            results.append(f'"{key}": {key if whole else self.entries(case.wrt, key)}')
+            if self.emitter.in_lists and not chosen:
+                self.code(f"{key} = {self.values.entries(case.wrt, key)}")
+            whole = chosen or self.emitter.in_lists or asking == list(case.wrt)
+            results.append(f'"{key}": {key if whole else self.values.entries(case.wrt, key)}')
         if kind == "train":
-            results.append(f'"parameters": {self.chosen(case.parameters)}')
+            results.append(f'"parameters": {self.values.chosen(case.parameters)}')
         self.code(f"return {{{', '.join(results)}{self.state_entry()}}}")
 
 
-class Fit(models.Models, Emitter):  # type: ignore[misc]
-    """Writes one case for `fit-…`."""
+REMAT = Parts(WORDS, Variables, Remat, Differentiated, body=Statements, forward=Regions)
+WAYS: Mapping[str, Parts] = {
+    "remat": REMAT,
+    "scope": REMAT.but(recompute=Scoped),
+    "fit": REMAT.but(
+        procedures_written=("train",),
+        shares=False,  # a model has no functions
+        tensors=models.Fed,
+        recompute=Recompute,
+        run=models.Fitted,
+        body=models.Constructed,
+        forward=models.Models,
+    ),
+}
 
-    shares = False  # a model has no functions
+
+def emitter(case: Case, variant: Variant) -> Emitter:
+    """What writes a case for a variant."""
+    way, name = variant.name.partition("-")[0], variant.name.rpartition("-")[2]
+    backend, order = gradients.BACKENDS[name], case.procedure.order
+    parts = WAYS[way].but(
+        f'os.environ["KERAS_BACKEND"] = "{name}"',
+        "import keras",
+        "import numpy as np",
+        *backend.imports,
+        "from keras import ops",
+        without_gradients=backend.without_gradients,
+    )
+    if name == "jax" and order > 1:
+        nested = operations.CUSTOM_SIN_ORDERS.format(order=order)
+        parts = parts.but(helpers={**WORDS.helpers, "custom_sin": nested})
+    if case.procedure.kind == "backward":  # layers own what they capture
+        parts = parts.but(lists="all" if way == "remat" else "uncaptured")
+    return Emitter(case, variant, parts)
+
+
+def _dtypes(case: Case) -> set[str]:
+    """The dtypes in a case."""
+    made = {str(s.options.get("dtype", "float32")) for _, s in case.statements()}
+    return made | {array.dtype for array in case.arrays}

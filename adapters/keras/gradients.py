@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 
 from conformance.emit.code import BACKWARD, FORWARD
-from conformance.emit.emitter import FEW, Emitter
+from conformance.emit.emitter import Run
 from conformance.emit.expressions import listed
+from conformance.emit.values import FEW
 from conformance.model.case import Generator
 
 #: Procedures with a second set of gradients.
@@ -28,9 +29,9 @@ class Backend(ABC):
     #: What follows an input and a variable that ask for a gradient.
     asked = "", ".value"
 
-    def __init__(self, emitter: Emitter) -> None:
-        self.emitter, self.code, self.case = emitter, emitter.code, emitter.case
-        self.kind = emitter.case.procedure.kind
+    def __init__(self, run: Run) -> None:
+        self.run, self.code, self.case = run, run.code, run.case
+        self.kind = run.case.procedure.kind
 
     @property
     def result(self) -> str | None:
@@ -61,18 +62,18 @@ class Backend(ABC):
     def write_loss_of(self, *, changing: bool = False, sites: bool = False) -> None:
         """The loss (and another one) as a function of all that is wanted, and beside it the outputs and
         what the forward pass has changed. With `sites` the phases of the program begin in there."""
-        emitter, code, case = self.emitter, self.code, self.case
+        run, code, case = self.run, self.code, self.case
         before, after = (FORWARD, BACKWARD) if sites else (None, None)
         asked = list(case.wrt) if self.kind == "part" else self.asking()
         tensors = [(a.name, f'wanted["{a.name}"]') for a in case.inputs if a.name in asked]
         forward = f"forward({f'**values | {_dict(tensors)}' if tensors else '**values'})"
         scope = self._scope([p.name for p in case.parameters if p.name in asked], changing)
-        loss = emitter.loss()
+        loss = run.loss()
         if case.then is not None:
-            loss = f"({loss}, {emitter.loss(case.then)})"
+            loss = f"({loss}, {run.loss(case.then)})"
         with code.indent("def loss_of(wanted):"):
             with code.indent(scope) if scope else nullcontext():
-                if emitter.result == "loss":
+                if run.result == "loss":
                     code(f"return {forward}", before)
                 else:
                     code(f"outputs = {forward}", before)
@@ -80,16 +81,16 @@ class Backend(ABC):
                         code(f"loss = {loss}")
             if changing:
                 code("changed = [scope.get_current_value(variable) for variable in changing]")
-            if emitter.result != "loss":
+            if run.result != "loss":
                 outputs = "(outputs, changed)" if changing else "outputs"
                 code(f"return {'loss' if scope else loss}, {outputs}", after)
-        if emitter.result != "loss":
+        if run.result != "loss":
             code()
 
     def _scope(self, names: Sequence[str], changing: bool) -> str:
         """The head of the `with` in which the variables of these names have the values that are wanted;
         empty where there are none."""
-        held = self.emitter.in_lists
+        held = self.run.emitter.in_lists
         alone = [name for name in names if name not in held]
         pairs = [f'(values["{name}"], wanted["{name}"])' for name in alone]
         lists = dict.fromkeys(held[name].name for name in names if name in held)
@@ -118,9 +119,9 @@ class TensorFlow(Backend):
             return
         again = self.kind in TWICE
         self._write_forward("persistent=True" if again else "")
-        self.emitter.write_between()
+        self.run.write_between()
         sources = self.chosen() if self.kind == "part" else "wanted"
-        self.emitter.write_backward("tape.gradient", "loss", sources, into="gradients")
+        self.run.write_backward("tape.gradient", "loss", sources, into="gradients")
         if again:
             loss = "loss" if self.case.then is None else "other"
             self.code(f"again = tape.gradient({loss}, wanted)", BACKWARD)
@@ -142,9 +143,9 @@ class TensorFlow(Backend):
     def _write_forward(self, options: str = "") -> None:
         with self.code.indent(f"with tf.GradientTape({options}) as tape:"):
             self.code("tape.watch(wanted)")
-            self.emitter.write_loss()
+            self.run.write_loss()
             if self.case.then is not None:
-                self.code(f"other = {self.emitter.loss(self.case.then)}")
+                self.code(f"other = {self.run.loss(self.case.then)}")
 
 
 class Torch(Backend):
@@ -153,8 +154,8 @@ class Torch(Backend):
     imports = ("import torch",)
     without_gradients = "with torch.no_grad():"
 
-    def __init__(self, emitter: Emitter) -> None:
-        super().__init__(emitter)
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
         if self.kind == "functional":  # a transform is given tensors that no graph is recorded of
             self.asked = "", ".value.detach()"
         else:
@@ -165,35 +166,35 @@ class Torch(Backend):
         return self.kind in ("backward", "part", "second_backward", "per_output")
 
     def write(self) -> None:
-        emitter, code = self.emitter, self.code
+        run, code = self.run, self.code
         if self.kind == "functional":
             self._write_functional()
             return
         if self.kind == "train":
             self._write_clearing()
         if self.case.procedure.after == "backward":
-            emitter.wrote("after")
-            emitter.write_loss()
+            code.wrote("after")
+            run.write_loss()
             code("loss.backward()", BACKWARD)
-        emitter.write_loss()
-        emitter.write_between()
+        run.write_loss()
+        run.write_between()
         if self.case.procedure.order > 1:
             self._write_order(self.case.procedure.order)
             return
         expression = "{name: value.grad for name, value in wanted.items()}"
-        if self.chooses and (emitter.in_lists or self.asking() != list(self.case.wrt)):
-            expression = emitter.entries(self.case.wrt, "wanted", part=".grad")
+        if self.chooses and (run.emitter.in_lists or self.asking() != list(self.case.wrt)):
+            expression = run.values.entries(self.case.wrt, "wanted", part=".grad")
         words = []
         if self.kind in TWICE:
             words.append("retain_graph=True")
         if self.kind == "part":
             words.append(f"inputs=[{', '.join(f'wanted[{name!r}]' for name in self.case.wrt)}]")
-        emitter.write_backward("loss.backward", *words)
+        run.write_backward("loss.backward", *words)
         code(f"gradients = {expression}")
         if self.kind in TWICE:
             self._write_clearing()
             then = self.case.then
-            code(f"{'loss' if then is None else emitter.loss(then)}.backward()", BACKWARD)
+            code(f"{'loss' if then is None else run.loss(then)}.backward()", BACKWARD)
             code(f"again = {expression}")
 
     def _write_order(self, order: int) -> None:
@@ -226,11 +227,11 @@ class Jax(Backend):
 
     imports = ("import jax",)
 
-    def __init__(self, emitter: Emitter) -> None:
-        super().__init__(emitter)
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
         #: The variables that the forward pass changes: state, and the states of generators.
-        self._changing = [emitter.value(array.name) for array in self.case.state] + [
-            f"{emitter.value(given.name)}.state"
+        self._changing = [run.values.value(array.name) for array in self.case.state] + [
+            f"{run.values.value(given.name)}.state"
             for given in self.case.inputs
             if isinstance(given, Generator) and given.library == "framework"
         ]
@@ -257,7 +258,7 @@ class Jax(Backend):
         elif kind == "functional":
             call = "jax.value_and_grad(loss_of, has_aux=True)(wanted)"
             code(f"(loss, {result}), gradients = {call}")
-        elif self.emitter.result == "loss":
+        elif self.run.result == "loss":
             code("loss, vjp = jax.vjp(loss_of, wanted)", FORWARD)
         else:
             expression = "loss" if self.case.then is None else "(loss, other)"
@@ -269,14 +270,14 @@ class Jax(Backend):
             self._write_backward()
 
     def _write_backward(self) -> None:
-        self.emitter.write_between()
+        self.run.write_between()
         if self.case.then is not None:
             pairs = {"gradients": ("ones", "zeros"), "again": ("zeros", "ones")}
             for name, (one, other) in pairs.items():
                 cotangents = f"(ops.{one}_like(loss), ops.{other}_like(other))"
                 self.code(f"({name},) = vjp({cotangents})", BACKWARD)
             return
-        self.emitter.write_backward("vjp", "ops.ones_like(loss)", into="(gradients,)")
+        self.run.write_backward("vjp", "ops.ones_like(loss)", into="(gradients,)")
         if self.kind == "second_backward":
             self.code("(again,) = vjp(ops.ones_like(loss))", BACKWARD)
 

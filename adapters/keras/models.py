@@ -6,13 +6,12 @@ layer for is an operation of `keras.ops` in the graph of the model, to which the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 
 from conformance.emit.code import FORWARD
-from conformance.emit.emitter import Call
-from conformance.emit.emitter import Emitter as Base
+from conformance.emit.emitter import Body, Call, Emitter, Forward, Run, Tensors
 from conformance.emit.expressions import elements, short_exponents
 from conformance.emit.layers import Layer
 from conformance.errors import AdapterError
@@ -27,6 +26,12 @@ from conformance.model.case import (
     walk,
 )
 
+#: The mode of the scope, by the word in the variant's name.
+MODES: Mapping[str, str] = {
+    "activations": "activations",
+    "larger": "larger_than",
+    "list": "list_of_layers",
+}
 #: A metric and an optimizer, at the end of the program.
 KEPT = """
     # `fit` gives back neither the last output nor the last gradients: these keep them.
@@ -51,7 +56,6 @@ KEPT = """
             self.assign(self.last[self._get_variable_index(variable)], gradient)
             super().update_step(gradient, variable, learning_rate)
     """
-
 #: Layers without weights: their names, and how they are constructed out of an operation's options.
 WEIGHTLESS: Mapping[str, str] = {
     "relu": 'Activation("relu")',
@@ -63,8 +67,6 @@ WEIGHTLESS: Mapping[str, str] = {
     "avg_pool2d": 'AveragePooling2D({size}, data_format="channels_first")',
     "reshape": "Reshape({inner})",
 }
-
-
 #: Layers with weights; their attributes are in the order of `set_weights`.
 LAYERS: Mapping[str, Layer] = {
     "linear": Layer("Dense", "x", {"w": "kernel", "b": "bias"}),
@@ -108,22 +110,8 @@ class Weight:
         return f"ops.transpose({array}{'' if axes == (1, 0) else f', {axes}'})"
 
 
-class Models(Base):
-    """Writes `plain` and `recomputed` as functions that make a model, and `run` as its training."""
-
-    procedures_written: Collection[str] = ("train",)
-    #: The mode of the scope, where it is not `full`.
-    _mode: str
-    #: The weights of each layer, by the layer's name.
-    _weights: dict[str, list[Weight]]
-
-    def write_helpers(self) -> None:
-        """Nothing: what is no operation of `keras.ops` is a layer."""
-
-    def write_main(self) -> None:
-        self.code(KEPT)
-        self.code("\n")
-        super().write_main()
+class Fed(Tensors):
+    """What layers and `fit` are given are NumPy's arrays."""
 
     def tensor(self, array: Array, source: str) -> str:
         made = elements(array, source)
@@ -131,31 +119,17 @@ class Models(Base):
             return f'{made.removesuffix(")")}, dtype="{array.dtype}")'
         return f"np.{array.dtype}({made})"
 
-    # -- the model -----------------------------------------------------------------------------
 
-    def write_forward(self, path: str) -> None:
-        code, case = self.code, self.case
-        (given,) = case.inputs
-        assert isinstance(given, Array)
-        assert isinstance(case.outputs, Ref)
-        self.path = path
-        weights: dict[str, list[Weight]] = {}
-        self._weights = weights
-        with code.indent(f"def {path}({', '.join(case.names())}):"):
-            dtype = "" if given.dtype == "float32" else f', dtype="{given.dtype}"'
-            # A model is made of its input and its output: the input keeps a name of its own.
-            made = {name for node in walk(case.program) for name in node_makes(node)}
-            start = f"start = {given.name}" if given.name in made else given.name
-            code(f"{start} = keras.Input({given.name}.shape[1:]{dtype})")
-            self.write_nodes(case.program, "")
-            code(f"model = keras.Model({start.split()[0]}, {case.outputs.name})")
-            for layer, listed in weights.items():
-                values = ", ".join(weight.given() for weight in listed)
-                code(f'model.get_layer("{layer}").set_weights([{values}])')
-            code("return model")
-        code("\n")
-        if case.autocast:
-            self.wrote("autocast")
+class Constructed(Body):
+    """Statements that construct layers and call them."""
+
+    def __init__(self, emitter: Emitter) -> None:
+        super().__init__(emitter)
+        #: The weights of each layer of the model that is being written, by the layer's name.
+        self.weights: dict[str, list[Weight]] = {}
+
+    def write_helpers(self) -> None:
+        """Nothing: what is no operation of `keras.ops` is a layer."""
 
     def write_nodes(self, nodes: Iterable[Node], region: str) -> None:
         for node in flat(nodes):
@@ -164,7 +138,8 @@ class Models(Base):
                 continue
             if isinstance(node, Again):
                 raise AdapterError(f"not written for {self.variant.id}: a further call of a region")
-            head = f'with keras.RematScope(mode="{self._mode or "full"}"):'
+            mode = MODES.get(self.variant.name.split("-")[1], "full")
+            head = f'with keras.RematScope(mode="{mode}"):'
             with self.code.indent(head) if self.path == "recomputed" else nullcontext():
                 self.write_nodes(node.body, node.name)
 
@@ -174,7 +149,7 @@ class Models(Base):
         policy = [f'dtype="mixed_{self.case.autocast}"'] if self.case.autocast else []
         if layer is not None:
             given = self._weights_of(layer, call)
-            self._weights[statement.label] = [
+            self.weights[statement.label] = [
                 Weight(
                     array.name,
                     f"{statement.label}/{layer.weights[argument]}",
@@ -201,7 +176,41 @@ class Models(Base):
                 raise AdapterError(f"{self.variant.id}: {name} is no weight of a layer")
         return {argument: arrays[name] for argument, name in names.items()}
 
-    # -- run -----------------------------------------------------------------------------------
+
+class Models(Forward):
+    """Writes `plain` and `recomputed` as functions that make a model."""
+
+    def write_forward(self, path: str) -> None:
+        code, case = self.code, self.case
+        assert isinstance(self.body, Constructed)
+        weights = self.body.weights = {}
+        (given,) = case.inputs
+        assert isinstance(given, Array)
+        assert isinstance(case.outputs, Ref)
+        with code.indent(f"def {path}({', '.join(case.names())}):"):
+            dtype = "" if given.dtype == "float32" else f', dtype="{given.dtype}"'
+            # A model is made of its input and its output: the input keeps a name of its own.
+            made = {name for node in walk(case.program) for name in node_makes(node)}
+            start = f"start = {given.name}" if given.name in made else given.name
+            code(f"{start} = keras.Input({given.name}.shape[1:]{dtype})")
+            self.body.write_nodes(case.program, "")
+            code(f"model = keras.Model({start.split()[0]}, {case.outputs.name})")
+            for layer, listed in weights.items():
+                values = ", ".join(weight.given() for weight in listed)
+                code(f'model.get_layer("{layer}").set_weights([{values}])')
+            code("return model")
+        code("\n")
+        if case.autocast:
+            self.code.wrote("autocast")
+
+
+class Fitted(Run):
+    """Writes `run` as the training of a model."""
+
+    def write_main(self) -> None:
+        self.code(KEPT)
+        self.code("\n")
+        super().write_main()
 
     def write_training(self) -> None:
         code, case = self.code, self.case
@@ -232,14 +241,15 @@ class Models(Base):
             f'"gradients": {self._taken("gradients", case.wrt)}',
             f'"parameters": {self._taken("weights", [p.name for p in case.parameters])}',
         ]
-        self.wrote("state")
+        self.code.wrote("state")
         if case.state:
             results.append(f'"state": {self._taken("weights", [a.name for a in case.state])}')
         code(f"return {{{', '.join(results)}}}")
 
     def _taken(self, source: str, names: Iterable[str]) -> str:
         """A dict of what `source` has of the weights that start from arrays of these names."""
-        places = {weight.array: weight for layer in self._weights.values() for weight in layer}
+        assert isinstance(self.body, Constructed)
+        places = {weight.array: weight for layer in self.body.weights.values() for weight in layer}
         return "{" + ", ".join(f'"{name}": {places[name].taken(source)}' for name in names) + "}"
 
 

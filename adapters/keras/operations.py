@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from conformance.emit import usual
-from conformance.emit.emitter import Call, Emitter, Writer
+from conformance.emit.emitter import RAISE_IF, Call, Writer
 
 #: Functions that a program carries along where it uses the operation.
 HELPERS: Mapping[str, str] = {
-    **Emitter.helpers,
+    "raise_if": RAISE_IF,
     "batch_norm": """
         def batch_norm(x, gamma, beta, running_mean, running_var, momentum, epsilon):
             mean, var = ops.moments(x, axes=[0, 2, 3])

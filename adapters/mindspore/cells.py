@@ -7,18 +7,15 @@ what it holds when it is made.
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Sequence, Set
 from dataclasses import replace
 
-from conformance.drivers.adapter import Variant
+from conformance.emit.emitter import Body, Emitter, Forward, Recompute, Tensors
 from conformance.emit.expressions import function
-from conformance.emit.layers import Modules
 from conformance.errors import AdapterError, NotEmittedError
 from conformance.model.case import (
     Again,
     Array,
-    Case,
     Node,
     Ref,
     Region,
@@ -36,21 +33,114 @@ from .operations import PRIMITIVES
 _ATTRIBUTE = re.compile(r"\bself\.(\w+)")
 
 
-class Cells(Modules, procedures.Procedures, ABC):
+class Cellular(Tensors):
+    """Tensors, and parameters of what a network holds."""
+
+    def tensor(self, array: Array, source: str) -> str:
+        held = procedures.Plan(self.case, self.variant).held
+        tensor = f"Tensor({source}, ms.{array.dtype})"
+        if array.name not in held:
+            return tensor
+        frozen = "" if array.gradient else ", requires_grad=False"
+        return f'Parameter({tensor}, name="{array.name}"{frozen})'
+
+
+class Statements(Body):
+    """Statements as functions, or as operations that a cell holds."""
+
+    def __init__(self, emitter: Emitter) -> None:
+        super().__init__(emitter)
+        self.plan = procedures.Plan(self.case, self.variant)
+
+    def operands(self, statement: Statement) -> list[str]:
+        """What an operation that a cell holds is called on."""
+        if id(statement) in self.layers.attribute_of:
+            return [self.layers.called_on(statement)]
+        call = self.call_of(statement)
+        return [*call.arguments.values()] or [str(call.options["shape"])]
+
+    def primitive(self, statement: Node) -> str:
+        """The constructor of the primitive that does a statement."""
+        assert isinstance(statement, Statement)
+        if statement.op not in PRIMITIVES:
+            raise NotEmittedError(self.variant.id, statement.op)
+        deep = any(len(array.shape) > 2 for array in self.case.arrays)
+        if statement.op == "matmul" and deep and not any(r.mapped for r in self.case.regions()):
+            return "auto_generate.MatMulExt()"  # MatMul takes matrices alone
+        options: dict[str, object] = dict(self.call_of(statement).options)
+        if statement.op == "conv2d":
+            weight = statement.arguments[1]
+            assert isinstance(weight, Ref)
+            shape = next(a.shape for a in self.case.arrays if a.name == weight.name)
+            options |= {"channels": shape[0], "kernel": shape[2:]}
+        return PRIMITIVES[statement.op].format(**options)
+
+    def drawing(self, statement: Statement) -> str:
+        """The constructor of the primitive that draws for a statement, with two seeds of its own: the
+        case's, and another for each statement. A primitive with none draws other numbers in each run."""
+        options = self.call_of(statement).options
+        number = 1 + [other for _, other in self.case.statements()].index(statement)
+        seeds = f"{options['seed'] or 0}, {number}"
+        if statement.op == "dropout":
+            rate = options["p"]
+            assert isinstance(rate, float | int)
+            return f"Dropout({1 - rate}, {seeds})"
+        if (options["low"], options["high"]) != (0, 1):
+            raise AdapterError("UniformReal draws numbers from 0 to 1")
+        return f"UniformReal({seeds})"
+
+    def is_kept(self, statement: Statement, region: Region) -> bool:
+        """Whether the policy of its region keeps a statement's result: its operation is configured not
+        to be recomputed, though the cell around it is."""
+        return self.plan.graph and region.saves(statement)
+
+    def expression(self, statement: Statement) -> str:
+        within = self.emitter.within
+        if not within or not self.is_kept(statement, self.emitter.region_named(within)):
+            return super().expression(statement)
+        mask = "[0]" if statement.op == "dropout" else ""  # the primitive gives its mask, too
+        return f"self.{_kept(statement)}({', '.join(self.operands(statement))}){mask}"
+
+
+class Recomputed(Recompute):
+    """`mindspore.recompute` at a call of a region's cell, or cells that are configured once."""
+
+    prefix = ""
+
+    def configured(self, region: Region) -> bool:
+        """Whether a region's cell or primitive is configured once, not recomputed at the call."""
+        raise NotImplementedError
+
+    def options(self, region: Region) -> str:
+        """The keywords of a region's recompute."""
+        raise NotImplementedError
+
+    def called(self, node: Region | Again, region: Region) -> str:
+        callee, arguments = self.forward.place(region), self.forward.call_arguments(node)
+        if self.path == "plain" or self.configured(region):
+            return f"{callee}({arguments})"
+        if self.own is not None:
+            return self.own_call(callee, arguments, region)
+        return f"ms.recompute({', '.join(filter(None, [callee, arguments, self.options(region)]))})"
+
+
+class Cells(Forward):
     """Writes `plain` and `recomputed` as functions that make a network, given what it holds.
 
     Where regions are configured, one class of the network serves both: `recomputed` configures its
     cells.
     """
 
-    def __init__(self, case: Case, variant: Variant) -> None:
-        super().__init__(case, variant)
+    def __init__(self, emitter: Emitter) -> None:
+        super().__init__(emitter)
+        assert isinstance(emitter.body, Statements)
+        self.statements, self.plan, case = emitter.body, emitter.body.plan, self.case
         #: Whether regions are operations, which are configured as primitives.
-        self.primitives = variant.name in ("graph-primitive", "jit-primitive")
+        self.primitives = self.variant.name in ("graph-primitive", "jit-primitive")
         #: The network, a region without a name.
         self._net = Region(
             name="",
-            takes=tuple(map(Ref, self.inputs)),
+            takes=tuple(map(Ref, self.plan.inputs)),
             kwargs={},
             gives=case.outputs,
             body=case.program,
@@ -63,41 +153,30 @@ class Cells(Modules, procedures.Procedures, ABC):
         self._net_made: Sequence[str] = ()  # the lines of `Net.__init__`
         self._defined: set[str] = set()  # classes and functions of regions
 
-    @abstractmethod
-    def configured(self, region: Region) -> bool:
-        """Whether a region's cell or primitive is configured once, not recomputed at the call."""
-
-    @abstractmethod
-    def options(self, region: Region) -> str:
-        """The keywords of a region's recompute."""
-
-    def tensor(self, array: Array, source: str) -> str:
-        tensor = f"Tensor({source}, ms.{array.dtype})"
-        if array.name not in self.held:
-            return tensor
-        frozen = "" if array.gradient else ", requires_grad=False"
-        return f'Parameter({tensor}, name="{array.name}"{frozen})'
+    @property
+    def recompute(self) -> Recomputed:
+        assert isinstance(self.emitter.recompute, Recomputed)
+        return self.emitter.recompute
 
     # -- the network ---------------------------------------------------------------------------
 
     def write_forward(self, path: str) -> None:
-        self.path = path
-        if self.plain_functions:
+        if self.plan.plain_functions:
             self._write_cells()
             super().write_forward(path)
             return
         self._write_class(self._net)
-        held = ", ".join(self.held)
+        held = ", ".join(self.plan.held)
         made = f"{self._class(self._net)}({held})"
         # Outer ones first: a cell is configured once, and what an inner one gives would be kept.
         regions = sorted(self.case.regions(), key=lambda region: -len(self._inside(region)))
-        configured = [r for r in regions if path == "recomputed" and self.configured(r)]
+        configured = [r for r in regions if path == "recomputed" and self.recompute.configured(r)]
         with self.code.indent(f"def {path}({held}):"):
             if configured:
                 self.code(f"network = {made}")
                 made = "network"
             for region in configured:
-                self.code(f"{self._place(region)}.recompute({self.options(region)})")
+                self.code(f"{self._path(region)}.recompute({self.recompute.options(region)})")
             self.code(f"return {self._cast(made, self.case.autocast, 'autocast')}")
         self.code("\n")
 
@@ -106,7 +185,7 @@ class Cells(Modules, procedures.Procedures, ABC):
         are cast back."""
         if not dtype:
             return cell
-        self.wrote(part)
+        self.code.wrote(part)
         self.code.notes.add(CAST)
         return f'amp.auto_mixed_precision({cell}, "auto", ms.{dtype})'
 
@@ -117,11 +196,11 @@ class Cells(Modules, procedures.Procedures, ABC):
             if isinstance(node, Region):
                 inner.append(node)
             elif isinstance(node, Again):
-                called = self.region_named(node.region)
+                called = self.emitter.region_named(node.region)
                 inner += [called, *self._inside(called)]
         return inner
 
-    def _place(self, region: Region) -> str:
+    def _path(self, region: Region) -> str:
         """The path of a region's cell from the network."""
         around = [r for r in self.case.regions() if any(n is region for n in walk(r.body))]
         return ".".join(["network", *(function(r.name) for r in (*around, region))])
@@ -153,14 +232,14 @@ class Cells(Modules, procedures.Procedures, ABC):
         if region.block == "invalid":
             return name
         name = "".join(word[:1].upper() + word[1:] for word in name.split("_"))
-        inside = any(not self.configured(inner) for inner in self._inside(region))
+        inside = any(not self.recompute.configured(inner) for inner in self._inside(region))
         return f"Recomputed{name}" if self.path == "recomputed" and inside else name
 
     def _given(self, region: Region) -> list[str]:
         """The arguments of the constructor of a region's cell: tensors, and cells that it calls which
         are defined around it."""
         if region is self._net:
-            return self.held
+            return self.plan.held
         own = {n.name for n in walk(region.body) if isinstance(n, Region)}
         called = [n.region for n in walk(region.body) if isinstance(n, Again)]
         cells = [function(name) for name in dict.fromkeys(called) if name not in own]
@@ -193,11 +272,11 @@ class Cells(Modules, procedures.Procedures, ABC):
         formals = ", ".join(filter(None, ["self", self.parameters(region)]))
         with (
             self.code.indent(f"def construct({formals}):", site),
-            self.reading(self._given(region)),
+            self.body.spelling({name: f"self.{name}" for name in self._given(region)}),
         ):
             self.write_unpacking(region)
-            self.write_nodes(region.body, region.name)
-            self.write_return(region.gives)
+            self.body.write_nodes(region.body, region.name)
+            self.body.write_return(region.gives)
 
     def _write_init(self, region: Region, read: Set[str]) -> None:
         """`__init__`, of a cell that has anything of its own: what it is given and reads, and what its
@@ -225,14 +304,14 @@ class Cells(Modules, procedures.Procedures, ABC):
     def write_attribute(self, node: Node, around: Region) -> None:
         """Write what a cell holds for a node in it: the cell or the operation of a region, and the
         operation of a statement that a policy keeps."""
-        if isinstance(node, Statement) and self._is_kept(node, around):
+        if isinstance(node, Statement) and self.statements.is_kept(node, around):
             random = node.op in ("dropout", "uniform")
-            primitive = self._drawing(node) if random else self.primitive(node)
+            primitive = self.statements.drawing(node) if random else self.statements.primitive(node)
             self.code(f"self.{_kept(node)} = ops.{primitive}.recompute(False)")
         elif not isinstance(node, Region):
             return
         elif self.is_primitive(node):
-            self.code(f"self.{function(node.name)} = ops.{self.primitive(node.body[0])}")
+            self.code(f"self.{function(node.name)} = ops.{self.statements.primitive(node.body[0])}")
         elif self._is_attribute(node):
             near = {function(other.name) for other in around.body if isinstance(other, Region)}
             given = [f"self.{name}" if name in near else name for name in self._given(node)]
@@ -243,9 +322,7 @@ class Cells(Modules, procedures.Procedures, ABC):
     def _is_attribute(self, region: Region) -> bool:
         """Whether a region is an attribute of the cell around it: no function, and no cell that holds
         a computed tensor, which is made at each call."""
-        return region.block != "invalid" and all(n in self.held for n in region.captured())
-
-    # -- operations ----------------------------------------------------------------------------
+        return region.block != "invalid" and all(n in self.plan.held for n in region.captured())
 
     def is_primitive(self, region: Region) -> bool:
         """Whether a region is configured as an operation, and not as a cell."""
@@ -260,90 +337,44 @@ class Cells(Modules, procedures.Procedures, ABC):
         assert isinstance(statement, Statement)
         return statement
 
-    def operands(self, statement: Statement) -> list[str]:
-        """What an operation that a cell holds is called on."""
-        call = self.call_of(statement)
-        return [*call.arguments.values()] or [str(call.options["shape"])]
-
-    def primitive(self, statement: Node) -> str:
-        """The constructor of the primitive that does a statement."""
-        assert isinstance(statement, Statement)
-        if statement.op not in PRIMITIVES:
-            raise NotEmittedError(self.variant.id, statement.op)
-        deep = any(len(array.shape) > 2 for array in self.case.arrays)
-        if statement.op == "matmul" and deep and not any(r.mapped for r in self.case.regions()):
-            return "auto_generate.MatMulExt()"  # MatMul takes matrices alone
-        options: dict[str, object] = dict(self.call_of(statement).options)
-        if statement.op == "conv2d":
-            weight = statement.arguments[1]
-            assert isinstance(weight, Ref)
-            shape = next(a.shape for a in self.case.arrays if a.name == weight.name)
-            options |= {"channels": shape[0], "kernel": shape[2:]}
-        return PRIMITIVES[statement.op].format(**options)
-
-    def _drawing(self, statement: Statement) -> str:
-        """The constructor of the primitive that draws for a statement, with two seeds of its own: the
-        case's, and another for each statement. A primitive with none draws other numbers in each run."""
-        options = self.call_of(statement).options
-        number = 1 + [other for _, other in self.case.statements()].index(statement)
-        seeds = f"{options['seed'] or 0}, {number}"
-        if statement.op == "dropout":
-            rate = options["p"]
-            assert isinstance(rate, float | int)
-            return f"Dropout({1 - rate}, {seeds})"
-        if (options["low"], options["high"]) != (0, 1):
-            raise AdapterError("UniformReal draws numbers from 0 to 1")
-        return f"UniformReal({seeds})"
-
-    def _is_kept(self, statement: Statement, region: Region) -> bool:
-        """Whether the policy of its region keeps a statement's result: its operation is configured not
-        to be recomputed, though the cell around it is."""
-        return self.graph and region.saves(statement)
-
-    # -- lines of `construct` ------------------------------------------------------------------
-
-    def expression(self, statement: Statement) -> str:
-        if not self.within or not self._is_kept(statement, self.region_named(self.within)):
-            return super().expression(statement)
-        mask = "[0]" if statement.op == "dropout" else ""  # the primitive gives its mask, too
-        return f"self.{_kept(statement)}({', '.join(self.operands(statement))}){mask}"
-
     def write_region(self, region: Region) -> None:
         """Regions are classes, written before; a cell that holds a computed tensor is made here."""
         if region.block != "invalid" and not self._is_attribute(region):
-            given = ", ".join(map(self.name, self._given(region)))
+            given = ", ".join(map(self.body.name, self._given(region)))
             self.code(f"{function(region.name)} = {self._class(region)}({given})")
 
-    def recompute(self, region: Region) -> str:
+    def place(self, region: Region) -> str:
         """The expression of a region's cell, or function."""
         if not self._is_attribute(region):
             return function(region.name)
-        if self.plain_functions and not self.within:
+        if self.plan.plain_functions and not self.emitter.within:
             return self._cell(region)
         return f"self.{function(region.name)}"
 
-    def write_call(self, node: Region | Again, call: str, region: Region) -> None:
-        statement = self.alone(region) if self.graph else None
+    def write_call(self, node: Region | Again, region: Region) -> None:
+        statement = self.alone(region) if self.plan.graph else None
         if statement is None and region.mapped:
             self._write_mapped(node, region)
         elif statement is None:
-            super().write_call(node, call, region)
+            super().write_call(node, region)
         else:
             names = zip(leaves(region.takes), leaves(node.takes), strict=True)
-            with self.renaming(dict(names)):
-                operands = ", ".join(self.operands(statement))
+            given = {formal: self.body.name(name) for formal, name in names}
+            with self.body.spelling({**self.body.spelled, **given}):
+                operands = ", ".join(self.statements.operands(statement))
             site = Site("statement", self.path, region.name, statement.label, statement.op)
-            self.code(f"{leaves(node.gives)[0]} = {self.recompute(region)}({operands})", site)
+            self.code(f"{leaves(node.gives)[0]} = {self.place(region)}({operands})", site)
 
     def _write_mapped(self, node: Region | Again, region: Region) -> None:
         """A region's cell through `vmap`, or a function of its own that recomputes the cell."""
-        self.wrote("mapped")
-        mapped = self.recompute(region)
-        if self.path == "recomputed" and not self.configured(region):
+        self.code.wrote("mapped")
+        mapped = self.place(region)
+        if self.path == "recomputed" and not self.recompute.configured(region):
             mapped = f"mapped_{function(region.name)}"
             with self.code.indent(f"def {mapped}({', '.join(self.formals(region))}):"):
-                self.code(f"return {self.called(replace(node, takes=region.takes), '', region)}")
-        given = ", ".join(self.tree(tree) for tree in node.takes)
+                called = self.recompute.called(replace(node, takes=region.takes), region)
+                self.code(f"return {called}")
+        given = ", ".join(map(self.body.tree, node.takes))
         self.write_results(node, f"ms.vmap({mapped})({given})", region)
 
 

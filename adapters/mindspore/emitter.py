@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from conformance.drivers.adapter import Variant
-from conformance.emit.emitter import Lists
-from conformance.model.case import Again, Case, Region
+from conformance.emit.emitter import RAISE_IF, Emitter, Parts, Words
+from conformance.model.case import Case, Region, node_reads, walk
 
-from . import cells, layers, training
+from . import cells, layers, procedures, training
+from .notes import compiles
 from .operations import HELPERS, OPERATIONS, pynative_helpers, pynative_operations
 
 #: Whether outermost regions are reentrant, and whether regions inside others are, in variants that say
@@ -40,61 +41,49 @@ CONFIGURED = (
 )
 
 
-class Emitter(cells.Cells):
-    """Writes one case for a variant in PyNative mode or in graph mode."""
-
-    imports = (
+WORDS = Words(
+    imports=(
         "import random",
         "import mindspore as ms",
         "import numpy as np",
         "from mindspore import Parameter, ParameterTuple, Tensor, amp, nn, ops",
-    )
-    operations = OPERATIONS
-    helpers: Mapping[str, str] = {**cells.Cells.helpers, **HELPERS}
-    lists: Lists = "uncaptured"  # cells hold what they capture
-    list_of_parameters = "ParameterTuple({})"
-    seeding = "ms.set_seed({seed})"
-    drawing = "ops.rand(3)"
-    reduction = "ops.{kind}({x})"
-    hook = 'values["{name}"].register_hook(lambda gradient: fired.append("{name}") or gradient)'
-    halving = """
+    ),
+    operations=OPERATIONS,
+    helpers={"raise_if": RAISE_IF, **HELPERS},
+    procedures_written=(
+        *("backward", "part", "functional", "second_order", "third_order"),
+        *("inference", "train"),
+    ),
+    lists="uncaptured",  # cells hold what they capture
+    list_of_parameters="ParameterTuple({})",
+    seeding="ms.set_seed({seed})",
+    drawing="ops.rand(3)",
+    reduction="ops.{kind}({x})",
+    hook='values["{name}"].register_hook(lambda gradient: fired.append("{name}") or gradient)',
+    halving="""
         for name in {names}:
             ops.assign(values[name], values[name] * 0.5)
-        """
+        """,
+)
 
-    def __new__(cls, case: Case, variant: Variant) -> Emitter:
-        return super().__new__(OTHERS.get(variant.name, cls))
 
-    def __init__(self, case: Case, variant: Variant) -> None:
-        super().__init__(case, variant)
-        if not self.graph:
-            self.operations = {**OPERATIONS, **pynative_operations(case)}
-            self.helpers = {**self.helpers, **pynative_helpers(case)}
-        # One of the two keywords that `Cell.recompute` holds to be bools.
-        other = variant.name == "graph-cell-communication"
-        self.wrong_option = f'{"parallel_optimizer" if other else "mp"}_comm_recompute="wrong"'
+class Recomputed(cells.Recomputed):
+    """The options of a variant."""
 
     def configured(self, region: Region) -> bool:
         return self.variant.name in CONFIGURED or region.granularity == "module"
 
-    def called(self, node: Region | Again, callee: str, region: Region) -> str:
-        callee, arguments = self.recompute(region), self.call_arguments(node)
-        if self.path == "plain" or self.configured(region):
-            return f"{callee}({arguments})"
-        if self.own is not None:
-            return self.own_call(callee, arguments, region)
-        return f"ms.recompute({', '.join(filter(None, [callee, arguments, self.options(region)]))})"
-
     def options(self, region: Region) -> str:
+        assert isinstance(self.forward, cells.Cells)
         options: list[str] = []
-        if not self.is_primitive(region):
+        if not self.forward.is_primitive(region):
             options += self.option(region, "merge_adjacent", "output_recompute")
         if self.variant.name == "graph-cell-communication":
             wrong = region.option == "wrong"
             options += ["mp_comm_recompute=False"]
             options += [] if wrong else ["parallel_optimizer_comm_recompute=True"]
         outer, inner = REENTRANT.get(self.variant.name, (None, None))
-        reentrant = inner if self.within else outer
+        reentrant = inner if self.emitter.within else outer
         if reentrant:
             options.append("use_reentrant=True")
         elif reentrant is False:
@@ -107,17 +96,36 @@ class Emitter(cells.Cells):
         return ", ".join(options)
 
 
-class Layers(layers.Layers, Emitter):
-    """Writes one case for `pynative-layers` and `graph-layers`."""
-
-
-class Trained(training.Trains, Layers):
-    """Writes one case for `model-train` and `model-train-graph`."""
-
-
-OTHERS: Mapping[str, type[Emitter]] = {
-    "graph-layers": Layers,
-    "model-train": Trained,
-    "model-train-graph": Trained,
-    "pynative-layers": Layers,
+PARTS = Parts(
+    WORDS,
+    cells.Cellular,
+    Recomputed,
+    procedures.Procedures,
+    body=cells.Statements,
+    forward=cells.Cells,
+)
+LAYERS = PARTS.but(layers=layers.Layers, forward=layers.CellsOfLayers)
+TRAINED = LAYERS.but(procedures_written=("train",), run=training.Trains)
+VARIANTS: Mapping[str, Parts] = {
+    "graph-layers": LAYERS,
+    "model-train": TRAINED,
+    "model-train-graph": TRAINED,
+    "pynative-layers": LAYERS,
 }
+
+
+def emitter(case: Case, variant: Variant) -> Emitter:
+    """What writes a case for a variant in PyNative mode or in graph mode."""
+    # One of the two keywords that `Cell.recompute` holds to be bools.
+    other = variant.name == "graph-cell-communication"
+    wrong = f'{"parallel_optimizer" if other else "mp"}_comm_recompute="wrong"'
+    parts = VARIANTS.get(variant.name, PARTS).but(wrong_option=wrong)
+    read = {name for node in walk(case.program) for name in node_reads(node)}
+    if not compiles(variant.name):
+        operations = {**OPERATIONS, **pynative_operations(case)}
+        helpers = {**parts.words.helpers, **pynative_helpers(case)}
+        parts = parts.but(operations=operations, helpers=helpers)
+    elif not read.issuperset(array.name for array in case.parameters):
+        # a list would make parameters of a graph that reads them nowhere
+        parts = parts.but(lists="nothing")
+    return Emitter(case, variant, parts)

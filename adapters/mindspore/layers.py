@@ -6,16 +6,16 @@ parameters of the case. A region that holds nothing else is that layer itself.
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Mapping, Sequence
 
-from conformance.drivers.adapter import Variant
+from conformance.emit.emitter import Emitter
+from conformance.emit.emitter import Layers as BaseLayers
 from conformance.emit.expressions import function, unless_default
-from conformance.emit.layers import Layer, Layered, attributes
-from conformance.model.case import Case, Node, Option, Ref, Region, Statement, flat
+from conformance.emit.layers import Layer, attributes
+from conformance.model.case import Node, Option, Ref, Region, Statement, flat
 from conformance.model.program import Site
 
-from .cells import Cells
+from .cells import Cells, Statements
 
 
 def _convolution(shape: Sequence[int], options: Mapping[str, Option]) -> str:
@@ -42,10 +42,10 @@ _AFFINE = {"gamma": "gamma", "beta": "beta"}
 _RUNNING = {"running_mean": "moving_mean", "running_var": "moving_variance"}
 
 
-class Layers(Cells, Layered, ABC):
-    """Writes cells whose statements are calls of layers."""
+class Layers(BaseLayers):
+    """MindSpore's layers."""
 
-    layers: Mapping[str, Layer] = {
+    layers_with_weights: Mapping[str, Layer] = {
         "linear": Layer("Dense", "x", {"w": "weight", "b": "bias"}, "{1}, {0}"),
         "conv2d": Layer("Conv2d", "x", {"w": "weight"}, _convolution),
         "batch_norm": Layer("BatchNorm2d", "x", {**_AFFINE, **_RUNNING}, _batch_norm),
@@ -60,36 +60,37 @@ class Layers(Cells, Layered, ABC):
         "max_pool2d": "MaxPool2d({size}, {size})",
     }
 
-    def __init__(self, case: Case, variant: Variant) -> None:
-        super().__init__(case, variant)
+    def __init__(self, emitter: Emitter) -> None:
+        super().__init__(emitter)
+        assert isinstance(emitter.body, Statements)
+        self._statements, case = emitter.body, self.case
+        of_regions = [(region.body, region) for region in case.regions()]
         attribute_of: dict[int, str] = {}
-        for region in (self._net, *case.regions()):
-            own = [node for node in flat(region.body) if isinstance(node, Statement)]
-            done = [s for s in own if self.is_layer(s) and not self._is_kept(s, region)]
-            attribute_of |= attributes(done)
+        for nodes, region in ((case.program, None), *of_regions):
+            own = [node for node in flat(nodes) if isinstance(node, Statement)]
+            kept = [s for s in own if region is not None and emitter.body.is_kept(s, region)]
+            attribute_of |= attributes(s for s in own if self.is_layer(s) and s not in kept)
         self.attribute_of = attribute_of
-        #: The statement of each region that is a layer itself.
-        self._alone = {
-            region.name: node
-            for region in case.regions()
-            for node in region.body
-            if isinstance(node, Statement) and self._is_alone(node, region)
-        }
 
-    def _is_alone(self, statement: Statement, region: Region) -> bool:
-        """Whether a region is one layer, which does the statement on what the region takes."""
-        if region.body != (statement,) or id(statement) not in self.attribute_of:
-            return False
-        handed = region.takes == tuple(map(Ref, self.operands(statement))) and not region.kwargs
+    def alone(self, region: Region) -> Statement | None:
+        """The statement of a region that is one layer, which does it on what the region takes."""
+        if len(region.body) != 1 or id(statement := region.body[0]) not in self.attribute_of:
+            return None
+        assert isinstance(statement, Statement)
+        operands = self._statements.operands(statement)
+        handed = region.takes == tuple(map(Ref, operands)) and not region.kwargs
         whole = region.gives == Ref(statement.label) and not region.mapped
-        return handed and whole and region.block != "invalid"
+        return statement if handed and whole and region.block != "invalid" else None
 
-    def operands(self, statement: Statement) -> list[str]:
-        if id(statement) not in self.attribute_of:
-            return super().operands(statement)
-        return [self.called_on(statement)]
 
-    # -- regions that are a layer --------------------------------------------------------------
+class CellsOfLayers(Cells):
+    """Cells whose statements are calls of layers. A region that is one layer is that layer."""
+
+    def __init__(self, emitter: Emitter) -> None:
+        super().__init__(emitter)
+        assert isinstance(emitter.layers, Layers)
+        layers = self._made = emitter.layers
+        self._alone = {region.name: layers.alone(region) for region in self.case.regions()}
 
     def alone(self, region: Region) -> Statement | None:
         return self._alone.get(region.name)
@@ -97,20 +98,22 @@ class Layers(Cells, Layered, ABC):
     def is_primitive(self, region: Region) -> bool:
         """Whether a region is an operation that is configured by itself: in graph mode one without
         weights, `Primitive.recompute()`."""
+        if self.variant.name.startswith("model-"):  # all of them are `Cell.recompute()`
+            return False
         statement = self.alone(region)
-        return self.graph and statement is not None and statement.op in self.weightless
+        return self.plan.graph and statement is not None and statement.op in self._made.weightless
 
     def write_attribute(self, node: Node, around: Region) -> None:
-        if isinstance(node, Statement) and id(node) in self.attribute_of:
-            self.write_layer(node)
+        if isinstance(node, Statement) and id(node) in self._made.attribute_of:
+            self._made.write_layer(node)
         elif isinstance(node, Region) and (statement := self.alone(node)) is not None:
-            label, op = ("", "") if self.graph else (statement.label, statement.op)
+            label, op = ("", "") if self.plan.graph else (statement.label, statement.op)
             site = Site("layer", self.path, node.name, label, op)
             place = f"self.{function(node.name)}"
             if self.is_primitive(node):
-                self.code(f"{place} = ops.{self.primitive(statement)}", site)
+                self.code(f"{place} = ops.{self.statements.primitive(statement)}", site)
             else:
-                self.code(f"{place} = {self.constructed(statement)}", site)
-                self.write_weights(place, statement)
+                self.code(f"{place} = {self._made.constructed(statement)}", site)
+                self._made.write_weights(place, statement)
         else:
             super().write_attribute(node, around)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from abc import ABC
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.code import BACKWARD, FORWARD
-from conformance.emit.emitter import FEW
-from conformance.emit.emitter import Emitter as Base
+from conformance.emit.emitter import Emitter, Run
 from conformance.emit.expressions import listed
+from conformance.emit.values import FEW
 from conformance.model.case import (
     Array,
     Case,
@@ -21,8 +19,6 @@ from conformance.model.case import (
     Tree,
     flat,
     leaves,
-    node_reads,
-    walk,
 )
 from conformance.model.program import Site
 
@@ -34,22 +30,13 @@ GRADIENT = Site("gradient", "run", "", "")
 FUNCTIONS = ("forward_fn", "total_fn", "second_total_fn")
 
 
-class Procedures(Base, ABC):
-    """Writes `run` for the case's procedure, in the mode of the variant."""
-
-    procedures_written: Collection[str] = (
-        *("backward", "part", "functional", "second_order", "third_order"),
-        *("inference", "train"),
-    )
+class Plan:
+    """What the parts of a program have to agree on: what the network is given, and what gradients are
+    taken of."""
 
     def __init__(self, case: Case, variant: Variant) -> None:
         self.jit = variant.name.startswith("jit")
         self.graph = compiles(variant.name)
-        read = {name for node in walk(case.program) for name in node_reads(node)}
-        if self.graph and not read.issuperset(array.name for array in case.parameters):
-            # a list would make parameters of a graph that reads them nowhere
-            self.lists = "nothing"
-        super().__init__(case, variant)
         kind = case.procedure.kind
         #: Whether forward and backward are two lines of `run`, because of what the case does in between.
         self.split = not self.graph and bool(case.procedure.between or case.procedure.order > 1)
@@ -82,9 +69,16 @@ class Procedures(Base, ABC):
         every = asks_all or kind == "train"
         weights = [array.name for array in (*case.parameters, *fixed) if array.gradient]
         self.weights = [name for name in weights if every or name in case.wrt]
+
+
+class Procedures(Run):
+    """Writes `run` for the case's procedure, in the mode of the variant."""
+
+    def __init__(self, emitter: Emitter) -> None:
+        super().__init__(emitter)
+        self.plan = Plan(self.case, self.variant)
         #: Whether gradients through the outputs are stopped by hand.
-        self._stops = self.graph and self._gives_others()
-        self._renamed: Mapping[str, str] = {}
+        self._stops = self.plan.graph and self._gives_others()
 
     def _gives_others(self) -> bool:
         """Whether the outputs have dicts, or leaves that are not tensors."""
@@ -93,27 +87,17 @@ class Procedures(Base, ABC):
         whole = [node.gives for node in calls if node.returned in kept]
         return any(map(_has_others, (self.case.outputs, *whole)))
 
-    def name(self, name: str) -> str:
-        return self._renamed.get(name, name)
-
-    @contextmanager
-    def renaming(self, names: Mapping[str, str]) -> Iterator[None]:
-        """A context in which names of the case stand for other expressions."""
-        self._renamed = names
-        yield
-        self._renamed = {}
-
     # -- the network -----------------------------------------------------------------------------
 
     def write_beginning(self) -> None:
-        mode = "GRAPH" if self.graph and not self.jit else "PYNATIVE"
+        mode = "GRAPH" if self.plan.graph and not self.plan.jit else "PYNATIVE"
         self.code(f"ms.set_context(mode=ms.{mode}_MODE)")
         super().write_beginning()
-        if not self.plain_functions:
+        if not self.plan.plain_functions:
             self._write_network()
 
     def _write_network(self) -> None:
-        code, held, inputs = self.code, self.given(self.held), self.inputs
+        code, held, inputs = self.code, self.values.given(self.plan.held), self.plan.inputs
         if len(held) <= FEW + 1:
             code(f"network = forward({', '.join(map(_value, held))})")
         elif inputs:
@@ -122,7 +106,7 @@ class Procedures(Base, ABC):
             code("network = forward(**held)")
         else:
             code("network = forward(**values)")
-        if self.trains:
+        if self.plan.trains:
             code("network.set_train()")
 
     def write_inference(self) -> None:
@@ -137,10 +121,10 @@ class Procedures(Base, ABC):
         """The forward pass, with no gradient asked for; without a site what it gives is dropped."""
         self.code("network.set_train(False)")
         callee = "network"
-        if self.jit:
+        if self.plan.jit:
             callee = "infer"
             self.code("infer = ms.jit(network)")
-        given = ", ".join(map(_value, self.inputs))
+        given = ", ".join(map(_value, self.plan.inputs))
         self.code(f"{'outputs = ' if site else ''}{callee}({given})", site)
 
     # -- what is differentiated --------------------------------------------------------------------
@@ -148,18 +132,18 @@ class Procedures(Base, ABC):
     def write_loss_function(self) -> None:
         """The loss as a function of the inputs, and the parameters that gradients are taken of."""
         code = self.code
-        if self.weights:
-            code(f"weights = {self.items(self.weights)}")
+        if self.plan.weights:
+            code(f"weights = {self.values.items(self.plan.weights)}")
         code()
-        given = [name if name in self.passed else _value(name) for name in self.inputs]
+        given = [name if name in self.plan.passed else _value(name) for name in self.plan.inputs]
         callee = "network"
-        if self.plain_functions:
+        if self.plan.plain_functions:
             callee = "forward"
-            given += map(_value, self.given(self.held))
+            given += map(_value, self.values.given(self.plan.held))
         # Where `run` has one line for forward and backward, each has a line here.
-        lines = not self.graph and not self.split
+        lines = not self.plan.graph and not self.plan.split
         before, after = (FORWARD, BACKWARD) if lines else (None, None)
-        with code.indent(f"def forward_fn({', '.join(self.passed)}):"):
+        with code.indent(f"def forward_fn({', '.join(self.plan.passed)}):"):
             code(f"{self.result} = {callee}({', '.join(given)})", before)
             if self.result != "loss":
                 self._write_loss_of_outputs(after)
@@ -187,8 +171,8 @@ class Procedures(Base, ABC):
         code("# has_aux knows tensors and tuples alone")
         code.notes.add(STOPPED)
         places = {name: self.loss_place(loss=Loss("none", name)) for name in leaves(outputs)}
-        with self.renaming({n: f"ops.stop_gradient({p})" for n, p in places.items()}):
-            code(f"outputs = {self.tree(outputs)}")
+        with self.body.spelling({n: f"ops.stop_gradient({p})" for n, p in places.items()}):
+            code(f"outputs = {self.body.tree(outputs)}")
 
     # -- gradients -------------------------------------------------------------------------------
 
@@ -215,7 +199,7 @@ class Procedures(Base, ABC):
             code("optimizer(of_weights)")
             code("losses.append(loss)")
         code(f"gradients = {self._gradients()}")
-        self._write_returned(losses="losses", parameters=self.chosen(self.case.parameters))
+        self._write_returned(losses="losses", parameters=self.values.chosen(self.case.parameters))
 
     def _write_returned(self, **others: str) -> None:
         results = {"outputs": self.result, "losses": "[loss]", "gradients": "gradients"} | others
@@ -232,9 +216,9 @@ class Procedures(Base, ABC):
         first = f"({', '.join(gradients)}{',' * (len(gradients) == 1)})"
         *inner, outermost = FUNCTIONS[: self.case.procedure.order]
         for below, name in zip(inner, FUNCTIONS[1:], strict=False):
-            with code.indent(f"def {name}({', '.join(self.passed)}):"):
+            with code.indent(f"def {name}({', '.join(self.plan.passed)}):"):
                 self._write_gradient_function(below)
-                self._write_differentiated(below, self.passed)
+                self._write_differentiated(below, self.plan.passed)
                 code(f"return {total}, (loss, outputs, {first})")
             code()
             first = "first"
@@ -247,19 +231,22 @@ class Procedures(Base, ABC):
     def _keywords(self, name: str) -> list[str]:
         """The keywords with which a function is differentiated, in either mode."""
         alone = name == "forward_fn" and (self._stops or self.result == "loss")
-        return [*(["weights=weights"] * bool(self.weights)), *([] if alone else ["has_aux=True"])]
+        return [
+            *(["weights=weights"] * bool(self.plan.weights)),
+            *([] if alone else ["has_aux=True"]),
+        ]
 
     def _write_gradient_function(self, name: str) -> None:
         """The function that gives the value and the gradients of a function, where that is one line."""
-        if self.split:
+        if self.plan.split:
             return
-        positions = tuple(self.passed.index(source) for source in self.sources)
+        positions = tuple(self.plan.passed.index(source) for source in self.plan.sources)
         position: object = positions
         if len(positions) < 2:
             position = positions[0] if positions else None  # one gives the gradient, and no tuple
         words = [name, *([] if positions == (0,) else [f"grad_position={position}"])]
         made = f"ms.value_and_grad({', '.join([*words, *self._keywords(name)])})"
-        if self.jit and name == FUNCTIONS[self.case.procedure.order - 1]:
+        if self.plan.jit and name == FUNCTIONS[self.case.procedure.order - 1]:
             made = f"ms.jit({made})"
         self.code(f"{_gradient_function(name)} = {made}")
 
@@ -270,14 +257,14 @@ class Procedures(Base, ABC):
         PyNative mode runs forward and backward in two lines; in graph mode they are one graph.
         """
         code, innermost = self.code, name == "forward_fn"
-        value = "loss" if innermost else "_" if self.graph else "total"
+        value = "loss" if innermost else "_" if self.plan.graph else "total"
         others = "outputs" if innermost else "(loss, outputs, first)"
         alone = innermost and self.result == "loss"
-        arguments = [*passed] or [*map(_value, self.passed)]
-        gradients = "of_inputs" if set(self.sources) & set(self.case.wrt) else "_"
-        if self.weights:
+        arguments = [*passed] or [*map(_value, self.plan.passed)]
+        gradients = "of_inputs" if set(self.plan.sources) & set(self.case.wrt) else "_"
+        if self.plan.weights:
             gradients += ", of_weights"
-        if self.split:
+        if self.plan.split:
             site = FORWARD if innermost else None
             made = ", ".join([value, "backward", *([] if alone else [others])])
             code(f"{made} = ms.vjp({', '.join([name, *arguments, *self._keywords(name)])})", site)
@@ -286,25 +273,25 @@ class Procedures(Base, ABC):
             one = f"ops.ones_like({value})"
             self.write_backward("backward", one, into=gradients, site=site and BACKWARD)
             return
-        if self.weights:
-            gradients = f"({gradients})" if self.sources else "of_weights"
+        if self.plan.weights:
+            gradients = f"({gradients})" if self.plan.sources else "of_weights"
         made = value if alone else f"({value}, {others})"
         call = f"{_gradient_function(name)}({', '.join(arguments)})"
-        code(f"{made}, {gradients} = {call}", FORWARD if self.graph else GRADIENT)
+        code(f"{made}, {gradients} = {call}", FORWARD if self.plan.graph else GRADIENT)
 
     def _gradients(self) -> str:
         """A dict of the gradients asked for."""
         places = self._gradient_places()
-        if len(places) > FEW and [*places] == [*self.case.wrt] == self.weights:
+        if len(places) > FEW and [*places] == [*self.case.wrt] == self.plan.weights:
             return f"dict(zip({listed(places)}, of_weights))"
         return "{" + ", ".join(f'"{name}": {places[name]}' for name in self.case.wrt) + "}"
 
     def _gradient_places(self) -> dict[str, str]:
         """The expression of each gradient by name."""
         # A position that is a number gives the gradient itself, and not a tuple.
-        alone = not self.split and len(self.sources) == 1
-        places = {name: f"of_weights[{i}]" for i, name in enumerate(self.weights)}
-        inputs = enumerate(self.sources)
+        alone = not self.plan.split and len(self.plan.sources) == 1
+        places = {name: f"of_weights[{i}]" for i, name in enumerate(self.plan.weights)}
+        inputs = enumerate(self.plan.sources)
         return places | {name: "of_inputs" if alone else f"of_inputs[{i}]" for i, name in inputs}
 
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC
-from collections.abc import Collection
-
 from conformance.emit.code import BACKWARD, FORWARD
 from conformance.errors import AdapterError
-from conformance.model.case import Region
 
-from .layers import Layers
+from .procedures import Procedures
 
 #: What a step gives is at hand when it has ended.
 KEPT = """
@@ -24,27 +20,21 @@ KEPT = """
     """
 
 
-class Trains(Layers, ABC):
+class Trains(Procedures):
     """Writes `run` as a training by `mindspore.Model`, of a network that ends in the loss.
 
     What the network gives is kept beside the loss: in graph mode in a parameter, since a step is a
     compiled graph, which hands Python no tensor that lies inside it.
     """
 
-    procedures_written: Collection[str] = ("train",)
-
-    def is_primitive(self, region: Region) -> bool:
-        """No region is: all of them are `Cell.recompute()`."""
-        return False
-
     def write_training(self) -> None:
         code, case = self.code, self.case
-        code(f"weights = {self.items(self.weights)}")
+        code(f"weights = {self.values.items(self.plan.weights)}")
         code()
         self._write_loss_cell()
         code(KEPT)
         code()
-        columns = (f'"{name}": values["{name}"].asnumpy()' for name in self.inputs)
+        columns = (f'"{name}": values["{name}"].asnumpy()' for name in self.plan.inputs)
         code(
             f"""
             loss, kept = Loss(), Kept()
@@ -53,42 +43,42 @@ class Trains(Layers, ABC):
             step = nn.TrainOneStepCell(loss, optimizer, sens=1.0, return_grad=True)
             columns = {{{", ".join(columns)}}}
             data = ms.dataset.NumpySlicesDataset(columns, shuffle=False)
-            data = data.batch(len(columns["{self.inputs[0]}"]))
+            data = data.batch(len(columns["{self.plan.inputs[0]}"]))
             """
         )
         train = f"train({case.procedure.steps}, data, callbacks=kept, dataset_sink_mode=False)"
-        code(f"ms.Model(step).{train}", FORWARD if self.graph else None)
+        code(f"ms.Model(step).{train}", FORWARD if self.plan.graph else None)
         code("gradients = list(kept.gradients.values())")
-        gradients = (f'"{name}": gradients[{self.weights.index(name)}]' for name in case.wrt)
+        gradients = (f'"{name}": gradients[{self.plan.weights.index(name)}]' for name in case.wrt)
         code(
             f"""
             return {{
                 "outputs": loss.outputs,
                 "losses": kept.losses,
                 "gradients": {{{", ".join(gradients)}}},
-                "parameters": {self.chosen(case.parameters)}{self.state_entry()}
+                "parameters": {self.values.chosen(case.parameters)}{self.state_entry()}
             }}
             """
         )
 
     def _write_loss_cell(self) -> None:
         """The network and its loss, as the cell that is trained."""
-        code, given = self.code, ", ".join(self.inputs)
+        code, given = self.code, ", ".join(self.plan.inputs)
         with code.indent("class Loss(nn.Cell):"):
             with code.indent("def __init__(self):"):
                 code("super().__init__(auto_prefix=False)")
                 code("self.network = network")
-                if self.graph:
+                if self.plan.graph:
                     zeros = self._zeros()
                     code(f'self.outputs = Parameter({zeros}, name="outputs", requires_grad=False)')
             code()
-            with code.indent(f"def construct({', '.join(['self', *self.inputs])}):"):
-                if self.graph:
+            with code.indent(f"def construct({', '.join(['self', *self.plan.inputs])}):"):
+                if self.plan.graph:
                     code(f"outputs = self.network({given})")
                     code("ops.assign(self.outputs, outputs)")
                 else:
                     code(f"self.outputs = outputs = self.network({given})", FORWARD)
-                code(f"return {self.loss()}", None if self.graph else BACKWARD)
+                code(f"return {self.loss()}", None if self.plan.graph else BACKWARD)
         code()
 
     def _zeros(self) -> str:

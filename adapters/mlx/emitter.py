@@ -1,46 +1,46 @@
 """How MLX writes a case: functions of arrays, `mx.value_and_grad` of the loss, and `mx.eval`, since
 everything before it only builds a graph.
 
-`Emitter` puts `mx.checkpoint` around a region's function. `Modules`, for `module`, hands what the
-region captures of the parameters to a module, and puts `nn.utils.checkpoint` around both.
+`function` puts `mx.checkpoint` around a region's function. `module` hands what the region captures of
+the parameters to a module, and puts `nn.utils.checkpoint` around both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
 
 from conformance.drivers.adapter import Variant
-from conformance.emit.emitter import Writer
+from conformance.emit import lazy
+from conformance.emit.emitter import Emitter, Forward, Parts, Recompute, Tensors
 from conformance.emit.expressions import class_name, function, like_numpy
 from conformance.emit.layers import module_class
-from conformance.emit.lazy import Lazy
 from conformance.model.case import Again, Array, Case, Region, walk
 
 from . import operations
 
-
-class Emitter(Lazy):
-    """Writes one case for `function`; `Modules` does for `module`."""
-
-    imports = (
+WORDS = replace(
+    lazy.WORDS,
+    imports=(
         "import random",
         "import mlx.core as mx",
         "from mlx import nn",
         "import numpy as np",
         "from mlx.utils import tree_map",
-    )
-    helpers: Mapping[str, str] = operations.HELPERS
-    operations: Mapping[str, Writer] = operations.OPERATIONS
-    vmap = "mx.vmap"
-    shares = True
-    lists = "uncaptured"  # what a region captures is an attribute of a module
-    seeding = "mx.random.seed({seed})"
-    drawing = "mx.random.uniform()"
-    value_and_grad, evaluate, tree_map = "mx.value_and_grad", "mx.eval", "tree_map"
+    ),
+    helpers=operations.HELPERS,
+    operations=operations.OPERATIONS,
+    vmap="mx.vmap",
+    shares=True,
+    lists="uncaptured",  # what a region captures is an attribute of a module
+    seeding="mx.random.seed({seed})",
+    drawing="mx.random.uniform()",
+)
 
-    def __new__(cls, case: Case, variant: Variant) -> Emitter:
-        return super().__new__(Modules if variant.name == "module" else cls)
+
+class Arrays(Tensors):
+    """MLX's arrays, and keys."""
 
     def tensor(self, array: Array, source: str) -> str:
         return like_numpy("mx", array, source, f"mx.{array.dtype}")
@@ -48,27 +48,27 @@ class Emitter(Lazy):
     def framework_generator(self, seed: int) -> str:
         return f"mx.random.key({seed})"
 
+
+class Checkpoint(Recompute):
+    """`mx.checkpoint` of a function."""
+
     def checkpoint(self, region: Region) -> str:
         return f"mx.checkpoint({', '.join([self.block(region), *self.misuse(region)])})"
 
 
-class Modules(Emitter):
-    """Writes one case for `module`. A region that reads nothing but parameters from around it is a
-    class of modules that have them. Any other one is a function, beside a module that has the
-    parameters that it captures and the modules of the regions that it calls."""
-
-    #: The module whose function is being written, and the names that are its attributes.
-    _held: tuple[str, frozenset[str]] = ("", frozenset())
+class Modules(Forward):
+    """Regions for `module`. A region that reads nothing but parameters from around it is a class of
+    modules that have them. Any other one is a function, beside a module that has the parameters that it
+    captures and the modules of the regions that it calls."""
 
     def write_function(self, region: Region) -> None:
-        captured, outer, held = self._captured(region), self._held, self._module(region)
-        shared = self.path == "both"
+        captured, shared, names = self._captured(region), self.path == "both", self.body.spelled
         if self.path != "plain":
-            self._held = "self" if shared else held, frozenset(captured)
+            holder = "self" if shared else self.module(region)
+            names = {name: f"{holder}.{name}" for name in captured}
         head = module_class(self.code, class_name(region.name), "nn.Module", captured)
-        with head if shared else nullcontext():
+        with self.body.spelling(names), head if shared else nullcontext():
             super().write_function(region)
-        self._held = outer
 
     def heading(self, region: Region) -> str:
         if self.path != "both":
@@ -77,23 +77,25 @@ class Modules(Emitter):
 
     def write_region(self, region: Region) -> None:
         """The module of a region before its function; in `plain` a function needs none."""
-        code, captured, module = self.code, self._captured(region), self._module(region)
+        code, captured, module = self.code, self._captured(region), self.module(region)
         recomputed = self.path == "recomputed"
         if recomputed and region.block == "invalid":
             pass
-        elif region.name in self._shared:
+        elif region.name in self.emitter.shared:
             code(f"{module} = {class_name(region.name)}({', '.join(captured)})")
         elif recomputed:
             code(f"{module} = nn.Module()")
             for name in captured:
-                code(f"{module}.{name} = {self.name(name)}")
+                code(f"{module}.{name} = {self.body.name(name)}")
             for name in self._called(region):
-                code(f"{module}.{function(name)} = {self._module(self.region_named(name))}")
+                called = self.module(self.emitter.region_named(name))
+                code(f"{module}.{function(name)} = {called}")
             code()
         super().write_region(region)
 
-    def _module(self, region: Region) -> str:
-        return function(region.name) + ("" if region.name in self._shared else "_module")
+    def module(self, region: Region) -> str:
+        """The name of a region's module."""
+        return function(region.name) + ("" if region.name in self.emitter.shared else "_module")
 
     def _captured(self, region: Region) -> list[str]:
         names = {array.name for array in self.case.parameters}
@@ -105,12 +107,28 @@ class Modules(Emitter):
         called = dict.fromkeys(n.region for n in walk(region.body) if isinstance(n, Again))
         return [name for name in called if name not in own]
 
-    def checkpoint(self, region: Region) -> str:
-        module = "None" if region.block == "invalid" else self._module(region)
-        separate = region.name not in self._shared and region.block != "invalid"
-        given = [module, *([self.block(region)] if separate else []), *self.misuse(region)]
-        return f"nn.utils.checkpoint({', '.join(given)})"
 
-    def name(self, name: str) -> str:
-        module, names = self._held
-        return f"{module}.{name}" if name in names else name
+class CheckpointModule(Recompute):
+    """`nn.utils.checkpoint` of a module, and of a function beside it."""
+
+    def checkpoint(self, region: Region) -> str:
+        invalid, shared = region.block == "invalid", region.name in self.emitter.shared
+        module = function(region.name) + ("" if shared else "_module")
+        given = ["None" if invalid else module]
+        given += [] if shared or invalid else [self.block(region)]
+        return f"nn.utils.checkpoint({', '.join([*given, *self.misuse(region)])})"
+
+
+RUN = partial(
+    lazy.Lazy, value_and_grad="mx.value_and_grad", evaluate="mx.eval", tree_map="tree_map"
+)
+PARTS = Parts(WORDS, Arrays, Checkpoint, RUN)
+VARIANTS = {
+    "function": PARTS,
+    "module": PARTS.but(recompute=CheckpointModule, forward=Modules),
+}
+
+
+def emitter(case: Case, variant: Variant) -> Emitter:
+    """What writes a case for `function` or `module`."""
+    return Emitter(case, variant, VARIANTS[variant.name])

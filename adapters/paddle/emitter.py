@@ -6,16 +6,26 @@ In dynamic mode, as it is or compiled by `to_static`; or as a static graph (`sta
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 
 from conformance.drivers.adapter import Variant
 from conformance.emit import usual
 from conformance.emit.accumulating import CALLS, Accumulating, functions
-from conformance.emit.calling import Calling
 from conformance.emit.code import BACKWARD, FORWARD
-from conformance.emit.emitter import Call, Lists, Writer
+from conformance.emit.emitter import (
+    PROCEDURES,
+    RAISE_IF,
+    Call,
+    Emitter,
+    Forward,
+    Parts,
+    Tensors,
+    Words,
+    Writer,
+)
 from conformance.emit.expressions import elements, listed, numpy_fill, unless_default
+from conformance.emit.recompute import Calling
 from conformance.emit.sequences import Sequences
 from conformance.model.case import Array, Case, Region, Segment
 
@@ -29,8 +39,6 @@ REENTRANT = {
     "hook-around-reentrant": (False, True),
     "model-fit-hook": (False, False),
 }
-#: Variants whose regions are functions that Python runs each time.
-EAGER = ("reentrant", "hook", "defaults", "reentrant-around-hook", "hook-around-reentrant")
 
 _reduced = partial(usual.reduced, keepdims="keepdim")
 
@@ -75,84 +83,75 @@ def _add_in_place(call: Call) -> str:
 _NUMBER = re.compile(r"-?[\d.]+(e-?\d+)?")
 
 
-class Emitter(Calling, Accumulating):
-    """Writes one case for a variant; variants that need other code have a subclass below."""
-
-    procedures_written: Collection[str] = (
-        *("backward", "part", "functional", "per_output", "second_backward"),
-        *("second_order", "third_order", "inference", "train"),
-    )
-    imports: Sequence[str] = (
+OPERATIONS: Mapping[str, Writer] = {
+    **usual.OPERATORS,
+    **usual.functions("paddle"),
+    **usual.neural("paddle", "F"),
+    **CALLS,
+    "linear": "paddle.matmul({x}, {w}, transpose_y=True) + {b}",
+    "batch_norm": _batch_norm,
+    "layer_norm": _layer_norm,
+    "sigmoid": "F.sigmoid({x})",
+    "max": "paddle.max({x}, axis={axis}, keepdim={keepdims})",
+    "softmax": "F.softmax({x}, axis={axis})",
+    "dropout": _dropout,
+    "sum": _reduced,
+    "mean": _reduced,
+    "reshape": "paddle.reshape({x}, {shape})",
+    "permute_dims": "paddle.transpose({x}, {axes})",
+    "concat": "paddle.concat({arrays}, axis={axis})",
+    "split": "paddle.split({x}, {sections}, axis={axis})",
+    "astype": '{x}.astype("{dtype}")',
+    "asks_gradient": "not {x}.stop_gradient",
+    "uniform": _uniform,
+    "uniform_from": 'paddle.to_tensor({generator}.uniform({low}, {high}, {shape}), dtype="float32")',
+    "numpy_uniform": 'paddle.to_tensor(np.random.uniform({low}, {high}, {shape}), dtype="float32")',
+    "python_uniform": 'paddle.to_tensor(random.uniform({low}, {high}), dtype="float32")',
+    "add_in_place": _add_in_place,
+}
+HELPERS: Mapping[str, str] = {
+    "raise_if": RAISE_IF,
+    **functions(
+        module="paddle",
+        base="paddle.autograd.PyLayer",
+        saved="saved_tensor()",
+        grad="paddle.grad",
+        gradients="2 * paddle.cos(x) * g",
+        asking="None if x.stop_gradient else 2 * paddle.cos(x) * g",
+    ),
+}
+WORDS = Words(
+    procedures_written=PROCEDURES,
+    imports=(
         "import random",
         "import numpy as np",
         "import paddle",
         "import paddle.nn.functional as F",
         "from paddle.distributed.fleet.utils import recompute",
-    )
-    lists: Lists = "all"
-    parameter = "paddle.nn.Parameter"
-    grad = "paddle.grad"
-    optimizer = "paddle.optimizer.SGD(learning_rate={rate}, parameters={parameters})"
-    clearing_all = "optimizer.clear_grad(set_to_zero=False)"
-    clearing = "{tensor}.clear_gradient(set_to_zero=False)"
-    seeding = "paddle.seed({seed})"
-    drawing = "paddle.rand([1])"
-    without_gradients = "with paddle.no_grad():"
-    hook = 'values["{name}"].register_hook(lambda _: fired.append("{name}"))'
-    halving = """
+    ),
+    operations=OPERATIONS,
+    helpers=HELPERS,
+    lists="all",
+    seeding="paddle.seed({seed})",
+    drawing="paddle.rand([1])",
+    without_gradients="with paddle.no_grad():",
+    hook='values["{name}"].register_hook(lambda _: fired.append("{name}"))',
+    halving="""
         with paddle.no_grad():
             for name in {names}:
                 values[name].scale_(0.5)
-        """
-    helpers: Mapping[str, str] = {
-        **Accumulating.helpers,
-        **functions(
-            module="paddle",
-            base="paddle.autograd.PyLayer",
-            saved="saved_tensor()",
-            grad="paddle.grad",
-            gradients="2 * paddle.cos(x) * g",
-            asking="None if x.stop_gradient else 2 * paddle.cos(x) * g",
-        ),
-    }
-    operations: Mapping[str, Writer] = {
-        **usual.OPERATORS,
-        **usual.functions("paddle"),
-        **usual.neural("paddle", "F"),
-        **CALLS,
-        "linear": "paddle.matmul({x}, {w}, transpose_y=True) + {b}",
-        "batch_norm": _batch_norm,
-        "layer_norm": _layer_norm,
-        "sigmoid": "F.sigmoid({x})",
-        "max": "paddle.max({x}, axis={axis}, keepdim={keepdims})",
-        "softmax": "F.softmax({x}, axis={axis})",
-        "dropout": _dropout,
-        "sum": _reduced,
-        "mean": _reduced,
-        "reshape": "paddle.reshape({x}, {shape})",
-        "permute_dims": "paddle.transpose({x}, {axes})",
-        "concat": "paddle.concat({arrays}, axis={axis})",
-        "split": "paddle.split({x}, {sections}, axis={axis})",
-        "astype": '{x}.astype("{dtype}")',
-        "asks_gradient": "not {x}.stop_gradient",
-        "uniform": _uniform,
-        "uniform_from": 'paddle.to_tensor({generator}.uniform({low}, {high}, {shape}), dtype="float32")',
-        "numpy_uniform": 'paddle.to_tensor(np.random.uniform({low}, {high}, {shape}), dtype="float32")',
-        "python_uniform": 'paddle.to_tensor(random.uniform({low}, {high}), dtype="float32")',
-        "add_in_place": _add_in_place,
-    }
+        """,
+    halving_one="""
+        with paddle.no_grad():
+            values["{name}"].scale_(0.5)
+        """,
+)
 
-    def __new__(cls, case: Case, variant: Variant) -> Emitter:
-        return super().__new__(OTHERS.get(variant.name, cls))
 
-    def __init__(self, case: Case, variant: Variant) -> None:
-        super().__init__(case, variant)
-        self.shares = variant.name in EAGER
-        if len(case.parameters) == 1:
-            self.halving = """
-                with paddle.no_grad():
-                    values["{name}"].scale_(0.5)
-                """.replace("{name}", case.parameters[0].name)
+class PaddleTensors(Tensors):
+    """Tensors, and parameters."""
+
+    parameter = "paddle.nn.Parameter"
 
     def tensor(self, array: Array, source: str) -> str:
         made = self.filled(array, source)
@@ -174,28 +173,53 @@ class Emitter(Calling, Accumulating):
             source = elements(array, source)
         return f'paddle.to_tensor({source}, dtype="{array.dtype}")'
 
-    def recompute(self, region: Region) -> str:
-        return "recompute"
 
-    def options(self, region: Region) -> list[str]:
-        kept = super().options(region)
+class ParametersOfLayers(PaddleTensors):
+    """The same where layers have the parameters."""
+
+    parameter = "nn.Parameter"
+
+    def tensor(self, array: Array, source: str) -> str:
+        assert isinstance(self.layers, layers.Layers)
+        turned = array.name in self.layers.turned
+        return super().tensor(array, f"({source}).T" if turned else source)
+
+
+class PaddleRecompute(Calling):
+    """`recompute` at each call of a region."""
+
+    callee = "recompute"
+
+    def keywords(self, region: Region) -> list[str]:
+        kept = super().keywords(region)
         if self.variant.name not in REENTRANT:
             return kept
         outer, inner = REENTRANT[self.variant.name]
-        return [f"use_reentrant={inner if self.within else outer}", *kept]
+        return [f"use_reentrant={inner if self.emitter.within else outer}", *kept]
 
-    # -- run -----------------------------------------------------------------------------------
+
+class PaddleRun(Accumulating):
+    """`loss.backward()`, and `paddle.grad`."""
+
+    grad = "paddle.grad"
+    clearing_all = "optimizer.clear_grad(set_to_zero=False)"
+    clearing = "{tensor}.clear_gradient(set_to_zero=False)"
+
+    @property
+    def optimizer(self) -> str:  # type: ignore[override]
+        parameters = "network.parameters()" if self.forward.makes_network else "{parameters}"
+        return f"paddle.optimizer.SGD(learning_rate={{rate}}, parameters={parameters})"
 
     def write_taken(self) -> None:
         code = self.code
         code("# Clearing a gradient empties the tensor that .grad gave out: copy it first.")
-        code(f"taken = {self.taken_gradients()}")
+        code(f"taken = {self.values.gradients()}")
         code("gradients = {n: None if g is None else g.clone() for n, g in taken.items()}")
 
     def write_part(self) -> None:
         code, wrt = self.code, self.case.wrt
         gradients = [f"gradient_of_{name}" for name in wrt]
-        given = self.value(wrt[0]) if len(wrt) == 1 else self.items(wrt)
+        given = self.values.value(wrt[0]) if len(wrt) == 1 else self.values.items(wrt)
         code(
             f"({', '.join(gradients)}{',' * (len(wrt) == 1)}) = paddle.grad(loss, {given})",
             BACKWARD,
@@ -220,14 +244,14 @@ class Emitter(Calling, Accumulating):
             f"{self.state_entry()}}}"
         )
 
+    def write_main(self) -> None:
+        if isinstance(self.values, layers.Turned):
+            self.values.write_helpers()
+        super().write_main()
 
-class Sequential(Sequences, Emitter):
-    """Writes one case for `sequential`."""
 
-    imports = (
-        *Emitter.imports,
-        "from paddle.incubate.distributed.fleet import recompute_sequential",
-    )
+class Sequential(Sequences):
+    """`recompute_sequential` of a list of layers."""
 
     def sequential(self, region: Region, segment: Segment, handed: str) -> str:
         options = f'"segments": {segment.count}'
@@ -235,11 +259,10 @@ class Sequential(Sequences, Emitter):
         return f"recompute_sequential({{{options}}}, layers, {handed})"
 
 
-class ToStatic(Emitter):
-    """Writes one case for `to-static-ast`, whose forward pass has to become one graph."""
+class ToStatic(Forward):
+    """A forward pass that has to become one graph."""
 
     full_graph = True
-    helpers: Mapping[str, str] = {**Emitter.helpers, "accumulate_sin": static.ACCUMULATE_SIN}
 
     def write_forward(self, path: str) -> None:
         self.code(f"@paddle.jit.to_static(full_graph={self.full_graph})")
@@ -247,42 +270,50 @@ class ToStatic(Emitter):
 
 
 class Mixed(ToStatic):
-    """Writes one case for `to-static-sot`, which leaves to Python what it cannot compile."""
+    """A forward pass of which Python runs what cannot be compiled."""
 
     full_graph = False
-    helpers = Emitter.helpers
 
 
-class Static(static.Graphs, Emitter):
-    """Writes one case for `pir-pass`."""
-
-    lists = "nothing"  # what is fed has a name each
-    loops = "nothing"  # a graph tells operations apart by the lines that led to them
-    imports = static.IMPORTS
-    operations: Mapping[str, Writer] = {**Emitter.operations, **static.OPERATIONS}
-    helpers: Mapping[str, str] = {**Emitter.helpers, **static.HELPERS}
-
-
-class Layers(layers.Networks, Emitter):
-    """Writes one case for `layers`."""
-
-    lists = "uncaptured"  # layers hold what they capture
-    list_of_parameters = "nn.ParameterList({})"
-    parameter = "nn.Parameter"
-    optimizer = "paddle.optimizer.SGD(learning_rate={rate}, parameters=network.parameters())"
-    imports = (*Emitter.imports, *layers.IMPORTS)
-
-
-class Fit(layers.Fits, Layers):
-    """Writes one case for `model-fit`, with either implementation."""
-
-
-OTHERS: Mapping[str, type[Emitter]] = {
-    "layers": Layers,
-    "model-fit": Fit,
-    "model-fit-hook": Fit,
-    "pir-pass": Static,
-    "sequential": Sequential,
-    "to-static-ast": ToStatic,
-    "to-static-sot": Mixed,
+PARTS = Parts(WORDS, PaddleTensors, PaddleRecompute, PaddleRun)
+EAGER = PARTS.but(shares=True)  # regions are functions that Python runs each time
+LAYERS = PARTS.but(
+    "from paddle import nn",
+    lists="uncaptured",  # layers hold what they capture
+    list_of_parameters="nn.ParameterList({})",
+    tensors=ParametersOfLayers,
+    layers=layers.Layers,
+    forward=layers.Networks,
+    values=layers.Turned,
+)
+FIT = LAYERS.but(procedures_written=("train",), run=layers.Fits)
+VARIANTS: Mapping[str, Parts] = {
+    **dict.fromkeys(
+        ("reentrant", "hook", "defaults", "reentrant-around-hook", "hook-around-reentrant"), EAGER
+    ),
+    "layers": LAYERS,
+    "model-fit": FIT,
+    "model-fit-hook": FIT,
+    "pir-pass": PARTS.but(
+        lists="nothing",  # what is fed has a name each
+        loops="nothing",  # a graph tells operations apart by the lines that led to them
+        imports=static.IMPORTS,
+        operations={**OPERATIONS, **static.OPERATIONS},
+        helpers={**HELPERS, **static.HELPERS},
+        tensors=static.Fed,
+        body=static.Body,
+        run=static.Graphs,
+    ),
+    "sequential": PARTS.but(
+        "from paddle.incubate.distributed.fleet import recompute_sequential", forward=Sequential
+    ),
+    "to-static-ast": PARTS.but(
+        helpers={**HELPERS, "accumulate_sin": static.ACCUMULATE_SIN}, forward=ToStatic
+    ),
+    "to-static-sot": PARTS.but(forward=Mixed),
 }
+
+
+def emitter(case: Case, variant: Variant) -> Emitter:
+    """What writes a case for a variant."""
+    return Emitter(case, variant, VARIANTS[variant.name])

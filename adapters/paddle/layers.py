@@ -6,11 +6,13 @@ class. What Paddle has no layer for is called as a function. `model-fit` has `pa
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
-from conformance.drivers.adapter import Variant
+from conformance.emit.accumulating import Accumulating
 from conformance.emit.code import BACKWARD, FORWARD, MARK
+from conformance.emit.emitter import Emitter, Values
+from conformance.emit.emitter import Layers as BaseLayers
 from conformance.emit.expressions import class_name, function, unless_default
 from conformance.emit.layers import Layer, attributes, convolution, taken
 from conformance.emit.layers import Networks as Base
@@ -18,7 +20,6 @@ from conformance.errors import AdapterError
 from conformance.model.case import (
     Again,
     Array,
-    Case,
     Node,
     Option,
     Ref,
@@ -29,8 +30,6 @@ from conformance.model.case import (
     walk,
 )
 from conformance.model.program import Site
-
-IMPORTS = ("from paddle import nn",)
 
 
 def batch_norm_options(options: Mapping[str, Option]) -> list[str]:
@@ -68,10 +67,10 @@ KEEPING = """
     """
 
 
-class Networks(Base):
-    """Writes `plain` and `recomputed` as functions that make a network, given its parameters."""
+class Layers(BaseLayers):
+    """Paddle's layers, and those of a network that are given what the case says."""
 
-    layers: Mapping[str, Layer] = {
+    layers_with_weights: Mapping[str, Layer] = {
         "linear": Layer("Linear", "x", {"w": "weight", "b": "bias"}, "{1}, {0}"),
         "matmul": Layer("Linear", "a", {"b": "weight"}, "{0}, {1}, bias_attr=False"),
         "conv2d": Layer("Conv2D", "x", {"w": "weight"}, convolution("bias_attr=False")),
@@ -90,82 +89,144 @@ class Networks(Base):
         "softmax": "Softmax({axis})",
     }
 
-    def __init__(self, case: Case, variant: Variant) -> None:
-        super().__init__(case, variant)
-        self._given = [value.name for value in case.inputs]
-        self._defined: set[str] = set()
-        #: For each class of `plain`, the lines of its `__init__`.
-        self._inits: dict[str, list[str]] = {}
+    def __init__(self, emitter: Emitter) -> None:
+        super().__init__(emitter)
         #: For each array of the state that is a layer's buffer, its place from the layer around it.
-        self._buffers: dict[str, str] = {}
-        self._turned = frozenset(self._transposed())
-
-    @cached_property
-    def _plain_functions(self) -> bool:
-        """Whether the program around the layers is a function, because it has nothing to hold."""
-        case, regions = self.case, self.case.regions()
-        own = [node for node in flat(case.program) if isinstance(node, Statement)]
-        return (
-            case.procedure.kind == "backward"
-            and not case.state
-            and not any(r.captured() or r.block == "invalid" for r in regions)
-            and not any(isinstance(n, Region) for r in regions for n in walk(r.body))
-            and not any(map(self.is_layer, own))
-        )
+        self.buffers: dict[str, str] = {}
+        #: The weights that Paddle's layers have transposed.
+        self.turned: frozenset[str] = frozenset()
+        self.turned = frozenset(self._transposed())
 
     def _transposed(self) -> Iterator[str]:
         """Weights of `linear` and of nothing else: Paddle's layer has them transposed."""
         uses: dict[str, set[tuple[str, str]]] = {}
         for _, statement in self.case.statements():
-            for argument, name in self.call_of(statement).arguments.items():
+            for argument, name in self.body.call_of(statement).arguments.items():
                 uses.setdefault(name, set()).add((statement.op, argument))
         for array in self.case.parameters:
             if uses.get(array.name) == {("linear", "w")} and self.can_own(array.name):
                 yield array.name
 
-    # -- inputs --------------------------------------------------------------------------------
+    def is_layer(self, statement: Statement) -> bool:
+        turns = (
+            statement.op != "linear" or self.body.call_of(statement).arguments["w"] in self.turned
+        )
+        return turns and super().is_layer(statement)
 
-    def tensor(self, array: Array, source: str) -> str:
-        if array.name in self._turned:
-            source = f"({source}).T"
-        return super().tensor(array, source)  # type: ignore[safe-super]
+    def write_weights(self, place: str, statement: Statement, held: str = "") -> None:
+        """The weights and buffers of a layer; `held` is where it stays, if not at `place`."""
+        super().write_weights(place, statement)
+        layer = self.layers_with_weights.get(statement.op)
+        if layer is None or not layer.buffers:
+            return
+        given = self.body.call_of(statement).arguments
+        pairs = [f'"{buffer}": {given[name]}' for name, buffer in layer.buffers.items()]
+        self.code(f"{place}.set_state_dict({{{', '.join(pairs)}}})")
+        for argument, buffer in layer.buffers.items():
+            self.buffers[given[argument]] = f"{held or place}.{buffer}".removeprefix("self.")
 
-    def write_main(self) -> None:
-        if self._turned:
+    def is_sequence(self, region: Region) -> bool:
+        """Whether a region's statements are layers, each called on what the last one gave."""
+        single = len(region.takes) == 1 and isinstance(region.takes[0], Ref) and not region.kwargs
+        if not single or not isinstance(region.gives, Ref) or region.signature != "plain":
+            return False
+        handed = region.takes[0].name  # type: ignore[union-attr]
+        labels = []
+        for node in flat(region.body):
+            if not isinstance(node, Statement) or not self.is_layer(node):
+                return False
+            if self.called_on(node) != handed:
+                return False
+            handed = node.label
+            labels.append(handed)
+        return handed == region.gives.name and len(set(labels)) == len(labels)
+
+
+class Turned(Values):
+    """Parameters and gradients with the axes that the case has, and the buffers of layers."""
+
+    def __init__(self, emitter: Emitter) -> None:
+        super().__init__(emitter)
+        assert isinstance(emitter.layers, Layers)
+        self.held = emitter.layers
+
+    def write_helpers(self) -> None:
+        """The function that turns a weight or a gradient, where one is turned."""
+        if self.held.turned:
             self.code(TURNED)
             self.code("\n")
-        super().write_main()
 
     def taken(self, name: str, expression: str) -> str:
         """A parameter, or its gradient, with the axes that the case has."""
-        return f"turned({expression})" if name in self._turned else expression
+        return f"turned({expression})" if name in self.held.turned else expression
 
     def chosen(self, arrays: Iterable[Array]) -> str:
         pairs = (f'"{a.name}": {self.taken(a.name, self.value(a.name))}' for a in arrays)
         return "{" + ", ".join(pairs) + "}"
 
-    def taken_gradients(self) -> str:
+    def gradients(self) -> str:
         pairs = (f'"{n}": {self.taken(n, self.value(n) + ".grad")}' for n in self.case.wrt)
         return "{" + ", ".join(pairs) + "}"
 
-    # -- classes -------------------------------------------------------------------------------
+    def state(self) -> list[str]:
+        """Buffers are the layers' own, which start as copies."""
+        buffers, others = [], []
+        for array in self.case.state:
+            place = self.held.buffers.get(array.name)
+            if place is None:
+                others.append(f'"{array.name}": {_value(array.name)}')
+                continue
+            around = [
+                function(region.name)
+                for region in self.case.regions()
+                if not self.held.is_sequence(region) and array.name in region.captured()
+            ]
+            buffers.append(f'"{array.name}": {".".join(["network", *around, place])}')
+        return others + buffers
+
+
+class Networks(Base):
+    """Writes `plain` and `recomputed` as functions that make a network, given its parameters."""
+
+    def __init__(self, emitter: Emitter) -> None:
+        super().__init__(emitter)
+        assert isinstance(emitter.layers, Layers)
+        self.held = emitter.layers
+        self._given = [value.name for value in self.case.inputs]
+        self._defined: set[str] = set()
+        #: For each class of `plain`, the lines of its `__init__`.
+        self._inits: dict[str, list[str]] = {}
+
+    @cached_property
+    def makes_network(self) -> bool:  # type: ignore[override]
+        """Whether the program around the layers is a network, which has something to hold, and no
+        function."""
+        case, regions = self.case, self.case.regions()
+        own = [node for node in flat(case.program) if isinstance(node, Statement)]
+        return not (
+            case.procedure.kind == "backward"
+            and not case.state
+            and not any(r.captured() or r.block == "invalid" for r in regions)
+            and not any(isinstance(n, Region) for r in regions for n in walk(r.body))
+            and not any(map(self.held.is_layer, own))
+        )
 
     def write_forward(self, path: str) -> None:
-        self.path, self._temporary = path, 0
-        if self._plain_functions:
+        self.body.temporary = 0
+        if not self.makes_network:
             if path == "plain":
                 self._write_layers()
             super().write_forward(path)
             return
         name = "Net" if path == "plain" else "RecomputedNet"
-        self._write_class(name, list(self.tensors), self.case.program, None)
+        self._write_class(name, list(self.held.held), self.case.program, None)
         self.write_maker(path, name)
 
     def _write_layers(self) -> None:
         """The classes and layers of regions, which no other layer holds."""
         regions = [node for node in self.case.program if isinstance(node, Region)]
         for region in regions:
-            if not self._is_sequence(region):
+            if not self.held.is_sequence(region):
                 self._defined.add(self._class(region))
                 self._write_class(self._class(region), [], region.body, region)
         for region in regions:
@@ -179,12 +240,12 @@ class Networks(Base):
         code = self.code
         inner = [node for node in nodes if isinstance(node, Region)]
         for part in inner:
-            if not self._is_sequence(part) and self._class(part) not in self._defined:
+            if not self.held.is_sequence(part) and self._class(part) not in self._defined:
                 self._defined.add(self._class(part))
                 self._write_class(self._class(part), self._captured(part), part.body, part)
         statements = [node for node in flat(nodes) if isinstance(node, Statement)]
-        made = [s for s in statements if self.is_layer(s)]
-        outer, self.attribute_of = self.attribute_of, attributes(made)
+        made = [s for s in statements if self.held.is_layer(s)]
+        outer, self.held.attribute_of = self.held.attribute_of, attributes(made)
         read = {name for s in statements if s not in made for name in s.names()}
         read |= taken(nodes)
         own = [n for n in given if n in read | set(leaves(region.gives if region else ()))]
@@ -198,8 +259,8 @@ class Networks(Base):
                 for node in flat(nodes):
                     if isinstance(node, Region):
                         self._write_held(node)
-                    elif isinstance(node, Statement) and id(node) in self.attribute_of:
-                        self.write_layer(node)
+                    elif isinstance(node, Statement) and id(node) in self.held.attribute_of:
+                        self.held.write_layer(node)
             if len(code.lines) == begin and not given:
                 del code.lines[top:]  # a layer that has nothing of its own needs no `__init__`
             elif self._is_made_alike(code.lines[top:], base := name.removeprefix("Recomputed")):
@@ -212,11 +273,12 @@ class Networks(Base):
                 self.write_method("forward", region, own)
             else:
                 head = f"def forward({', '.join(['self', *self._given])}):"
-                with code.indent(head), self.reading(own):
-                    self.write_nodes(nodes, "")
-                    self.write_return(self.case.outputs)
+                read_from_self = {attribute: f"self.{attribute}" for attribute in own}
+                with code.indent(head), self.body.spelling(read_from_self):
+                    self.body.write_nodes(nodes, "")
+                    self.body.write_return(self.case.outputs)
         code("\n")
-        self.attribute_of = outer
+        self.held.attribute_of = outer
 
     def _is_made_alike(self, lines: Sequence[str], base: str) -> bool:
         """Whether a class of `recomputed` can inherit the `__init__` of the one of `plain`."""
@@ -238,7 +300,7 @@ class Networks(Base):
         """The arguments of the constructor of a region's layer. Raises `AdapterError` where the region
         captures a computed tensor, which a layer cannot hold."""
         captured = list(region.captured())
-        others = set(captured) - set(self.tensors)
+        others = set(captured) - set(self.held.held)
         if others:
             raise AdapterError(f"{self.variant.id}: a layer cannot hold {min(others)!r}")
         return captured
@@ -248,15 +310,15 @@ class Networks(Base):
         place = place or f"self.{function(region.name)}"
         if region.block == "invalid" and self.path == "recomputed":
             return
-        if not self._is_sequence(region):
+        if not self.held.is_sequence(region):
             self.code(f"{place} = {self._class(region)}({', '.join(self._captured(region))})")
             return
         names = self._names_of_layers(region, place)
         for number, (name, statement) in enumerate(zip(names, flat(region.body), strict=True)):
             assert isinstance(statement, Statement)
             site = Site("layer", self.path, region.name, statement.label, statement.op)
-            self.code(f"{name} = {self.constructed(statement)}", site)
-            self.write_weights(name, statement, f"{place}[{number}]")
+            self.code(f"{name} = {self.held.constructed(statement)}", site)
+            self.held.write_weights(name, statement, f"{place}[{number}]")
         layers = f"nn.Sequential({', '.join(names)})"
         self.code(f"{place} = {layers}", Site("layer", self.path, region.name, ""))
 
@@ -272,80 +334,22 @@ class Networks(Base):
             return labels
         return [f"{place.removeprefix('self.')}_{label}" for label in labels]
 
-    def state_entries(self) -> list[str]:
-        """Buffers are the layers' own, which start as copies."""
-        entries = super().state_entries()
-        regions = self.case.regions()
-        for array in self.case.state:
-            if array.name not in self._buffers:
-                continue
-            place = self._buffers[array.name]
-            around = [r for r in regions if not self._is_sequence(r) and array.name in r.captured()]
-            path = ".".join(["network", *(function(r.name) for r in around), place])
-            entries.remove(f'"{array.name}": {_value(array.name)}')
-            entries.append(f'"{array.name}": {path}')
-        return entries
-
-    def write_weights(self, place: str, statement: Statement, held: str = "") -> None:
-        """The weights and buffers of a layer; `held` is where it stays, if not at `place`."""
-        super().write_weights(place, statement)
-        layer = self.layers.get(statement.op)
-        if layer is None or not layer.buffers:
-            return
-        given = self.call_of(statement).arguments
-        pairs = [f'"{buffer}": {given[name]}' for name, buffer in layer.buffers.items()]
-        self.code(f"{place}.set_state_dict({{{', '.join(pairs)}}})")
-        for argument, buffer in layer.buffers.items():
-            self._buffers[given[argument]] = f"{held or place}.{buffer}".removeprefix("self.")
-
-    # -- layers --------------------------------------------------------------------------------
-
-    def is_layer(self, statement: Statement) -> bool:
-        turns = statement.op != "linear" or self.call_of(statement).arguments["w"] in self._turned
-        return turns and super().is_layer(statement)
-
-    def _is_sequence(self, region: Region) -> bool:
-        """Whether a region's statements are layers, each called on what the last one gave."""
-        single = len(region.takes) == 1 and isinstance(region.takes[0], Ref) and not region.kwargs
-        if not single or not isinstance(region.gives, Ref) or region.signature != "plain":
-            return False
-        handed = region.takes[0].name  # type: ignore[union-attr]
-        labels = []
-        for node in flat(region.body):
-            if not isinstance(node, Statement) or not self.is_layer(node):
-                return False
-            if self.called_on(node) != handed:
-                return False
-            handed = node.label
-            labels.append(handed)
-        return handed == region.gives.name and len(set(labels)) == len(labels)
-
-    # -- the forward pass ----------------------------------------------------------------------
-
     def place(self, region: Region) -> str:
-        return function(region.name) if self._plain_functions else super().place(region)
-
-    # -- run -----------------------------------------------------------------------------------
-
-    def write_before(self) -> None:
-        if not self._plain_functions:
-            super().write_before()
-
-    def write_forward_pass(self) -> None:
-        if self._plain_functions:
-            self.write_loss()
-        else:
-            super().write_forward_pass()
+        return super().place(region) if self.makes_network else function(region.name)
 
 
-class Fits(Networks):
+class Fits(Accumulating):
     """Writes `run` as a training by `paddle.Model`."""
 
-    procedures_written: Collection[str] = ("train",)
+    def __init__(self, emitter: Emitter) -> None:
+        super().__init__(emitter)
+        assert isinstance(emitter.values, Turned)
+        self.turned = emitter.values
 
     def write_main(self) -> None:
         self.code(KEEPING)
         self.code("\n")
+        self.turned.write_helpers()
         super().write_main()
 
     def write_training(self) -> None:
@@ -370,10 +374,10 @@ class Fits(Networks):
         code()
         code("network.register_forward_pre_hook(begin)")
         code("model.prepare(optimizer, loss_of)")
-        code(f"batch = [{', '.join(map(_value, self._given)) or 'np.zeros(1)'}]")
+        code(f"batch = [{', '.join(_value(value.name) for value in case.inputs) or 'np.zeros(1)'}]")
         code(f"model.fit([batch], epochs={case.procedure.steps}, verbose=0)")
         kept = {n: f"optimizer.gradients[{_value(n)}.name]" for n in case.wrt}
-        gradients = (f'"{n}": {self.taken(n, gradient)}' for n, gradient in kept.items())
+        gradients = (f'"{n}": {self.turned.taken(n, gradient)}' for n, gradient in kept.items())
         put = "seen[0]" if isinstance(case.outputs, Ref) else f"tuple(seen[:{len(outputs)}])"
         self.write_trained(put, f"{{{', '.join(gradients)}}}")
 

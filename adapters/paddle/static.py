@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from conformance.emit.accumulating import Accumulating
 from conformance.emit.code import BACKWARD, FORWARD
-from conformance.emit.emitter import FEW, Writer
+from conformance.emit.emitter import Body as Base
+from conformance.emit.emitter import Run, Tensors, Writer
 from conformance.emit.expressions import elements, listed
+from conformance.emit.values import FEW
 from conformance.model.case import Array
 
 IMPORTS = (
@@ -89,12 +90,27 @@ FETCH = '''
     '''
 
 
-class Graphs(Accumulating):
-    """Writes `run` as the making of a static graph, and its runs."""
+class Fed(Tensors):
+    """What is fed are NumPy arrays."""
+
+    def tensor(self, array: Array, source: str) -> str:
+        if array.fill.kind == "full":
+            source = elements(array, source)
+        if array.fill.kind in ("full", "values"):
+            return f'{source.removesuffix(")")}, dtype="{array.dtype}")'
+        return f'np.array({source}, dtype="{array.dtype}")'
+
+
+class Body(Base):
+    """Statements of a static graph."""
 
     def write_helpers(self) -> None:
         self.code("paddle.enable_static()\n\n")
         super().write_helpers()
+
+
+class Graphs(Run):
+    """Writes `run` as the making of a static graph, and its runs."""
 
     def write_main(self) -> None:
         """The functions that `run` calls, and the program as a script."""
@@ -103,14 +119,6 @@ class Graphs(Accumulating):
             self.code(text)
             self.code("\n")
         super().write_main()
-
-    def tensor(self, array: Array, source: str) -> str:
-        """What is fed is a NumPy array."""
-        if array.fill.kind == "full":
-            source = elements(array, source)
-        if array.fill.kind in ("full", "values"):
-            return f'{source.removesuffix(")")}, dtype="{array.dtype}")'
-        return f'np.array({source}, dtype="{array.dtype}")'
 
     def write_inference(self) -> None:
         """The forward pass alone, with no gradient asked for."""
@@ -145,7 +153,7 @@ class Graphs(Accumulating):
         if wanted != list(case.wrt):
             entries = ", ".join(f'"{n}": found["gradients"]["{n}"]' for n in case.wrt)
             chosen = f', "gradients": {{{entries}}}'
-        parameters = self.entries((p.name for p in case.parameters), self._feed())
+        parameters = self.values.entries((p.name for p in case.parameters), self._feed())
         changed = f'"losses": losses{chosen}, "parameters": {parameters}'
         state = "" if self._state() else ', "state": {}'
         code(f"return {{**found, {changed}{state}{self.generators_entry()}}}")
@@ -156,7 +164,7 @@ class Graphs(Accumulating):
         code, case = self.code, self.case
         fed = [array.name for array in case.arrays if array not in case.state]
         if self._feed() == "feed":
-            few = self.entries(fed) if len(fed) <= FEW else ""
+            few = self.values.entries(fed) if len(fed) <= FEW else ""
             code(f"feed = {few or f'{{name: values[name] for name in {listed(fed)}}}'}")
         code("main, startup = paddle.static.Program(), paddle.static.Program()")
         with code.indent("with paddle.static.program_guard(main, startup):"):

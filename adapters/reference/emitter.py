@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from conformance.drivers.adapter import Variant
 from conformance.emit.code import BACKWARD
-from conformance.emit.emitter import Call, Lists, Writer
-from conformance.emit.emitter import Emitter as Base
-from conformance.emit.expressions import function
+from conformance.emit.emitter import Call, Emitter, Parts, Recompute, Run, Tensors, Words
 from conformance.emit.helpers import LISTS
-from conformance.language.operations import OF_CALLABLES, OPERATIONS
-from conformance.model.case import Array, Case, Generator, Region, Statement
+from conformance.language.operations import OPERATIONS
+from conformance.model.case import Array, Case, Generator, Region
 
 
 def _written(call: Call) -> str:
@@ -24,33 +20,26 @@ def _written(call: Call) -> str:
     return f"tape.{call.op}({', '.join(words)})"
 
 
-class Emitter(Base):
-    """Writes one case for `float64`."""
-
-    procedures_written = (
+WORDS = Words(
+    procedures_written=(
         *("backward", "part", "per_output", "second_backward", "second_order"),
         *("third_order", "inference", "train"),
-    )
-    imports = ("import random", "import numpy as np", "import tape")
-    helpers: Mapping[str, str] = {}  # the tape has every operation
-    wrong_option = 'preserve_rng="wrong"'
-    seeding = "tape.seed({seed})"
-    drawing = "tape.uniform((3,))"
-    without_gradients = "with tape.no_gradient():"
-    shares = True
-    lists: Lists = "all"
-    reduction = "tape.{kind}({x})"
-    operations: Mapping[str, Writer] = dict.fromkeys(set(OPERATIONS) - set(LISTS), _written)
+    ),
+    imports=("import random", "import numpy as np", "import tape"),
+    helpers={},  # the tape has every operation
+    operations=dict.fromkeys(set(OPERATIONS) - set(LISTS), _written),
+    wrong_option='preserve_rng="wrong"',
+    seeding="tape.seed({seed})",
+    drawing="tape.uniform((3,))",
+    without_gradients="with tape.no_gradient():",
+    shares=True,
+    lists="all",
+    reduction="tape.{kind}({x})",
+)
 
-    def __init__(self, case: Case, variant: Variant) -> None:
-        if case.procedure.kind == "train":
-            self.lists = "nothing"  # what is trained is put back by its name
-        super().__init__(case, variant)
 
-    def expression(self, statement: Statement) -> str:
-        if statement.op in OF_CALLABLES:
-            return self.of_callable(statement, "recomputed_")
-        return super().expression(statement)
+class TapeTensors(Tensors):
+    """Tensors of the tape."""
 
     def tensor(self, array: Array, source: str) -> str:
         dtype = "" if array.dtype == "float32" else f', dtype="{array.dtype}"'
@@ -60,25 +49,25 @@ class Emitter(Base):
     def generator(self, value: Generator) -> str:
         return f"tape.generator({value.seed})"
 
-    # -- regions -------------------------------------------------------------------------------
 
-    def write_region(self, region: Region) -> None:
-        super().write_region(region)
-        if self.path == "recomputed":
-            block = self.block(region)
-            options = self.option(region, "preserve_rng", "preserve_rng")
-            options += self.option(region, "merge_adjacent", "merge_adjacent")
-            options += self.contexts_option(region, "contexts")
-            options += self.misuse(region)
-            made = f"tape.recompute({', '.join([block, *options])})"
-            if self.own is not None:
-                made = self.own_transform(block, region)
-            self.code(f"{self.recompute(region)} = {made}")
+class TapeRecompute(Recompute):
+    """`tape.recompute` of each region's function."""
 
-    def recompute(self, region: Region) -> str:
-        return f"recomputed_{function(region.name)}"
+    prefix = "recomputed_"
 
-    # -- run -----------------------------------------------------------------------------------
+    def made_once(self, region: Region) -> bool:
+        return True
+
+    def checkpoint(self, region: Region) -> str:
+        options = self.option(region, "preserve_rng", "preserve_rng")
+        options += self.option(region, "merge_adjacent", "merge_adjacent")
+        options += self.contexts_option(region, "contexts")
+        options += self.misuse(region)
+        return f"tape.recompute({', '.join([self.block(region), *options])})"
+
+
+class TapeRun(Run):
+    """`tape.gradient`, which returns gradients in a list."""
 
     def _names(self, names: tuple[str, ...]) -> str:
         return "[" + ", ".join(f'"{name}"' for name in names) + "]"
@@ -88,7 +77,7 @@ class Emitter(Base):
         self.write_after()
         self.write_loss()
         code(f"names = {self._names(self.case.wrt)}")
-        code(f"wrt = {self.items(self.case.wrt)}")
+        code(f"wrt = {self.values.items(self.case.wrt)}")
         self.write_between()
         again = ""
         if kind in ("second_order", "third_order"):
@@ -131,5 +120,13 @@ class Emitter(Base):
             chosen = f"{{name: gradients[name] for name in {self._names(case.wrt)}}}"
         code(
             f'return {{"outputs": {self.result}, "losses": losses, "gradients": {chosen}, '
-            f'"parameters": {self.chosen(case.parameters)}{self.state_entry()}}}'
+            f'"parameters": {self.values.chosen(case.parameters)}{self.state_entry()}}}'
         )
+
+
+def emitter(case: Case, variant: Variant) -> Emitter:
+    """What writes a case for `float64`."""
+    parts = Parts(WORDS, TapeTensors, TapeRecompute, TapeRun)
+    if case.procedure.kind == "train":
+        parts = parts.but(lists="nothing")  # what is trained is put back by its name
+    return Emitter(case, variant, parts)

@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.code import BACKWARD, FORWARD
-from conformance.emit.emitter import Emitter as Base
-from conformance.emit.emitter import Writer
+from conformance.emit.emitter import Emitter, Forward, Parts, Recompute, Run, Tensors, Words
 from conformance.emit.expressions import class_name, function, listed
-from conformance.language.operations import OF_CALLABLES
 from conformance.model.case import (
     Again,
     Array,
@@ -28,43 +26,29 @@ from . import loops, operations
 AGAIN = ("second_backward", "per_output", "second_order", "third_order")
 
 
-class Emitter(Base):
-    """Writes one case.
-
-    `function`, `loop` and `xla` put forward and backward into one graph; `forward-function` makes a
-    graph of the forward pass, with the tape outside; `eager` uses no graph.
-    """
-
-    procedures_written = (
+WORDS = Words(
+    procedures_written=(
         *("backward", "part", "per_output", "second_backward", "second_order"),
         *("third_order", "inference", "train"),
-    )
-    loops = "calls"  # operations are told apart by the lines that led to them
-    shares = True
-    lists = "all"
-    imports: Sequence[str] = ("import random", "import numpy as np", "import tensorflow as tf")
-    helpers = operations.HELPERS
-    reduction = "tf.reduce_{kind}({x})"
-    seeding = "tf.random.set_seed({seed})"
-    drawing = "tf.random.uniform([3])"
-    halving = """
+    ),
+    loops="calls",  # operations are told apart by the lines that led to them
+    shares=True,
+    lists="all",
+    imports=("import random", "import numpy as np", "import tensorflow as tf"),
+    helpers=operations.HELPERS,
+    operations=operations.OPERATIONS,
+    reduction="tf.reduce_{kind}({x})",
+    seeding="tf.random.set_seed({seed})",
+    drawing="tf.random.uniform([3])",
+    halving="""
         for name in {names}:
             values[name].assign(0.5 * values[name])
-        """
-    operations: Mapping[str, Writer] = operations.OPERATIONS
+        """,
+)
 
-    #: What a module is, what it is called by, and how it is made one.
-    module, method, made = "tf.Module", "__call__", "super().__init__()"
 
-    def __new__(cls, case: Case, variant: Variant) -> Emitter:
-        return super().__new__({"loop": Loop, "keras-model": KerasModel}.get(variant.name, cls))
-
-    def expression(self, statement: Statement) -> str:
-        if statement.op in OF_CALLABLES:
-            return self.of_callable(statement, "recomputed_")
-        return super().expression(statement)
-
-    # -- inputs --------------------------------------------------------------------------------
+class Variables(Tensors):
+    """Constants for inputs, variables for all others."""
 
     def tensor(self, array: Array, source: str) -> str:
         if array in self.case.inputs:
@@ -75,29 +59,47 @@ class Emitter(Base):
     def framework_generator(self, seed: int) -> str:
         return f"tf.random.Generator.from_seed({seed})"
 
-    # -- regions -------------------------------------------------------------------------------
+
+class KerasVariables(Variables):
+    """The same with Keras' variables."""
+
+    def tensor(self, array: Array, source: str) -> str:
+        if array in self.case.inputs:
+            return super().tensor(array, source)
+        trainable = "" if array.gradient else ", trainable=False"
+        return f'keras.Variable({source}, dtype="{array.dtype}"{trainable})'
+
+
+class Regions(Forward):
+    """Functions of regions, or modules that own the variables that they read."""
+
+    #: What a module is, what it is called by, and how it is made one.
+    module, method, made = "tf.Module", "__call__", "super().__init__()"
 
     def write_region(self, region: Region) -> None:
-        name = function(region.name)
-        super().write_region(region)
+        if region.name not in self.emitter.shared:
+            self.write_function(region)
         if region.granularity == "module":
-            owned = ", ".join(map(self.name, self._variables_of(region)))
-            self.code(f"{name} = {class_name(name)}({owned})")
-        if self.path == "recomputed":
-            given = self.block(region)
-            made = f"tf.recompute_grad({', '.join([given, *self.misuse(region)])})"
-            if self.own is not None:
-                made = self.own_transform(given, region)
-            self.code(f"recomputed_{name} = {made}")
+            owned = ", ".join(map(self.body.name, self._variables_of(region)))
+            self.code(f"{function(region.name)} = {class_name(region.name)}({owned})")
+        self.recompute.write_made(region)
 
     def write_function(self, region: Region) -> None:
-        if region.granularity == "module":
-            self._write_module(region)
-        else:
+        if region.granularity != "module":
             super().write_function(region)
+            return
+        code, owned = self.code, self._variables_of(region)
+        with code.indent(f"class {class_name(region.name)}({self.module}):"):
+            with code.indent(f"def __init__({', '.join(['self', *owned])}):"):
+                code(self.made)
+                for variable in owned:
+                    code(f"self.{variable} = {variable}")
+            code()
+            self.write_method(self.method, region, owned)
+        code()
 
-    def recompute(self, region: Region) -> str:
-        return f"recomputed_{function(region.name)}"
+    def _variables_of(self, region: Region) -> list[str]:
+        return [name for name in region.captured() if name in self.layers.held]
 
     def vectorized(self, function: str, arguments: Sequence[str]) -> str:
         if len(arguments) == 1:
@@ -105,35 +107,29 @@ class Emitter(Base):
         # The map hands several arguments over as one tuple.
         return f"tf.vectorized_map({self.tupled(function)}, ({', '.join(arguments)}))"
 
-    def _write_module(self, region: Region) -> None:
-        """The class of a module that owns the variables its body reads."""
-        code, owned = self.code, self._variables_of(region)
-        site = Site("region", self.path, region.name, region.name)
-        with code.indent(f"class {class_name(region.name)}({self.module}):"):
-            with code.indent(f"def __init__({', '.join(['self', *owned])}):"):
-                code(self.made)
-                for variable in owned:
-                    code(f"self.{variable} = {variable}")
-            code()
-            parameters = ", ".join(filter(None, ["self", self.parameters(region)]))
-            with code.indent(f"def {self.method}({parameters}):", site):
-                self.write_unpacking(region)
-                outer, self._owned = self._owned, frozenset(owned)
-                self.write_nodes(region.body, region.name)
-                self.write_return(region.gives)
-                self._owned = outer
-        code()
 
-    def _variables_of(self, region: Region) -> list[str]:
-        variables = {array.name for array in (*self.case.parameters, *self.case.state)}
-        return [name for name in region.captured() if name in variables]
+class KerasModels(Regions):
+    """The same with models of Keras."""
 
-    _owned: frozenset[str] = frozenset()
+    module, method = "keras.Model", "call"
+    made = "super().__init__(autocast=False)"  # else the model casts what it reads, too
 
-    def name(self, name: str) -> str:
-        return f"self.{name}" if name in self._owned else name
 
-    # -- run -----------------------------------------------------------------------------------
+class RecomputeGrad(Recompute):
+    """`tf.recompute_grad` of each region's function."""
+
+    prefix = "recomputed_"
+
+    def made_once(self, region: Region) -> bool:
+        return True
+
+    def checkpoint(self, region: Region) -> str:
+        return f"tf.recompute_grad({', '.join([self.block(region), *self.misuse(region)])})"
+
+
+class Taped(Run):
+    """`tf.GradientTape`. `function`, `loop` and `xla` put forward and backward into one graph;
+    `forward-function` makes a graph of the forward pass, with the tape outside; `eager` makes none."""
 
     @property
     def _one_graph(self) -> bool:
@@ -242,7 +238,7 @@ class Emitter(Base):
                 floats = [dtype for dtype in dtypes if "float" in dtype]
                 known |= dict.fromkeys(node.targets, made or (floats or dtypes or ["float32"])[0])
             elif isinstance(node, Again):
-                first = leaves(self.region_named(node.region).gives)
+                first = leaves(self.emitter.region_named(node.region).gives)
                 known |= {n: known[f] for n, f in zip(leaves(node.gives), first, strict=True)}
         assert loss is not None
         return known[loss.name]
@@ -251,7 +247,7 @@ class Emitter(Base):
         """Forward, loss, and the gradients of the procedure."""
         code, kind = self.code, self.case.procedure.kind
         cotangent = ", output_gradients=cotangent" if self._one_graph else ""
-        code(f"sources = {self.entries(self._sources())}")
+        code(f"sources = {self.values.entries(self._sources())}")
         if self.case.procedure.order > 1:
             self._write_order(self.case.procedure.order, cotangent)
         elif kind in ("second_backward", "per_output"):
@@ -315,8 +311,8 @@ class Emitter(Base):
         trained = self._trained()
         if self._sources() == trained and not self._one_graph:
             every, variable = "for name, variable in sources.items():", "variable"
-        elif self.in_lists:
-            self.code(f"trained = {self.entries(trained)}")
+        elif self.emitter.in_lists:
+            self.code(f"trained = {self.values.entries(trained)}")
             every, variable = "for name, variable in trained.items():", "variable"
         else:
             every, variable = f"for name in {listed(trained)}:", "values[name]"
@@ -326,29 +322,23 @@ class Emitter(Base):
     def _write_return(self) -> None:
         case, kind = self.case, self.case.procedure.kind
         whole = self._sources() == list(case.wrt)
-        gradients = "gradients" if whole else self.entries(case.wrt, "gradients")
+        gradients = "gradients" if whole else self.values.entries(case.wrt, "gradients")
         losses = "losses" if kind == "train" else "[loss]"
         results = [f'"outputs": {self.result}', f'"losses": {losses}', f'"gradients": {gradients}']
         if kind in AGAIN:
             results.append('"again": again')
         if kind == "train":
-            results.append(f'"parameters": {self.chosen(case.parameters)}')
+            results.append(f'"parameters": {self.values.chosen(case.parameters)}')
         self.code(f"return {{{', '.join(results)}{self.state_entry()}}}")
 
 
-class Loop(loops.Loops, Emitter):
-    """Writes one case for `loop`."""
+PARTS = Parts(WORDS, Variables, RecomputeGrad, Taped, forward=Regions)
+VARIANTS: Mapping[str, Parts] = {
+    "loop": PARTS.but(body=loops.Loops),
+    "keras-model": PARTS.but("import keras", tensors=KerasVariables, forward=KerasModels),
+}
 
 
-class KerasModel(Emitter):
-    """Writes one case for `keras-model`: modules are models of Keras, and own variables of Keras."""
-
-    imports = (*Emitter.imports, "import keras")
-    module, method = "keras.Model", "call"
-    made = "super().__init__(autocast=False)"  # else the model casts what it reads, too
-
-    def tensor(self, array: Array, source: str) -> str:
-        if array in self.case.inputs:
-            return super().tensor(array, source)
-        trainable = "" if array.gradient else ", trainable=False"
-        return f'keras.Variable({source}, dtype="{array.dtype}"{trainable})'
+def emitter(case: Case, variant: Variant) -> Emitter:
+    """What writes a case for a variant."""
+    return Emitter(case, variant, VARIANTS.get(variant.name, PARTS))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from conformance.emit.emitter import Emitter
+from conformance.emit.emitter import Body
 from conformance.emit.expressions import function
 from conformance.model.case import Again, Node, Region, chains
 
 
-class Loops(Emitter):
+class Loops(Body):
     """Writes each chain of calls as one loop, with the region's function as its body."""
 
     def write_nodes(self, nodes: Iterable[Node], region: str) -> None:
@@ -20,11 +20,12 @@ class Loops(Emitter):
                 super().write_nodes(chain, region)
                 continue
             if isinstance(first, Region):
-                self.write_region(first)
+                self.forward.write_region(first)
                 called = first
             else:
-                called = self.region_named(first.region)
-            body = function(called.name) if self.path == "plain" else self.recompute(called)
+                called = self.emitter.region_named(first.region)
+            plain = self.path == "plain"
+            body = function(called.name) if plain else self.recompute.callable_of(called)
             carry = self.tree(first.takes[0])
             self.code(
                 f"_, {self.tree(chain[-1].gives)} = tf.while_loop("  # type: ignore[union-attr]

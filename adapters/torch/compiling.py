@@ -15,7 +15,7 @@ BACKENDS = {
 INSIDE = '@torch.compile(backend="aot_eager")'
 
 
-def again(procedure: str) -> list[str]:
+def again(variant: str, procedure: str) -> list[str]:
     """The lines of `run` that are needed where backward runs more than once through a compiled graph."""
     if procedure in ("per_output", "second_backward", "second_order", "third_order"):
         # By default a backward graph reuses the buffers of its inputs, so that it can run only once.
@@ -27,7 +27,7 @@ def lines(variant: str, procedure: str) -> list[str]:
     """The lines of `run` before the forward pass."""
     written = []
     if BACKENDS[variant] != "eager":
-        written += again(procedure)
+        written += again(variant, procedure)
     if variant == "memory-budget":
         written.append("budget = 0.0 if forward is recomputed else 1.0")
         written.append("functorch_config.activation_memory_budget = budget")

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
 from conformance.drivers.adapter import Variant
 from conformance.emit import usual
 from conformance.emit.accumulating import CALLS, Accumulating, functions
-from conformance.emit.calling import Calling
 from conformance.emit.code import BACKWARD, FORWARD
-from conformance.emit.emitter import Call, Lists, Writer
+from conformance.emit.emitter import (
+    PROCEDURES,
+    RAISE_IF,
+    Call,
+    Emitter,
+    Forward,
+    Parts,
+    Tensors,
+    Words,
+    Writer,
+)
 from conformance.emit.expressions import listed
+from conformance.emit.recompute import Calling
 from conformance.emit.sequences import Sequences
 from conformance.model.case import Again, Array, Case, Region, Segment
 
 from . import compiling, method, selective, wrapper
+from .selective import Policies
+
+#: Lines of `run`, by variant and procedure.
+Lines = Callable[[str, str], list[str]]
 
 _reduced = partial(usual.reduced, axis="dim", keepdims="keepdim")
 
@@ -61,39 +75,46 @@ CONTEXTS = """
     """
 
 
-class Emitter(Calling, Accumulating):
-    """Writes one case for a variant; variants that need other code have a subclass below."""
-
-    procedures_written = (
-        *("backward", "part", "functional", "per_output", "second_backward"),
-        *("second_order", "third_order", "inference", "train"),
-    )
-    imports: Sequence[str] = (
+OPERATIONS: Mapping[str, Writer] = {
+    **usual.OPERATORS,
+    **usual.functions("torch"),
+    **usual.neural("torch", "F"),
+    **CALLS,
+    "linear": "F.linear({x}, {w}, {b})",
+    "batch_norm": "F.batch_norm({x}, {running_mean}, {running_var}, {gamma}, {beta}, "
+    "training=True, momentum={momentum}, eps={eps})",
+    "layer_norm": "F.layer_norm({x}, {gamma}.shape, {gamma}, {beta}, eps={eps})",
+    "sigmoid": "torch.sigmoid({x})",
+    "max": "torch.amax({x}, dim={axis}, keepdim={keepdims})",
+    "cumulative_sum": "torch.cumsum({x}, dim={axis})",
+    "softmax": "F.softmax({x}, dim={axis})",
+    "dropout": "F.dropout({x}, p={p})",
+    "sum": _reduced,
+    "mean": _reduced,
+    "reshape": "{x}.reshape({shape})",
+    "permute_dims": "{x}.permute({axes})",
+    "concat": "torch.cat({arrays}, dim={axis})",
+    "split": _split,
+    "astype": "{x}.to(torch.{dtype})",
+    "asks_gradient": "{x}.requires_grad",
+    "uniform": _uniform,
+    "uniform_from": _uniform,
+    "numpy_uniform": "torch.tensor(np.random.uniform({low}, {high}, {shape}), dtype=torch.float32)",
+    "python_uniform": "torch.tensor(random.uniform({low}, {high}))",
+    "add_in_place": "{a}.add_({b})",
+}
+WORDS = Words(
+    procedures_written=PROCEDURES,
+    imports=(
         "import random",
         "import numpy as np",
         "import torch",
         "import torch.nn.functional as F",
         "from torch.utils.checkpoint import checkpoint",
-    )
-    shares = True
-    lists: Lists = "all"
-    wrong_option = 'determinism_check="wrong"'
-    seeding = "torch.manual_seed({seed})"
-    drawing = "torch.rand(3)"
-    without_gradients = "with torch.no_grad():"
-    autocast = 'with torch.autocast("cpu", dtype=torch.{dtype}):'
-    hook = 'values["{name}"].register_hook(lambda _: fired.append("{name}"))'
-    halving = """
-        with torch.no_grad():
-            for name in {names}:
-                values[name].mul_(0.5)
-        """
-    vmap = "torch.func.vmap"
-    grad = "torch.autograd.grad"
-    optimizer, clearing_all = "torch.optim.SGD({parameters}, lr={rate})", "optimizer.zero_grad()"
-    clearing = "{tensor}.grad = None"
-    helpers: Mapping[str, str] = {
-        **Accumulating.helpers,
+    ),
+    operations=OPERATIONS,
+    helpers={
+        "raise_if": RAISE_IF,
         **functions(
             module="torch",
             base="torch.autograd.Function",
@@ -102,40 +123,26 @@ class Emitter(Calling, Accumulating):
             gradients="2 * torch.cos(x) * g, None",
             asking="2 * torch.cos(x) * g if x.requires_grad else None",
         ),
-    }
-    operations: Mapping[str, Writer] = {
-        **usual.OPERATORS,
-        **usual.functions("torch"),
-        **usual.neural("torch", "F"),
-        **CALLS,
-        "linear": "F.linear({x}, {w}, {b})",
-        "batch_norm": "F.batch_norm({x}, {running_mean}, {running_var}, {gamma}, {beta}, "
-        "training=True, momentum={momentum}, eps={eps})",
-        "layer_norm": "F.layer_norm({x}, {gamma}.shape, {gamma}, {beta}, eps={eps})",
-        "sigmoid": "torch.sigmoid({x})",
-        "max": "torch.amax({x}, dim={axis}, keepdim={keepdims})",
-        "cumulative_sum": "torch.cumsum({x}, dim={axis})",
-        "softmax": "F.softmax({x}, dim={axis})",
-        "dropout": "F.dropout({x}, p={p})",
-        "sum": _reduced,
-        "mean": _reduced,
-        "reshape": "{x}.reshape({shape})",
-        "permute_dims": "{x}.permute({axes})",
-        "concat": "torch.cat({arrays}, dim={axis})",
-        "split": _split,
-        "astype": "{x}.to(torch.{dtype})",
-        "asks_gradient": "{x}.requires_grad",
-        "uniform": _uniform,
-        "uniform_from": _uniform,
-        "numpy_uniform": "torch.tensor(np.random.uniform({low}, {high}, {shape}), dtype=torch.float32)",
-        "python_uniform": "torch.tensor(random.uniform({low}, {high}))",
-        "add_in_place": "{a}.add_({b})",
-    }
+    },
+    shares=True,
+    lists="all",
+    wrong_option='determinism_check="wrong"',
+    seeding="torch.manual_seed({seed})",
+    drawing="torch.rand(3)",
+    without_gradients="with torch.no_grad():",
+    autocast='with torch.autocast("cpu", dtype=torch.{dtype}):',
+    hook='values["{name}"].register_hook(lambda _: fired.append("{name}"))',
+    halving="""
+        with torch.no_grad():
+            for name in {names}:
+                values[name].mul_(0.5)
+        """,
+    vmap="torch.func.vmap",
+)
 
-    def __new__(cls, case: Case, variant: Variant) -> Emitter:
-        own = variant.implementation
-        name = "selective" if own is not None and "save" in own.options else variant.name
-        return super().__new__(OTHERS.get(name, cls))
+
+class TorchTensors(Tensors):
+    """Tensors that require a gradient or do not."""
 
     def tensor(self, array: Array, source: str) -> str:
         gradient = ", requires_grad=True" if array.gradient else ""
@@ -150,27 +157,84 @@ class Emitter(Calling, Accumulating):
     def framework_generator(self, seed: int) -> str:
         return f"torch.Generator().manual_seed({seed})"
 
-    def recompute(self, region: Region) -> str:
-        return "checkpoint"
 
-    def options(self, region: Region) -> list[str]:
-        """The keywords of a region's call."""
+class Parameters(TorchTensors):
+    """Parameters of modules."""
+
+    def tensor(self, array: Array, source: str) -> str:
+        if array not in self.case.parameters:
+            return super().tensor(array, source)
+        data = super().tensor(replace(array, gradient=False), source)
+        return f"nn.Parameter({data}{'' if array.gradient else ', requires_grad=False'})"
+
+
+class Checkpoint(Calling):
+    """`checkpoint`, with a region's policy as contexts if it is given `policies`. With `direct`, regions
+    are called as they are, because they are wrapped before, or because the compiler decides."""
+
+    def __init__(
+        self, emitter: Emitter, policies: type[Policies] | None = None, direct: bool = False
+    ) -> None:
+        super().__init__(emitter)
+        self.policies = None if policies is None else policies(emitter)
+        self.direct = direct
+
+    def write_helpers(self) -> None:
+        if self.policies is not None:
+            self.policies.write_helpers()
+        if self.variant.name == "contexts":
+            self.code(CONTEXTS)
+            self.code("\n")
+
+    def policy(self, region: Region) -> str:
+        return super().policy(region) if self.policies is None else self.policies.policy(region)
+
+    def called(self, node: Region | Again, region: Region) -> str:
+        if not self.direct:
+            return super().called(node, region)
+        return f"{self.forward.place(region)}({self.forward.call_arguments(node)})"
+
+    def keywords(self, region: Region) -> list[str]:
         name = self.variant.name
         outer, inner = REENTRANT.get(name, (False, False))
-        reentrant = inner if self.within else outer
+        reentrant = inner if self.emitter.within else outer
         keywords = [] if name in ("defaults", "method") else [f"use_reentrant={reentrant}"]
         if not reentrant and (name in REENTRANT or name == "non-reentrant-whole"):
             keywords.append("early_stop=False")
         if name == "contexts":
             keywords.append("context_fn=contexts")
         keywords += self.option(region, "preserve_rng", "preserve_rng_state")
-        return [*keywords, *self.contexts_option(region, "context_fn"), *self.misuse(region)]
+        keywords += [*self.contexts_option(region, "context_fn"), *self.misuse(region)]
+        kept = self.policies is not None and self.policies.keeps(region)
+        return [*keywords, f"context_fn={self.policy(region)}"] if kept else keywords
 
-    # -- run -----------------------------------------------------------------------------------
+
+class TorchRun(Accumulating):
+    """`loss.backward()`, and `torch.func`; `compiled` gives the lines that have `forward` compiled."""
+
+    grad = "torch.autograd.grad"
+    optimizer, clearing_all = "torch.optim.SGD({parameters}, lr={rate})", "optimizer.zero_grad()"
+    clearing = "{tensor}.grad = None"
+
+    def __init__(self, emitter: Emitter, compiled: Lines | None = None) -> None:
+        super().__init__(emitter)
+        self.compiled = compiled
+
+    def write_before(self) -> None:
+        super().write_before()
+        if self.compiled is not None:
+            for line in self.compiled(self.variant.name, self.case.procedure.kind):
+                self.code(line)
+
+    def write_seeding(self, seed: int) -> None:
+        super().write_seeding(seed)
+        if self.compiled is not None and self.case.sources() == {"numpy"}:
+            # compiled code draws NumPy's numbers from PyTorch's generator
+            self.code(self.words.seeding.format(seed=seed))
 
     def write_part(self) -> None:
-        self.code(f"loss.backward(inputs={self.items(self.case.wrt)})", BACKWARD)
-        self.code(f"gradients = {self.taken_gradients()}")
+        self.code(f"loss.backward(inputs={self.values.items(self.case.wrt)})", BACKWARD)
+        self.code(f"gradients = {self.values.gradients()}")
 
     def write_functional(self) -> None:
         """The gradients by `torch.func`: the forward pass is run inside the transform."""
@@ -187,28 +251,8 @@ class Emitter(Calling, Accumulating):
         )
 
 
-class Contexts(Emitter):
-    """Writes one case for `contexts`."""
-
-    imports = (*Emitter.imports, "from contextlib import contextmanager")
-
-    def write_helpers(self) -> None:
-        super().write_helpers()
-        self.code(CONTEXTS)
-        self.code("\n")
-
-
-class Selective(selective.Policies, Emitter):
-    """Writes one case for `selective`."""
-
-    imports = (*Emitter.imports, *selective.IMPORTS)
-
-
-class Sequential(Sequences, Emitter):
-    """Writes one case for `sequential`."""
-
-    shares = False  # a sequence is made where it is called
-    imports = (*Emitter.imports, "from torch.utils.checkpoint import checkpoint_sequential")
+class Sequential(Sequences):
+    """`checkpoint_sequential` of a list of layers."""
 
     def sequential(self, region: Region, segment: Segment, handed: str) -> str:
         given = ["layers", str(segment.count), handed, "use_reentrant=False"]
@@ -216,67 +260,9 @@ class Sequential(Sequences, Emitter):
         return f"checkpoint_sequential({', '.join(given)})"
 
 
-class Modules(Emitter):
-    """Writes one case for a variant whose regions are modules or their methods."""
-
-    shares, lists = False, "uncaptured"
-    imports = (*Emitter.imports, "from torch import nn")
-
-    def tensor(self, array: Array, source: str) -> str:
-        if array not in self.case.parameters:
-            return super().tensor(array, source)
-        data = super().tensor(replace(array, gradient=False), source)
-        return f"nn.Parameter({data}{'' if array.gradient else ', requires_grad=False'})"
-
-
-class Wrapper(wrapper.Wrapped, selective.Policies, Modules):
-    """Writes one case for `wrapper`: a policy where a region has one."""
-
-    imports = (*Modules.imports, *wrapper.IMPORTS)
-
-
-class Method(method.Methods, Modules):
-    """Writes one case for `method`."""
-
-    list_of_parameters = "nn.ParameterList({})"
-
-
-class Compiled(selective.Policies, Emitter):
-    """Writes one case for a variant that compiles: a policy where a region has one."""
-
-    loops, shares = "nothing", False  # a graph tells operations apart by the lines that led to them
-    imports = (*Emitter.imports, *compiling.IMPORTS)
-
-    def options(self, region: Region) -> list[str]:
-        keywords = super().options(region)
-        kept = region.save or region.contexts
-        return keywords if kept else [o for o in keywords if not o.startswith("context_fn")]
-
-    def write_before(self) -> None:
-        for line in compiling.lines(self.variant.name, self.case.procedure.kind):
-            self.code(line)
-
-    def write_seeding(self, seed: int) -> None:
-        super().write_seeding(seed)
-        if self.case.sources() == {"numpy"}:
-            # compiled code draws NumPy's numbers from PyTorch's generator
-            self.code(self.seeding.format(seed=seed))
-
-
-class Budget(Compiled):
-    """Writes one case for `memory-budget`: regions are called as they are."""
-
-    def called(self, node: Region | Again, callee: str, region: Region) -> str:
-        return f"{self.place(region)}({self.call_arguments(node)})"
-
-
-class Inside(Compiled):
-    """Writes one case for `compiled-inside`: the functions of outermost regions are compiled, in
-    `plain` and in `recomputed`. Regions inside them are compiled with them."""
-
-    def write_before(self) -> None:
-        for line in compiling.again(self.case.procedure.kind):
-            self.code(line)
+class Inside(Forward):
+    """The functions of outermost regions are compiled, in `plain` and in `recomputed`. Regions inside
+    them are compiled with them."""
 
     def write_region(self, region: Region) -> None:
         if region in self.case.program:
@@ -284,13 +270,51 @@ class Inside(Compiled):
         super().write_region(region)
 
 
-OTHERS: Mapping[str, type[Emitter]] = {
-    **dict.fromkeys(compiling.BACKENDS, Compiled),
-    "memory-budget": Budget,
-    "compiled-inside": Inside,
-    "contexts": Contexts,
-    "method": Method,
-    "selective": Selective,
-    "sequential": Sequential,
-    "wrapper": Wrapper,
+EAGER = Parts(WORDS, TorchTensors, Checkpoint, TorchRun)
+SELECTIVE = EAGER.but(*selective.IMPORTS, recompute=partial(Checkpoint, policies=Policies))
+COMPILED = EAGER.but(
+    *compiling.IMPORTS,
+    loops="nothing",  # a graph tells operations apart by the lines that led to them
+    shares=False,
+    recompute=partial(Checkpoint, policies=selective.Traced),
+    run=partial(TorchRun, compiled=compiling.lines),
+)
+MODULES = EAGER.but("from torch import nn", shares=False, lists="uncaptured", tensors=Parameters)
+#: Variants that are written in another way than the eager ones.
+VARIANTS: Mapping[str, Parts] = {
+    "compiled-aot-eager": COMPILED,
+    "compiled-eager": COMPILED.but(recompute=partial(Checkpoint, policies=selective.Compiled)),
+    "compiled-inductor": COMPILED,
+    "memory-budget": COMPILED.but(
+        recompute=partial(Checkpoint, policies=selective.Compiled, direct=True)
+    ),
+    "compiled-inside": COMPILED.but(
+        forward=Inside, run=partial(TorchRun, compiled=compiling.again)
+    ),
+    "contexts": EAGER.but("from contextlib import contextmanager"),
+    "method": MODULES.but(
+        list_of_parameters="nn.ParameterList({})", layers=method.Layers, forward=method.Methods
+    ),
+    "selective": SELECTIVE,
+    "sequential": EAGER.but(
+        "from torch.utils.checkpoint import checkpoint_sequential",
+        shares=False,  # a sequence is made where it is called
+        forward=Sequential,
+    ),
+    "wrapper": MODULES.but(
+        *wrapper.IMPORTS,
+        recompute=partial(Checkpoint, policies=Policies, direct=True),
+        forward=wrapper.Wrapped,
+    ),
 }
+
+
+def emitter(case: Case, variant: Variant) -> Emitter:
+    """What writes a case for a variant."""
+    own = variant.implementation
+    if own is not None and "save" in own.options:
+        return Emitter(case, variant, SELECTIVE)
+    parts = VARIANTS.get(variant.name, EAGER)
+    if own is None and any(region.save for region in case.regions()):
+        parts = parts.but(*selective.IMPORTS)
+    return Emitter(case, variant, parts)

@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 
-from conformance.drivers.adapter import Variant
-from conformance.emit.calling import Calling
+from conformance.emit.emitter import Emitter
 from conformance.emit.expressions import function
 from conformance.errors import AdapterError
-from conformance.model.case import (
-    Again,
-    Case,
-    Region,
-    Statement,
-    flat,
-    walk,
-)
+from conformance.model.case import Again, Region, Statement, flat, walk
 
 IMPORTS = (
     "from collections import Counter",
@@ -79,27 +71,33 @@ KEEP_CALLS = """
     """
 
 
-class Policies(Calling):
-    """Gives every call of checkpoint the contexts of its region's policy."""
+class Policies:
+    """The contexts of regions' policies, which checkpoint is given."""
 
-    #: The regions whose contexts have a name, because they are long, or because several calls need them.
-    _named: Collection[str] = ()
+    #: The operators that operations are, as regions run here.
+    operators = OPERATORS
 
-    def __init__(self, case: Case, variant: Variant) -> None:
-        super().__init__(case, variant)
-        if self.own is None and any(region.save for region in case.regions()):
-            self.imports = tuple(dict.fromkeys((*self.imports, *IMPORTS)))
+    def __init__(self, emitter: Emitter) -> None:
+        self.case, self.code = emitter.case, emitter.code
+        self.eager = emitter.variant.name == "selective"
+        #: The regions whose contexts have a name, because they are long, or because several calls need
+        #: them.
+        self._named: Collection[str] = ()
+
+    def keeps(self, region: Region) -> bool:
+        """Whether a call of the region has the contexts of its policy."""
+        return not region.contexts
 
     def write_helpers(self) -> None:
-        super().write_helpers()
-        known = self._operators()
+        """Define what policies need, and those that have a name."""
+        known = self.operators
         regions = self.case.regions()
         chosen = [region for region in regions if not _is_listed(region, known)]
         if chosen:
             self.code(KEEP_CALLS)
             self.code("\n")
         called_often = {node.region for node in walk(self.case.program) if isinstance(node, Again)}
-        if self.variant.name == "selective":
+        if self.eager:
             chosen = [r for r in regions if r in chosen or r.name in called_often]
         self._named = {region.name for region in chosen}
         for region in chosen:  # in a compiled function they could not be made
@@ -108,18 +106,23 @@ class Policies(Calling):
             self.code("\n")
 
     def policy(self, region: Region) -> str:
+        """The expression of a region's contexts."""
         if region.name in self._named:
             return f"{function(region.name)}_contexts"
-        return _contexts(region, self._operators())
+        return _contexts(region, self.operators)
 
-    def _operators(self) -> Mapping[str, str]:
-        traced = self.variant.name in ("compiled-aot-eager", "compiled-inductor", "compiled-inside")
-        return TRACED if traced else OPERATORS
 
-    def options(self, region: Region) -> list[str]:
-        """The keywords of a region's call."""
-        keywords = super().options(region)
-        return keywords if region.contexts else [*keywords, f"context_fn={self.policy(region)}"]
+class Compiled(Policies):
+    """The same where Dynamo leaves regions to Python: a policy where a region has one."""
+
+    def keeps(self, region: Region) -> bool:
+        return bool(region.save) and not region.contexts
+
+
+class Traced(Compiled):
+    """The same where AOTAutograd traces regions."""
+
+    operators = TRACED
 
 
 def _contexts(region: Region, known: Mapping[str, str]) -> str:

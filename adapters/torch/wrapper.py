@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from conformance.emit.calling import Calling
+from conformance.emit.emitter import Forward
 from conformance.emit.expressions import class_name, function
-from conformance.emit.layers import Modules
 from conformance.model.case import Again, Region, walk
 
 WRAPPER = "torch.distributed.algorithms._checkpoint.checkpoint_wrapper"
 IMPORTS = (f"from {WRAPPER} import checkpoint_wrapper",)
 
 
-class Wrapped(Modules, Calling):
+class Wrapped(Forward):
     """A class per region. What a region captures are attributes of its module; a region inside
     another is a submodule, or made in `forward` where it captures what is computed there."""
 
     # -- classes -------------------------------------------------------------------------------
 
     def write_forward(self, path: str) -> None:
-        self.path = path
         for node in self.case.program:
             if isinstance(node, Region):
                 self._write_classes(node)
@@ -70,26 +68,26 @@ class Wrapped(Modules, Calling):
 
     def _made(self, region: Region) -> str:
         """The expression that makes a region's module, wrapped in `recomputed`."""
-        module = f"{self._class(region)}({', '.join(map(self.name, self._given(region)))})"
+        module = f"{self._class(region)}({', '.join(map(self.body.name, self._given(region)))})"
         if self.path == "plain":
             return module
-        module = "None" if region.block == "invalid" else module
-        if self.own is not None:
-            return self.own_transform(module, region)
-        options = self.option(region, "preserve_rng", "preserve_rng_state")
+        module, how = "None" if region.block == "invalid" else module, self.recompute
+        if how.own is not None:
+            return how.own_transform(module, region)
+        options = how.option(region, "preserve_rng", "preserve_rng_state")
         if region.save:
-            options = [*options, f"context_fn={self.policy(region)}"]
-        options += [*self.contexts_option(region, "context_fn"), *self.misuse(region)]
+            options = [*options, f"context_fn={how.policy(region)}"]
+        options += [*how.contexts_option(region, "context_fn"), *how.misuse(region)]
         return f"checkpoint_wrapper({', '.join([module, *options])})"
 
     # -- the forward pass ----------------------------------------------------------------------
 
     def write_region(self, region: Region) -> None:
-        if function(region.name) not in self._attributes:
+        if function(region.name) not in self.body.spelled:
             self.code(f"{function(region.name)} = {self._made(region)}")
 
-    def called(self, node: Region | Again, callee: str, region: Region) -> str:
-        return f"{self.name(function(region.name))}({self.call_arguments(node)})"
+    def place(self, region: Region) -> str:
+        return self.body.name(function(region.name))
 
 
 def _inside(region: Region) -> list[Region]:

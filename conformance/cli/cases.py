@@ -32,6 +32,7 @@ from conformance.errors import ConformanceError
 from conformance.language import load
 from conformance.language.capabilities import CAPABILITIES, required_by
 from conformance.model.case import Case
+from conformance.observe.signature import completed
 from conformance.paths import find_paths
 from conformance.run.runner import checks_of, lacking
 from conformance.words import counted
@@ -133,7 +134,7 @@ def emit(
     named = case_named(case, paths.cases)
     owner = find_adapter(adapter, paths.adapters)
     if implementation is not None:
-        owner = adapt(owner, describe(implementation, option, always))
+        owner = adapt(owner, completed(owner, describe(implementation, option, always)))
     chosen = owner.variant(variant.removeprefix(f"{owner.name}/"))
     unsupported = lacking(named, chosen)
     if unsupported is not None:

@@ -1,6 +1,6 @@
 """Adapters: folders with all that is specific to one framework, found by path, not imported by name.
 
-A folder holds `adapter.yaml` (what this module reads), `emitter.py` (a class `Emitter`, see
+A folder holds `adapter.yaml` (what this module reads), `emitter.py` (a function `emitter`, see
 `conformance.emit.emitter`), `observe.py` (a class `Observer`, see
 `conformance.observe.worker.observer`; imported in the worker process alone), `requirements.txt`,
 `known.yaml`, and `reproducers` with a program for each cause of a known deviation.
@@ -8,7 +8,7 @@ A folder holds `adapter.yaml` (what this module reads), `emitter.py` (a class `E
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -143,6 +143,20 @@ class VariantModel(_Strict):
         return word in self.residuals.get("region", "").split()
 
 
+class Keyword(_Strict):
+    """What a keyword of the framework's own means where an implementation has it in its signature."""
+
+    options: list[str] = Field(default=[], description="The options of a case that it passes on.")
+    always: bool | None = Field(
+        default=None, description="The value that every call is given, where it passes on none."
+    )
+    known: list[str] = Field(
+        default=[],
+        description="The variants that it belongs to (`torch/selective`): the implementation is built "
+        "on these.",
+    )
+
+
 class AdapterModel(_Strict):
     """The file `adapter.yaml`."""
 
@@ -172,14 +186,9 @@ class AdapterModel(_Strict):
         description="Where `--implementation` is taken: for each style in which a function can be given "
         "regions, the variants that such programs have.",
     )
-    implementation_options: dict[str, str] = Field(
+    keywords: dict[str, Keyword] = Field(
         default={},
-        description="Options that a function may be given beside those of cases, and what they mean.",
-    )
-    usual_keywords: dict[str, str] = Field(
-        default={},
-        description="The keyword that functions of this framework usually have for an option of "
-        "cases; `conformance probe` looks for it.",
+        description="The framework's own keywords that such a function may have in its signature.",
     )
 
 
@@ -310,31 +319,22 @@ def check_words(
     kind: type[ConformanceError] = AdapterError,
 ) -> None:
     """Raise `kind` if `who` names an unknown capability, or residuals that do not exist."""
+    found: list[tuple[str, Collection[str], str]] = []
     for word in (*lacks, *refuses):
-        if word not in CAPABILITIES:
-            raise kind(
-                f"{who} speaks of an unknown capability {word!r}",
-                where=where,
-                hint=nearest(word, CAPABILITIES),
-            )
+        found.append((word, CAPABILITIES, f"speaks of an unknown capability {word!r}"))
     for operation, words in residuals.items():
-        known = set(REGION_RESIDUALS)
+        known: Collection[str] = REGION_RESIDUALS
         if operation != "region":
-            if operation not in OPERATIONS:
-                raise kind(
-                    f"{who} says what an unknown operation {operation!r} saves",
-                    where=where,
-                    hint=nearest(operation, OPERATIONS),
-                )
-            tensors = OPERATIONS[operation].tensors
-            known = {tensor.rstrip("?.") for tensor in tensors} | {"out", "mask", "early"}
+            found.append(
+                (operation, OPERATIONS, f"says what an unknown operation {operation!r} saves")
+            )
+            tensors = OPERATIONS[operation].tensors if operation in OPERATIONS else ()
+            known = {*(tensor.rstrip("?.") for tensor in tensors), "out", "mask", "early"}
         for word in words.split():
-            if word not in known:
-                raise kind(
-                    f"{who} says that {operation!r} saves an unknown {word!r}",
-                    where=where,
-                    hint=nearest(word, known),
-                )
+            found.append((word, known, f"says that {operation!r} saves an unknown {word!r}"))
+    for word, known, problem in found:
+        if word not in known:
+            raise kind(f"{who} {problem}", where=where, hint=nearest(word, known))
 
 
 def find_adapter(name_or_path: str, folder: Path) -> Adapter:

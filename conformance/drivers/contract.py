@@ -1,16 +1,16 @@
 """The interface of an adapter.
 
-`emitter.py` defines a class `Emitter`, `observe.py` a class `Observer`. The suite calls only the methods
-of the protocols `Emitter` and `Observer` below, so any class that has them will do. The base classes
-(`conformance.emit.emitter.Emitter`, `conformance.observe.worker.observer.Observer`) implement them and
-require less: a subclass must define the members of `Writes` or `Sees`, and may define those of
-`MayWrite` or `MaySee`, each of which enables what its line says. Any other method of the bases may be
-overridden, too; docs/adapters.md lists them.
+`emitter.py` defines a function `emitter(case, variant)` that returns an `Emitter`, `observe.py` a class
+`Observer`. The suite calls only the methods of these protocols, so any class that has them will do.
+`conformance.emit.emitter.Emitter` has them for an adapter that gives it words and parts
+(`conformance.emit.emitter.Parts`). `conformance.observe.worker.observer.Observer` is a base class: a
+subclass must define the members of `Sees`, and may define those of `MaySee`, each of which enables what
+its line says. docs/adapters.md lists the methods that adapters write.
 
 An exception becomes a verdict on the case, or ends the run:
 
-- `NotEmittedError` out of `write`: `unsupported: does not emit`, with the operation's name, and
-  `NotOfferedError`: `unsupported: the adapter does not write`, with that part of the case;
+- `NotEmittedError` out of `write`: `unsupported: the adapter does not write the operation`, with its
+  name, and `NotOfferedError`: `unsupported: the adapter does not write`, with that part of the case;
 - anything else out of `write`, or out of `observe`: `broken`, and never held against the framework;
 - a worker process that dies or does not answer: `crashed`, `timeout`;
 - anything out of importing `observe.py`, making an `Observer` or `warm_up`: the run ends.
@@ -21,14 +21,12 @@ An exception raised by the program itself is not raised by the observer, but ret
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:  # keeps the imports of workers few, since they start often
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
 
-    from conformance.drivers.adapter import Variant
-    from conformance.model.case import Again, Array, Case, Region
     from conformance.model.observation import Array as Numbers
     from conformance.model.observation import Leaf, Observation
     from conformance.model.program import Program, Site
@@ -49,8 +47,6 @@ class Draft(Protocol):
 class Emitter(Protocol):
     """Writes one case for one variant. It runs in the judging process and may import no framework."""
 
-    def __init__(self, case: Case, variant: Variant) -> None: ...
-
     def write(self) -> Draft:
         """The program: `inputs`, `plain`, `recomputed` and `run`. Called once."""
 
@@ -67,70 +63,7 @@ class Observer(Protocol):
         """The plain run and the recomputed run of a program; arrays are NumPy's."""
 
 
-# -- what the bases ask for ------------------------------------------------------------------------
-
-
-class Writes(Protocol):
-    """What an emitter derived from the base must have; expressions are Python's, as text."""
-
-    @abstractmethod
-    def tensor(self, array: Array, source: str) -> str:
-        """The expression that makes a tensor from `source`, a NumPy expression of the array's elements
-        (float64 or int64, of `array.shape`), in `array.dtype`."""
-
-    @abstractmethod
-    def recompute(self, region: Region) -> str:
-        """The expression of the recomputed callable at a region's first call."""
-
-    def write_gradients(self) -> None:
-        """Write the forward pass, backward (once, twice, or of second order), and what `run` returns.
-        Not needed if `write_run`, which calls it, is overridden."""
-        raise NotImplementedError
-
-
-class MayWrite(Protocol):
-    """Optional members, each with what it enables. A case that needs a missing one is `unsupported`:
-    `does not emit` an operation, or `the adapter does not write` anything else. `broken: not written` is
-    a program without a part of the case whose member is there."""
-
-    #: Cases with these operations: format strings over arguments and options, or functions of a `Call`.
-    operations: Mapping[str, Any]
-    #: Operations that need more than an expression: definitions of functions for the program.
-    helpers: Mapping[str, str]
-    #: Import lines of programs; unused ones are removed.
-    imports: Sequence[str]
-    #: Which repetitions of a case become a loop: `all`; only those of `calls` of regions, for an
-    #: observer that tells the operations within one call apart by their lines; `nothing`, for one that
-    #: goes by lines alone.
-    loops: Literal["all", "calls", "nothing"]
-    #: Kinds of procedure other than `backward`, which every adapter writes; `train` is one of them
-    #: where `write_training` is there.
-    procedures_written: Collection[str]
-    #: Cases that draw random numbers without naming a generator.
-    seeding: str
-    #: `between: draw`, and `between: update`.
-    drawing: str
-    halving: str
-    #: Inference, where gradients have to be turned off; `between: no-gradients`.
-    without_gradients: str
-    #: The option of recompute that should be refused, where a case gives one its wrong type.
-    wrong_option: str
-    #: `hooks`, `autocast`, and regions that are `mapped`.
-    hook: str
-    autocast: str
-    vmap: str
-
-    def write_training(self) -> None:
-        """`procedure: train`."""
-
-    def framework_generator(self, seed: int) -> str:
-        """Explicit generators, or keys."""
-
-    def called(self, node: Region | Again, callee: str, region: Region) -> str:
-        """A recompute that takes the function and its arguments in one call."""
-
-    def call_arguments(self, node: Region | Again) -> str:
-        """Additional arguments of a region's call."""
+# -- what the base of observers asks for -----------------------------------------------------------
 
 
 class Sees(Protocol):

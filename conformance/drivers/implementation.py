@@ -18,6 +18,7 @@ import ast
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,14 @@ OPTIONS: Mapping[str, str] = {
     "merge_adjacent": "merge-adjacent",
     "save": "policy",
     "contexts": "contexts",
+}
+#: Of these, the ones that every call of a region is given, whatever the case asks for.
+GIVEN_ALWAYS = ("preserve_rng", "merge_adjacent")
+#: How a function of each style is called.
+CALLS: Mapping[Style, str] = {
+    "call": "function(region, *args, **kwargs)",
+    "transform": "function(region)(*args, **kwargs)",
+    "module": "function(module)(*args, **kwargs)",
 }
 _TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -68,7 +77,7 @@ class ImplementationModel(BaseModel):
         default={},
         description="The function's keyword for each option of a case that it accepts: "
         + ", ".join(f"`{name}`" for name in OPTIONS)
-        + "; for what an adapter knows beside these, see its own words.",
+        + "; beside these, what the adapter's `keywords` name.",
     )
     always: dict[str, Any] = Field(
         default={}, description="Keywords that every call is given, with plain values."
@@ -106,6 +115,10 @@ class Described:
     folder: Path
     file: str = ""
 
+    def changed(self, **fields: object) -> Described:
+        """The description with other values of these fields of its model."""
+        return replace(self, model=self.model.model_copy(update=fields))
+
     @property
     def where(self) -> str:
         """Where it was described, for messages."""
@@ -135,37 +148,26 @@ def describe(
     `preserve_rng=preserve_rng_state`, `always` like `use_reentrant=False`; they and `discipline`
     override the file. Raises `ImplementationError`.
     """
-    described = _read(Path(text)) if text.endswith((".yaml", ".yml")) else _named(text)
+    described = Described(ImplementationModel(function=text), Path.cwd())
+    if text.endswith((".yaml", ".yml")):
+        model = read_model(Path(text), ImplementationModel, ImplementationError)
+        described = Described(model, Path(text).absolute().parent, text)
     keywords = dict(_name_and_value(word, "--option") for word in options)
     constants = dict(_name_and_value(word, "--always") for word in always)
-    model = described.model.model_copy(
-        update={
-            "options": {**described.model.options, **keywords},
-            "always": {
-                **described.model.always,
-                **{name: _literal(text, name) for name, text in constants.items()},
-            },
-            **({"discipline": discipline} if discipline else {}),
-        }
+    literals = {name: _literal(text, name) for name, text in constants.items()}
+    own = described.model
+    described = described.changed(
+        options={**own.options, **keywords},
+        always={**own.always, **literals},
+        discipline=discipline or own.discipline,
     )
-    _check(model, described.where)
-    return replace(described, model=model)
-
-
-def _named(text: str) -> Described:
-    return Described(ImplementationModel(function=text), Path.cwd())
-
-
-def _read(file: Path) -> Described:
-    if not file.is_file():
-        raise ImplementationError("no such file", where=file)
-    model = read_model(file, ImplementationModel, ImplementationError)
-    return Described(model, file.absolute().parent, str(file))
+    _check(described.model, described.where)
+    return described
 
 
 def _name_and_value(word: str, flag: str) -> tuple[str, str]:
-    name, sign, value = word.partition("=")
-    if not (name and sign and value):
+    name, _, value = word.partition("=")
+    if not (name and value):
         raise ImplementationError(f"{flag} {word!r} is not NAME=VALUE")
     return name, value
 
@@ -198,6 +200,57 @@ def _check(model: ImplementationModel, where: str) -> None:
     check_words("it", words, model.refuses, model.residuals or {}, where, ImplementationError)
 
 
+def by_signature(adapter: Adapter, described: Described, signature: Signature) -> Described:
+    """The description with what the function's signature says: the framework's own keywords that it has
+    (`keywords` in `adapter.yaml`), and the variants that these belong to. What is declared stays.
+
+    Raises `ImplementationError` where the function cannot be called as it is described.
+    """
+    model = described.model
+    by_name = {
+        parameter.name
+        for parameter in signature.parameters.values()
+        if parameter.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    }
+    options, always, known = dict(model.options), dict(model.always), list(model.known)
+    for keyword, meaning in adapter.model.keywords.items():
+        declared = keyword in model.always
+        if declared and (meaning.options or model.always[keyword] != meaning.always):
+            continue
+        if keyword not in by_name:
+            continue
+        for option in meaning.options:
+            options.setdefault(option, keyword)
+        if meaning.always is not None:
+            always[keyword] = meaning.always
+        known += [] if model.known else [name for name in meaning.known if name not in known]
+    described = described.changed(options=options, always=always, known=known)
+    _check_call(adapter, described, signature)
+    return described
+
+
+def _check_call(adapter: Adapter, described: Described, signature: Signature) -> None:
+    """Raise `ImplementationError` where no call of the function can succeed."""
+    model, styles = described.model, adapter.model.implementations
+    style: Style = next(iter(styles)) if model.style is None else model.style
+    keywords = {keyword for option, keyword in model.options.items() if option in GIVEN_ALWAYS}
+    arguments = ("region", "argument") if style == "call" else ("region",)
+    try:
+        bound = signature.bind(*arguments, **dict.fromkeys({*keywords, *model.always}))
+        rest = [p.name for p in signature.parameters.values() if p.kind is Parameter.VAR_POSITIONAL]
+        if style == "call" and not {*rest} <= {*bound.arguments}:
+            raise TypeError(f"the region's arguments come after {', '.join(bound.arguments)}")
+    except TypeError as error:
+        others = " or ".join(f"`style: {other}`" for other in styles if other != style)
+        otherwise = f", or {others} in a YAML file" if others else ""
+        raise ImplementationError(
+            f"{model.function}{signature} cannot be called as {CALLS[style]}: {error}",
+            where=described.where,
+            hint="declare what it requires with --always KEYWORD=VALUE or --option OPTION=KEYWORD"
+            + otherwise,
+        ) from error
+
+
 def adapt(adapter: Adapter, described: Described) -> Adapter:
     """The adapter with the user's function in its programs. Raises `ImplementationError`."""
     model, where = described.model, described.where
@@ -213,29 +266,25 @@ def adapt(adapter: Adapter, described: Described) -> Adapter:
             where=where,
             hint=nearest(style, styles),
         )
-    for name in model.options:
-        options = {*OPTIONS, *adapter.model.implementation_options}
-        if name not in options:
-            raise ImplementationError(
-                f"no option {name!r} of a case", where=where, hint=nearest(name, options)
-            )
-    for name in model.variants:
-        if name not in styles[style]:
-            raise ImplementationError(
-                f"no variant {name!r} for style {style!r}",
-                where=where,
-                hint=nearest(name, styles[style]),
-            )
+    options = {*OPTIONS, *(o for word in adapter.model.keywords.values() for o in word.options)}
+    for names, known, words in (
+        (model.options, options, "option {!r} of a case"),
+        (model.variants, styles[style], f"variant {{!r}} for style {style!r}"),
+    ):
+        for name in names:
+            if name not in known:
+                raise ImplementationError(
+                    f"no {words.format(name)}", where=where, hint=nearest(name, known)
+                )
     variants = {
         name: _variant(variant, model)
         for name, variant in styles[style].items()
         if not model.variants or name in model.variants
     }
-    title = model.title or f"{model.function} ({adapter.model.title})"
     changed = adapter.model.model_copy(
         update={
             "name": described.name,
-            "title": title,
+            "title": model.title or f"{model.function} ({adapter.model.title})",
             "packages": [*model.packages, *adapter.model.packages],
             "variants": variants,
         }
@@ -264,18 +313,13 @@ def _variant(variant: VariantModel, model: ImplementationModel) -> VariantModel:
     offered = {OPTIONS[option] for option in model.options if option in OPTIONS}
     offered |= set(model.offers)
     of_variant = {word: why for word, why in variant.lacks.items() if word not in offered}
-    fields = {
-        "discipline": model.discipline,
-        "exact": model.exact,
-        "exact_gradients": model.exact_gradients,
-        "residuals": model.residuals,
-        "only": model.only,
-    }
+    fields = ("discipline", "exact", "exact_gradients", "residuals", "only")
+    declared = {name: getattr(model, name) for name in fields}
     return variant.model_copy(
         update={
             "lacks": {**lacks, **of_variant, **model.lacks},
             "refuses": {**variant.refuses, **model.refuses},
-            **{name: value for name, value in fields.items() if value is not None},
+            **{name: value for name, value in declared.items() if value is not None},
         }
     )
 

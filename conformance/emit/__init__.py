@@ -1,4 +1,4 @@
-"""From a case to a program that runs by itself: the emitter that adapters derive theirs from.
+"""From a case to a program that runs by itself: an emitter, and the parts that adapters give it.
 
 Imports `drivers` and what that imports.
 """

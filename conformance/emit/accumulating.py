@@ -5,11 +5,11 @@ That is how PyTorch and Paddle do: `loss.backward()`, then `.grad`, and an optim
 
 from __future__ import annotations
 
-from abc import ABC
+from collections.abc import Iterable
 
 from conformance.emit.code import BACKWARD
-from conformance.emit.emitter import Emitter as Base
 from conformance.emit.expressions import listed
+from conformance.emit.running import Run
 from conformance.model.case import Array
 
 #: The calls of `functions`, by operation.
@@ -71,8 +71,8 @@ def functions(**words: str) -> dict[str, str]:
     return {op: text.format(**words) for op, text in _FUNCTIONS.items()}
 
 
-class Accumulating(Base, ABC):
-    """`run` for all procedures but `functional`, which is each framework's own."""
+class Accumulating(Run):
+    """`run` for all procedures but `part` and `functional`, which are each framework's own."""
 
     #: The function that returns gradients instead of adding them to tensors.
     grad = ""
@@ -83,11 +83,17 @@ class Accumulating(Base, ABC):
     clearing = ""
 
     def write_before(self) -> None:
-        """What stands before the first forward pass: compiling it, or making a network."""
+        """What stands before the first forward pass: making a network."""
+        if self.forward.makes_network:
+            held = self.values.given(self.layers.held)
+            self.code(f"network = forward({_read(held)})")
 
     def write_forward_pass(self) -> None:
         """The forward pass and the loss."""
-        self.write_loss()
+        if self.forward.makes_network:
+            self.write_loss(f"network({_read(value.name for value in self.case.inputs)})")
+        else:
+            self.write_loss()
 
     def write_functional(self) -> None:
         """The gradients by a transform of a function."""
@@ -97,13 +103,9 @@ class Accumulating(Base, ABC):
         """A backward pass of which only the gradients that the case asks for are wanted."""
         raise NotImplementedError
 
-    def taken_gradients(self) -> str:
-        """A dict of the gradients that tensors hold."""
-        return self.entries(self.case.wrt, part=".grad")
-
     def write_taken(self) -> None:
         """Take the gradients of the first backward pass, of two."""
-        self.code(f"gradients = {self.taken_gradients()}")
+        self.code(f"gradients = {self.values.gradients()}")
 
     def write_backward_before(self) -> None:
         self.write_forward_pass()
@@ -128,15 +130,15 @@ class Accumulating(Base, ABC):
         elif kind in ("second_backward", "per_output"):
             code("loss.backward(retain_graph=True)", BACKWARD)
             self.write_taken()
-            self.write_clearing(self.clearing)
+            self.values.write_clearing(self.clearing)
             then = "loss" if kind == "second_backward" else self.loss(self.case.then)
             code(f"{then}.backward()", BACKWARD)
-            code(f"again = {self.taken_gradients()}")
+            code(f"again = {self.values.gradients()}")
         elif kind == "part":
             self.write_part()
         else:
             self.write_backward("loss.backward")
-            code(f"gradients = {self.taken_gradients()}")
+            code(f"gradients = {self.values.gradients()}")
         if kind not in ("backward", "part"):
             results.append('"again": again')
         code(f"return {{{', '.join(results)}{self.state_entry()}}}")
@@ -146,13 +148,15 @@ class Accumulating(Base, ABC):
         code, wrt = self.code, self.case.wrt
         names = ("first", "second", "third")[: self.case.procedure.order]
         if len(wrt) > 1:
-            code(f"wanted = {self.items(wrt)}")
+            code(f"wanted = {self.values.items(wrt)}")
         for of, name in zip(("loss", *names), names, strict=False):
             option = "allow_unused=True" if name == names[-1] else "create_graph=True"
             site = BACKWARD if of == "loss" else None
             if len(wrt) == 1:
                 total = of if of == "loss" else f"{of}.sum()"
-                code(f"({name},) = {self.grad}({total}, {self.value(wrt[0])}, {option})", site)
+                code(
+                    f"({name},) = {self.grad}({total}, {self.values.value(wrt[0])}, {option})", site
+                )
                 gradients = f'{{"{wrt[0]}": {name}}}'
             else:
                 total = of if of == "loss" else "total"
@@ -167,7 +171,7 @@ class Accumulating(Base, ABC):
     def write_training(self) -> None:
         code, case = self.code, self.case
         self.write_before()
-        trained = self.items(p.name for p in case.parameters if p.gradient)
+        trained = self.values.items(p.name for p in case.parameters if p.gradient)
         made = self.optimizer.format(parameters=trained, rate=case.procedure.learning_rate)
         code(f"optimizer = {made}")
         code("losses = []")
@@ -175,12 +179,12 @@ class Accumulating(Base, ABC):
             code(self.clearing_all)
             for given in (value for value in case.inputs if isinstance(value, Array)):
                 if given.gradient:  # the optimizer has only parameters
-                    code(self.clearing.format(tensor=self.value(given.name)))
+                    code(self.clearing.format(tensor=self.values.value(given.name)))
             self.write_forward_pass()
             code("loss.backward()", BACKWARD)
             code("optimizer.step()")
             code("losses.append(loss.detach())")
-        self.write_trained(self.result, self.taken_gradients())
+        self.write_trained(self.result, self.values.gradients())
 
     def write_trained(self, outputs: str, gradients: str) -> None:
         """What `run` returns after a training: of the last step, but for the losses."""
@@ -190,7 +194,12 @@ class Accumulating(Base, ABC):
                 "outputs": {outputs},
                 "losses": losses,
                 "gradients": {gradients},
-                "parameters": {self.chosen(self.case.parameters)}{self.state_entry()}
+                "parameters": {self.values.chosen(self.case.parameters)}{self.state_entry()}
             }}
             """
         )
+
+
+def _read(names: Iterable[str]) -> str:
+    """The arguments of a call, out of `values`."""
+    return ", ".join(f'values["{name}"]' for name in names)

@@ -38,6 +38,13 @@ class Code:
             self.sites.append(site)
         self.lines += ["    " * self._depth + line if line else "" for line in lines]
 
+    def wrote(self, part: str) -> None:
+        """Record that a part of the case is written, a word of `conformance.emit.asked.PARTS`.
+
+        What takes the place of a method that calls this has to call it, too.
+        """
+        self.parts.add(part)
+
     def leave(self, name: str) -> None:
         """Write `return name`; if the last line assigned to it, return that expression instead."""
         made = "    " * self._depth + f"{name} = "

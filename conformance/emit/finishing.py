@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from ruff.__main__ import find_ruff_bin
 
@@ -15,6 +16,7 @@ from conformance.drivers import contract
 from conformance.emit.code import MARK
 from conformance.model.program import Site
 
+K = TypeVar("K")
 #: The greatest width of a program's lines.
 LINE_LENGTH = 88
 #: Time limit of ruff for a batch of programs, in seconds; it usually takes less than one.
@@ -31,7 +33,7 @@ class Text:
     notes: frozenset[str] = frozenset()
 
 
-def finish(drafts: Mapping[str, contract.Draft]) -> dict[str, Text]:
+def finish(drafts: Mapping[K, contract.Draft]) -> dict[K, Text]:
     """Format drafts as one batch with ruff: remove unused imports, sort imports, format, remove marks.
 
     Raises `RuntimeError` with ruff's own words where a draft is not valid Python.
@@ -53,8 +55,12 @@ def finish(drafts: Mapping[str, contract.Draft]) -> dict[str, Text]:
 
 
 def _ruff(folder: str, *arguments: str) -> None:
+    """Run ruff with nothing left to the defaults that releases change: the width, and the Python that
+    programs are for. Stable styles of ruff differ in nothing that programs contain; a test holds the
+    oldest and the newest release that the suite takes to that."""
     line = f"--config=line-length={LINE_LENGTH}"
-    command = [find_ruff_bin(), *arguments, "--isolated", "--no-cache", line, "."]
+    options = ["--isolated", "--no-cache", "--target-version", "py311", line]
+    command = [find_ruff_bin(), *arguments, *options, "."]
     # Run elsewhere, since ruff would sort modules in the current folder as the program's own.
     done = subprocess.run(
         command,

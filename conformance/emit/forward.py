@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import string
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from conformance.emit import loops
-from conformance.emit.base import Call
 from conformance.emit.expressions import function, short_exponents
-from conformance.emit.helpers import CALLS
-from conformance.emit.options import Options
+from conformance.emit.helpers import CALLS, helper
+from conformance.emit.part import Call, Part
 from conformance.errors import NotEmittedError
-from conformance.language.operations import OPERATIONS
+from conformance.language.operations import OF_CALLABLES, OPERATIONS
 from conformance.model.case import (
     Again,
     Generator,
@@ -35,28 +34,47 @@ from conformance.model.case import (
 )
 from conformance.model.program import Site
 
+if TYPE_CHECKING:
+    from conformance.emit.emitter import Emitter
 
-class Forward(Options, ABC):
-    """Writes the nodes of a case, for `plain` and for `recomputed`."""
 
-    #: The framework's vectorising map of a function over the first axis of its arguments.
-    vmap: str = ""
-    #: The head of the `with` of the framework's autocast; `{dtype}` stands for the dtype.
-    autocast: str = ""
+class Body(Part):
+    """Writes the nodes of a case as lines of a function: statements, repetitions, trees of names."""
+
+    def __init__(self, emitter: Emitter) -> None:
+        super().__init__(emitter)
+        #: How names of the case are read here, those that are no variables of the same name.
+        self.spelled: Mapping[str, str] = {}
+        self.temporary = 0  # the number of temporaries in the function that is being written
+
+    def write_helpers(self) -> None:
+        """The functions that the case's operations call and that the program defines for itself."""
+        first: dict[str, Statement] = {}
+        for _, statement in self.case.statements():
+            first.setdefault(statement.op, statement)
+        for op, text in self.words.helpers.items():
+            if op in first and op in self.words.operations:
+                self.code(text)
+                self.code("\n")
+        for op in CALLS:
+            if op in first and op not in self.words.operations:
+                self.code(helper(op, self.written, first[op]))
+                self.code("\n")
 
     def write_nodes(self, nodes: Iterable[Node], region: str) -> None:
         """The body of a function: `region` is the innermost region's name."""
         for node in nodes:
-            self.within = region  # set for each node, since writing a region's body changes it
+            # Set for each node, since writing a region's body changes it.
+            self.emitter.within = region
             if isinstance(node, Statement):
                 self.write_statement(node, region)
             elif isinstance(node, Region):
-                self.write_region(node)
-                self.within = region
+                self.forward.write_region(node)
+                self.emitter.within = region
                 if node.called:
-                    self.write_call(node, self.recompute(node), node)
+                    self.forward.write_call(node, node)
             elif isinstance(node, Again):
-                self.write_call(node, self.again(node), self.region_named(node.region))
+                self.forward.write_call(node, self.emitter.region_named(node.region))
             else:
                 self.write_repeat(node, region)
 
@@ -70,14 +88,13 @@ class Forward(Options, ABC):
         if self.writes_loop(node):
             iterations = [written[a:b] for a, b in pairwise(ends)]
             series = loops.in_turn(node, {array.name for array in self.case.arrays})
-            written[ends[0] :] = (
-                loops.loop(iterations, series, self._taken_names) or written[ends[0] :]
-            )
+            taken = self.emitter.taken_names
+            written[ends[0] :] = loops.loop(iterations, series, taken) or written[ends[0] :]
 
     def writes_loop(self, node: Repeat) -> bool:
         """Whether a repetition is written as a loop, as far as `loops` decides it."""
         calls = all(isinstance(inner, Again) for inner in flat((node,)))
-        wanted = self.loops == "all" or (self.loops == "calls" and calls)
+        wanted = self.words.loops == "all" or (self.words.loops == "calls" and calls)
         return wanted and len(node.iterations) >= loops.FEWEST
 
     def write_statement(self, statement: Statement, region: str) -> None:
@@ -86,18 +103,12 @@ class Forward(Options, ABC):
         self.code(f"{', '.join(statement.targets)} = {self.expression(statement)}", site)
 
     def expression(self, statement: Statement) -> str:
-        """The right-hand side of a statement."""
+        """The right-hand side of a statement: a layer's call, or an operation."""
+        if id(statement) in self.layers.attribute_of:
+            return self.layers.called(statement)
+        if statement.op in OF_CALLABLES and self.recompute.prefix:
+            return self.recompute.of_callable(statement)
         return self._written(self.call_of(statement))
-
-    def of_callable(self, statement: Statement, prefix: str) -> str:
-        """The right-hand side of a statement of `OF_CALLABLES`; `prefix` and the name of a region's
-        function make the name of the recomputed callable."""
-        name = function(statement.names()[0])
-        if self.path == "plain":
-            return "True"
-        if statement.op == "is_unwrapped_by":
-            return f"{prefix}{name}.__wrapped__ is {name}"
-        return f'not hasattr({prefix}{name}, "variables")'
 
     def written(self, op: str, **words: object) -> str:
         """An operation by itself, its arguments given as expressions and its options as values."""
@@ -111,10 +122,10 @@ class Forward(Options, ABC):
         return self._written(Call(op, arguments, options, statement))
 
     def _written(self, call: Call) -> str:
-        if call.op == "sin_or_cos" and call.op not in self.operations:
+        if call.op == "sin_or_cos" and call.op not in self.words.operations:
             x, flag = call.arguments["x"], call.arguments["flag"]
             return f"{self.written('sin', x=x)} if {flag} else {self.written('cos', x=x)}"
-        writer = self.operations.get(call.op, CALLS.get(call.op))
+        writer = self.words.operations.get(call.op, CALLS.get(call.op))
         if writer is None:
             raise NotEmittedError(self.variant.id, call.op)
         if callable(writer):
@@ -127,7 +138,7 @@ class Forward(Options, ABC):
 
         What calls a function that the program defines is left to that function.
         """
-        if call.op in self.helpers or call.op in CALLS:
+        if call.op in self.words.helpers or call.op in CALLS:
             return
         used = _fields(writer)
         for name, spec in OPERATIONS[call.op].options.items():
@@ -170,15 +181,111 @@ class Forward(Options, ABC):
         name = self.tree(tree)
         if isinstance(tree, tuple) and len(tree) > 1:
             self.code(f"return {', '.join(map(self.tree, tree))}")
-        elif name in self._closed_over:
+        elif any(name in region.captured() for region in self.case.regions()):
             self.code(f"return {name}")
         else:
             self.code.leave(name)
 
+    def name(self, name: str) -> str:
+        """The expression that reads a name of the case at this point."""
+        return self.spelled.get(name, name)
+
+    @contextmanager
+    def spelling(self, names: Mapping[str, str]) -> Iterator[None]:
+        """A context in which these names of the case, and no others, are read by other expressions
+        (`self.w`)."""
+        outer, self.spelled = self.spelled, names
+        yield
+        self.spelled = outer
+
+    def tree(self, tree: Tree) -> str:
+        """A tree as an expression: lists of the case are Python tuples."""
+        if isinstance(tree, Ref):
+            return self.name(tree.name)
+        if isinstance(tree, Literal):
+            return repr(tree.value)
+        if isinstance(tree, Mapping):
+            return "{" + ", ".join(f"{k!r}: {self.tree(t)}" for k, t in tree.items()) + "}"
+        parts = [self.tree(part) for part in tree]
+        return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
+
+    def write_assignment(self, tree: Tree, expression: str, site: Site | None = None) -> None:
+        """Assign an expression's value to the names in a tree, through temporaries at dicts."""
+        later: list[tuple[Tree, str]] = []
+        if isinstance(tree, Mapping) and expression.isidentifier():
+            later += [
+                (part, f"{expression}[{key!r}]") for key, part in tree.items() if leaves(part)
+            ]
+        else:
+            self.code(f"{self._pattern(tree, later)} = {expression}", site)
+        for part, source in later:
+            self.write_assignment(part, source)
+
+    def _pattern(self, tree: Tree, later: list[tuple[Tree, str]]) -> str:
+        if isinstance(tree, Ref):
+            return tree.name
+        if isinstance(tree, Literal):
+            return "_"
+        if isinstance(tree, Mapping):
+            self.temporary += 1
+            first = self.temporary == 1 and "result" not in self.emitter.taken_names
+            name = "result" if first else f"result{self.temporary}"
+            later += [(t, f"{name}[{k!r}]") for k, t in tree.items() if leaves(t)]
+            return name
+        parts = [self._pattern(part, later) for part in tree]
+        parts = [f"({p})" if isinstance(t, tuple) else p for p, t in zip(parts, tree, strict=True)]
+        return f"{parts[0]}," if len(parts) == 1 else ", ".join(parts)
+
+
+class Forward(Part):
+    """Writes `plain` and `recomputed`, and in them the functions of regions and their calls."""
+
+    #: Whether `plain` and `recomputed` make a network, which `run` calls on the inputs.
+    makes_network = False
+
+    def write_forward(self, path: str) -> None:
+        """`plain` or `recomputed`."""
+        self.body.temporary = 0
+        with self.code.indent(f"def {path}({', '.join(self.case.names())}):"):
+            with self.autocast():
+                self.body.write_nodes(self.case.program, "")
+            self.body.write_return(self.case.outputs)
+        self.code("\n")
+
+    def autocast(self) -> AbstractContextManager[None]:
+        """A context in which the lines of the whole pass are written, in the framework's autocast if the
+        case asks for it."""
+        if not self.words.autocast or not self.case.autocast:
+            return nullcontext()
+        self.code.wrote("autocast")
+        return self.code.indent(self.words.autocast.format(dtype=self.case.autocast))
+
+    def serves_both(self, region: Region) -> bool:
+        """Whether the observer, too, can do with one function of a region for both paths."""
+        return True
+
+    def place(self, region: Region) -> str:
+        """The expression of a region's function, or of the layer or method that it is."""
+        return function(region.name)
+
+    def write_method(self, name: str, region: Region, attributes: Iterable[str]) -> None:
+        """Write a region as a method, which reads these attributes: `forward` of a class of its own, or
+        a method of the network's."""
+        site = Site("region", self.path, region.name, region.name)
+        formals = ", ".join(filter(None, ["self", self.parameters(region)]))
+        own = {attribute: f"self.{attribute}" for attribute in attributes}
+        with self.code.indent(f"def {name}({formals}):", site), self.body.spelling(own):
+            self.write_unpacking(region)
+            with self.casting(region):
+                self.body.write_nodes(region.body, region.name)
+            self.body.write_return(region.gives)
+
     def write_region(self, region: Region) -> None:
-        """Define the function of a region, just before its first call, unless both paths share it."""
-        if region.name not in self._shared:
+        """Define the function of a region, just before its first call, unless both paths share it; and
+        its recomputed callable, if that has a name."""
+        if region.name not in self.emitter.shared:
             self.write_function(region)
+        self.recompute.write_made(region)
 
     def write_function(self, region: Region) -> None:
         """The function of a region."""
@@ -186,12 +293,17 @@ class Forward(Options, ABC):
         with self.code.indent(self.heading(region), site):
             self.write_unpacking(region)
             with self.casting(region):
-                self.write_nodes(region.body, region.name)
-            if self.handed(region.gives) == self.tree(region.gives):
-                self.write_return(region.gives)
-            else:
-                self.code(f"return {self.handed(region.gives)}")
+                self.body.write_nodes(region.body, region.name)
+            self.write_returned(region)
         self.code()
+
+    def write_returned(self, region: Region) -> None:
+        """The `return` of a region's function."""
+        tree = self.received(region.gives, region)
+        if self.handed(tree) == self.body.tree(tree):
+            self.body.write_return(tree)
+        else:
+            self.code(f"return {self.handed(tree)}")
 
     def heading(self, region: Region) -> str:
         """The `def` line of a region's function."""
@@ -202,20 +314,29 @@ class Forward(Options, ABC):
         autocast, if the region enters it."""
         if not region.autocast:
             return nullcontext()
-        self.wrote("autocast inside")
+        self.code.wrote("autocast inside")
         return self.code.indent(self.offered("autocast").format(dtype=region.autocast))
 
     def parameters(self, region: Region) -> str:
         """The parameter list of a region's function: a name each, `data` for a tree."""
+        extra = self.extra(region)
         if region.signature == "variadic":
-            self.wrote("signature")
-            return "*args, **named" if region.kwargs else "*args"
-        return ", ".join([*self.formals(region), *self.named_formals(region)])
+            self.code.wrote("signature")
+            return ", ".join([*extra, "*args", *(["**named"] if region.kwargs else [])])
+        return ", ".join([*self.formals(region), *extra, *self.named_formals(region)])
+
+    def extra(self, region: Region) -> list[str]:
+        """What a region's function takes beyond the case's arguments."""
+        return []
+
+    def extra_arguments(self, region: Region) -> list[str]:
+        """What a call gives for `extra`."""
+        return self.extra(region)
 
     def named_formals(self, region: Region) -> list[str]:
         """The keyword parameters of a region's function, after a `*` if they are keyword-only."""
         if region.signature in ("undeclared", "keyword-only"):
-            self.wrote("signature")
+            self.code.wrote("signature")
         if region.signature == "undeclared" or not region.kwargs:
             return []
         return [*(["*"] if region.signature == "keyword-only" else []), *region.kwargs]
@@ -224,7 +345,7 @@ class Forward(Options, ABC):
         """The positional parameters of a region's function."""
         trees = [tree for tree in region.takes if not isinstance(tree, Ref)]
         inner = {name for node in walk(region.body) for name in node_makes(node)}
-        clear = len(trees) == 1 and "data" not in inner | self._case_names
+        clear = len(trees) == 1 and "data" not in inner | self.emitter.case_names
         return [
             tree.name if isinstance(tree, Ref) else "data" if clear else f"data{number}"
             for number, tree in enumerate(region.takes, start=1)
@@ -234,26 +355,26 @@ class Forward(Options, ABC):
         """Give the leaves of a region's nested parameters their names."""
         if region.signature == "variadic":
             if region.takes:
-                self.write_assignment(region.takes, "args")
+                self.body.write_assignment(region.takes, "args")
             for key, tree in region.kwargs.items():
-                self.write_assignment(tree, f"named[{key!r}]")
+                self.body.write_assignment(tree, f"named[{key!r}]")
             return
         for formal, tree in zip(self.formals(region), region.takes, strict=True):
             if not isinstance(tree, Ref):
-                self.write_assignment(tree, formal)
+                self.body.write_assignment(tree, formal)
         for key, tree in region.kwargs.items():
             if tree != Ref(key) and region.signature != "undeclared":
-                self.write_assignment(tree, key)
+                self.body.write_assignment(tree, key)
 
-    def write_call(self, node: Region | Again, call: str, region: Region) -> None:
-        """Call a region (`call` is the callable's expression) and name what it gives."""
+    def write_call(self, node: Region | Again, region: Region) -> None:
+        """Call a region and name what it gives."""
         if not region.mapped:
-            self.write_results(node, self.called(node, call, region), region)
+            self.write_results(node, self.recompute.called(node, region), region)
             return
         formals = self.formals(region)
-        inner = self.called(replace(node, takes=region.takes), call, region)
-        given = [self.tree(tree) for tree in node.takes]
-        self.wrote("mapped")
+        inner = self.recompute.called(replace(node, takes=region.takes), region)
+        given = [self.body.tree(tree) for tree in node.takes]
+        self.code.wrote("mapped")
         mapped = self.vectorized(f"lambda {', '.join(formals)}: {inner}", given)
         self.write_results(node, mapped, region)
 
@@ -266,13 +387,13 @@ class Forward(Options, ABC):
 
     def _write_received(self, node: Region | Again, expression: str, region: Region) -> None:
         whole = Ref(node.returned) if node.returned else node.gives
-        self.write_assignment(self.received(whole, region), expression)
+        self.body.write_assignment(self.received(whole, region), expression)
         if node.returned and isinstance(node.gives, Mapping):
             for key, part in node.gives.items():
                 if leaves(part):
-                    self.write_assignment(part, f"{node.returned}[{key!r}]")
+                    self.body.write_assignment(part, f"{node.returned}[{key!r}]")
         elif node.returned:
-            self.write_assignment(node.gives, node.returned)
+            self.body.write_assignment(node.gives, node.returned)
 
     def received(self, tree: Tree, region: Region) -> Tree:
         """What a region's function returns where the case says that it returns `tree`."""
@@ -297,41 +418,23 @@ class Forward(Options, ABC):
         """A function (an expression) mapped over the first axis of its arguments, and called."""
         return f"{self.offered('vmap')}({function})({', '.join(arguments)})"
 
-    def called(self, node: Region | Again, callee: str, region: Region) -> str:
-        """The call of a region: in `plain` the function itself, in `recomputed` what `callee` says.
-
-        A framework whose recompute takes the function as an argument overrides this.
-        """
-        name = function(region.name) if self.path == "plain" else callee
-        return f"{name}({self.call_arguments(node)})"
-
     def call_arguments(self, node: Region | Again) -> str:
         """The arguments of a call of a region: positional ones, then those by name."""
-        positional = [self.handed(t) for t in node.takes]
-        return ", ".join([*positional, *(f"{k}={self.handed(t)}" for k, t in node.kwargs.items())])
+        region = node if isinstance(node, Region) else self.emitter.region_named(node.region)
+        pairs = zip(node.takes, region.takes, strict=True)
+        words = [self.argument(tree, formal, region) for tree, formal in pairs]
+        extra = self.extra_arguments(region)
+        words = [*extra, *words] if region.signature == "variadic" else [*words, *extra]
+        return ", ".join([*words, *(f"{k}={self.handed(t)}" for k, t in node.kwargs.items())])
+
+    def argument(self, tree: Tree, formal: Tree, region: Region) -> str:
+        """A positional argument of a call, where the region's function has `formal`."""
+        return self.handed(tree)
 
     def handed(self, tree: Tree) -> str:
         """A tree that is handed to a region or given by it, as an expression; a framework that asks for
         containers of its own there overrides this."""
-        return self.tree(tree)
-
-    @abstractmethod
-    def recompute(self, region: Region) -> str:
-        """The expression of the recomputed callable at a region's first call."""
-
-    def block(self, region: Region) -> str:
-        """What is handed over to be recomputed: the region's function, or what is none where the case
-        wants that refused."""
-        return "None" if region.block == "invalid" else function(region.name)
-
-    def again(self, node: Again) -> str:
-        """The expression of the recomputed callable at a further call."""
-        return self.recompute(self.region_named(node.region))
-
-    def made_once(self, region: Region) -> bool:
-        """Whether the recomputed callable is made once and assigned to a name: it is called again, or
-        inspected by an operation, or configured."""
-        return region.name in self._named_often or region.granularity in ("module", "operation")
+        return self.body.tree(tree)
 
 
 @lru_cache(maxsize=1024)

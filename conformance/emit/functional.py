@@ -7,55 +7,29 @@ all procedures for two kinds of such frameworks.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-
-from conformance.drivers.adapter import Variant
-from conformance.emit.emitter import Emitter as Base
-from conformance.emit.expressions import function, listed
-from conformance.language.operations import OF_CALLABLES
-from conformance.model.case import Case, Region, Statement
+from conformance.emit.expressions import listed
+from conformance.emit.part import PROCEDURES, Words
+from conformance.emit.running import Run
 
 #: By procedure, the function that is differentiated last, where that is made of gradients itself.
 HIGHER = {"second_order": "total_of", "third_order": "second_total_of"}
 
 
-class Functional(Base, ABC):
-    """What emitters of such frameworks have in common: regions, the dict, and a step of SGD."""
+#: What `Words` of such frameworks begin with.
+WORDS = Words(
+    halving="for name in {names}:\n    values[name] *= 0.5",
+    halving_one='values["{name}"] *= 0.5',
+    procedures_written=PROCEDURES,
+)
+
+
+class Functional(Run):
+    """What `run` has in common in such frameworks: the dict, and a step of SGD."""
 
     #: The function that maps a function over trees of tensors; empty where there is none.
     tree_map = ""
     #: The two dicts in one, as keyword arguments.
     merged = "**values | wanted"
-    halving = "for name in {names}:\n    values[name] *= 0.5"
-
-    def __init__(self, case: Case, variant: Variant) -> None:
-        if case.procedure.kind == "train" and not self.tree_map:
-            self.lists = "nothing"  # what is trained is put back by its name
-        if len(case.parameters) == 1:
-            self.halving = f'values["{case.parameters[0].name}"] *= 0.5'
-        super().__init__(case, variant)
-
-    # -- regions ---------------------------------------------------------------------------------
-
-    @abstractmethod
-    def checkpoint(self, region: Region) -> str:
-        """The expression that makes the recomputed callable; `block` has what it is made of."""
-
-    def write_region(self, region: Region) -> None:
-        super().write_region(region)
-        if self.path == "recomputed" and self.made_once(region):
-            self.code(f"remat_{function(region.name)} = {self.checkpoint(region)}")
-
-    def recompute(self, region: Region) -> str:
-        named = self.made_once(region)
-        return f"remat_{function(region.name)}" if named else self.checkpoint(region)
-
-    def expression(self, statement: Statement) -> str:
-        if statement.op in OF_CALLABLES:
-            return self.of_callable(statement, "remat_")
-        return super().expression(statement)
-
-    # -- run -------------------------------------------------------------------------------------
 
     def trained(self) -> list[str]:
         """The parameters that training updates."""
@@ -65,39 +39,39 @@ class Functional(Base, ABC):
         """The keys of the dict that gradients are taken of: what is asked for, and what is trained."""
         trained = self.trained() if self.case.procedure.kind == "train" else []
         names = {*self.case.wrt, *trained}
-        return self.given(name for name in self.case.names() if name in names)
+        return self.values.given(name for name in self.case.names() if name in names)
 
     @property
     def of(self) -> str:
         """The name of the dict that gradients are taken of."""
         procedure = self.case.procedure
         kept = procedure.kind == "train" or procedure.between
-        return "wanted" if kept or self.wanted() != self.value_names() else "values"
+        return "wanted" if kept or self.wanted() != self.values.value_names() else "values"
 
     def write_wanted(self) -> None:
         """The dict that gradients are taken of, where it is not `values`."""
         if self.of == "wanted":
-            self.code(f"wanted = {self.entries(self.wanted())}")
+            self.code(f"wanted = {self.values.entries(self.wanted())}")
 
     def arguments_of_forward(self) -> str:
         """The arguments of `forward` where the function calls it."""
-        if self.of == "values" or self.wanted() == self.value_names():
+        if self.of == "values" or self.wanted() == self.values.value_names():
             return f"**{self.of}"
         return self.merged
 
     def write_chosen(self, made: str) -> None:
         """Of the gradients in the dict of that name those that the case asks for, often all of them."""
         if set(self.wanted()) != set(self.case.wrt):
-            self.code(f"{made} = {self.entries(self.case.wrt, made)}")
+            self.code(f"{made} = {self.values.entries(self.case.wrt, made)}")
 
-    @abstractmethod
     def write_losses(self) -> None:
         """What is differentiated: the loss as a function of a dict, and for higher orders the sum of
         all gradients as another one."""
+        raise NotImplementedError
 
-    @abstractmethod
     def write_step(self) -> None:
         """A forward and a backward pass of training, with what happens in between."""
+        raise NotImplementedError
 
     def write_training(self) -> None:
         code = self.code
@@ -118,10 +92,10 @@ class Functional(Base, ABC):
                 self.code(f"wanted[name] = wanted[name] - {rate} * gradients[name]")
             return
         step = f"lambda weight, gradient: weight - {rate} * gradient"
-        if self.given(self.trained()) == self.wanted():
+        if self.values.given(self.trained()) == self.wanted():
             self.code(f"wanted = {self.tree_map}({step}, wanted, gradients)")
             return
-        for name in self.given(self.trained()):
+        for name in self.values.given(self.trained()):
             of = f'wanted["{name}"], gradients["{name}"]'
             self.code(f'wanted["{name}"] = {self.tree_map}({step}, {of})')
 
@@ -138,8 +112,10 @@ class Functional(Base, ABC):
             self.write_chosen(made)
         if training:
             parameters = [p.name for p in self.case.parameters]
-            inside = set(self.given(parameters)) <= set(self.wanted())
+            inside = set(self.values.given(parameters)) <= set(self.wanted())
             source = "wanted" if inside else "(values | wanted)"
             whole = self.wanted() == parameters
-            results.append(f'"parameters": {source if whole else self.entries(parameters, source)}')
+            results.append(
+                f'"parameters": {source if whole else self.values.entries(parameters, source)}'
+            )
         self.code(f"return {{{', '.join(results)}{self.state_entry()}}}")

@@ -1,8 +1,7 @@
 """Operations that a program defines from others, in the same way for every framework.
 
 Each uses the framework's own `sin`, `cos`, `sum`, …; an adapter whose framework has a form of its own
-(`jax.lax.cond`) emits the operation itself, which takes precedence. `written` is `Emitter.written`,
-which returns an operation with its arguments and options as a Python expression.
+(`jax.lax.cond`) writes the operation itself, which takes precedence.
 """
 
 from __future__ import annotations
@@ -11,91 +10,60 @@ from collections.abc import Callable, Mapping
 
 from conformance.model.case import Statement
 
+#: `Body.written`, which returns an operation with its arguments and options as a Python expression.
 Written = Callable[..., str]
-Helper = Callable[[Written, Statement], str]
-
-
-def noted_sin(written: Written, statement: Statement) -> str:
-    """A function that appends to a global list whenever it runs: a side effect."""
-    return f"""
+_TEXTS: Mapping[str, str] = {
+    # A side effect: it appends to a global list whenever it runs.
+    "noted_sin": """
     noted = []
 
 
     def noted_sin(x):
         noted.append("sin")
-        return {written("sin", x="x")}
-    """
-
-
-def loop_sin(written: Written, statement: Statement) -> str:
-    """A function with a Python loop."""
-    return f"""
+        return {sin}
+    """,
+    "loop_sin": """
     def loop_sin(x, times):
         for _ in range(times):
-            x = {written("sin", x="x")}
+            x = {sin}
         return x
-    """
-
-
-def branch_sin(written: Written, statement: Statement) -> str:
-    """A function with a Python `if` on a tensor's value."""
-    return f"""
+    """,
+    # A Python `if` on a tensor's value.
+    "branch_sin": """
     def branch_sin(x):
-        if {written("sum", x="x")} > 0:
-            return {written("sin", x="x")}
-        return {written("cos", x="x")}
-    """
-
-
-def unsteady_sin(written: Written, statement: Statement) -> str:
-    """A function that computes something else from its second call on."""
-    product = f"({written('matmul', a=written('permute_dims', x='x', axes=(1, 0)), b='x')})"
-    then = {
-        "values": written("sin", x=written("add", a="x", b="x")),
-        "shape": written("sin", x=written("concat", arrays="[x, x]", axis=0)),
-        "dtype": written("sin", x=written("astype", x="x", dtype="float64")),
-        "operations": written("sin", x=written("sin", x="x")),
-        "product": written("sin", x=written("matmul", a="x", b=product)),
-    }
-    return f"""
+        if {sum} > 0:
+            return {sin}
+        return {cos}
+    """,
+    # It computes something else from its second call on.
+    "unsteady_sin": """
     calls = []
 
 
     def unsteady_sin(x):
         calls.append("sin")
         if len(calls) > 1:
-            return {then[str(statement.options["then"])]}
-        return {written("sin", x="x")}
-    """
-
-
-def counted_sin(written: Written, statement: Statement) -> str:
-    """A function that appends to a list that it is given, and goes by the list's length."""
-    multiple = written("multiply", a="x", b="float(len(seen))")
-    return f"""
+            return {then}
+        return {sin}
+    """,
+    # It appends to a list that it is given, and goes by the list's length.
+    "counted_sin": """
     def counted_sin(x, seen):
         seen.append(1)
-        return {written("sin", x=multiple)}
-    """
-
-
-def switched_sin(written: Written, statement: Statement) -> str:
-    """A function that reads a global switch, as a layer reads whether it is in training."""
-    return f"""
+        return {multiple}
+    """,
+    # It reads a global switch, as a layer reads whether it is in training.
+    "switched_sin": """
     switch = []
 
 
     def switched_sin(x):
         if switch:
-            return {written("cos", x="x")}
-        return {written("sin", x="x")}
-    """
-
-
-def doubled_sin(written: Written, statement: Statement) -> str:
-    """A function that goes by whether it runs in a context, and two such contexts."""
-    sine = written("sin", x="x")
-    return f"""
+            return {cos}
+        return {sin}
+    """,
+    # It goes by whether it runs in a context; beside it are two such contexts.
+    "doubled_sin": """
     inside = []
 
 
@@ -113,14 +81,11 @@ def doubled_sin(written: Written, statement: Statement) -> str:
 
     def doubled_sin(x):
         if inside:
-            return {written("add", a=sine, b=sine)}
-        return {sine}
-    """
-
-
-def raise_in_rerun(written: Written, statement: Statement) -> str:
-    """A function that raises when it is called again, that is in the rerun."""
-    return f"""
+            return {doubled}
+        return {sin}
+    """,
+    # It raises when it is called again, that is in the rerun.
+    "raise_in_rerun": """
     calls = []
 
 
@@ -128,30 +93,45 @@ def raise_in_rerun(written: Written, statement: Statement) -> str:
         calls.append("sin")
         if flag and len(calls) > 1:
             raise ValueError("raise_in_rerun")
-        return {written("sin", x="x")}
-    """
-
-
-#: For each operation, what writes the functions that a program defines for it.
-HELPERS: Mapping[str, Helper] = {
-    "noted_sin": noted_sin,
-    "loop_sin": loop_sin,
-    "branch_sin": branch_sin,
-    "unsteady_sin": unsteady_sin,
-    "counted_sin": counted_sin,
-    "switched_sin": switched_sin,
-    "doubled_sin": doubled_sin,
-    "raise_in_rerun": raise_in_rerun,
+        return {sin}
+    """,
 }
+
+
+def helper(op: str, written: Written, statement: Statement) -> str:
+    """The functions that a program defines for an operation; `statement` is the first that has it."""
+    text, sine = _TEXTS[op], written("sin", x="x")
+    words = {"sin": sine}
+    for name in ("sum", "cos"):
+        if f"{{{name}}}" in text:
+            words[name] = written(name, x="x")
+    if op == "unsteady_sin":
+        words["then"] = _unsteady(written, str(statement.options["then"]))
+    elif op == "counted_sin":
+        words["multiple"] = written("sin", x=written("multiply", a="x", b="float(len(seen))"))
+    elif op == "doubled_sin":
+        words["doubled"] = written("add", a=sine, b=sine)
+    return text.format(**words)
+
+
+def _unsteady(written: Written, then: str) -> str:
+    """What `unsteady_sin` computes from its second call on, where its `{then}` changes."""
+    product = f"({written('matmul', a=written('permute_dims', x='x', axes=(1, 0)), b='x')})"
+    changed = {
+        "values": written("add", a="x", b="x"),
+        "shape": written("concat", arrays="[x, x]", axis=0),
+        "dtype": written("astype", x="x", dtype="float64"),
+        "operations": written("sin", x="x"),
+        "product": written("matmul", a="x", b=product),
+    }
+    return written("sin", x=changed[then])
+
+
 #: The calls of these functions, as format strings over arguments and options.
 CALLS: Mapping[str, str] = {
-    "noted_sin": "noted_sin({x})",
+    **{op: f"{op}({{x}})" for op in _TEXTS},
     "loop_sin": "loop_sin({x}, {times})",
-    "branch_sin": "branch_sin({x})",
-    "unsteady_sin": "unsteady_sin({x})",
     "counted_sin": "counted_sin({x}, {seen})",
-    "switched_sin": "switched_sin({x})",
-    "doubled_sin": "doubled_sin({x})",
     "raise_in_rerun": "raise_in_rerun({x}, {flag})",
 }
 #: Global lists that a run empties at its start, by the operation that appends to them.

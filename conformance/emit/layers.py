@@ -5,22 +5,19 @@ A module is what PyTorch calls one, a layer of Paddle's or Keras', or a cell of 
 
 from __future__ import annotations
 
-from abc import ABC
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from conformance.drivers.adapter import Variant
 from conformance.emit import usual
-from conformance.emit.accumulating import Accumulating
-from conformance.emit.calling import Calling
 from conformance.emit.code import Code
-from conformance.emit.emitter import Emitter as Base
 from conformance.emit.expressions import function
+from conformance.emit.forward import Forward
+from conformance.emit.part import Part
 from conformance.model.case import (
     Again,
-    Case,
     Node,
     Option,
     Ref,
@@ -30,7 +27,9 @@ from conformance.model.case import (
     leaves,
     walk,
 )
-from conformance.model.program import Site
+
+if TYPE_CHECKING:
+    from conformance.emit.emitter import Emitter
 
 #: The arguments of a layer's constructor: a format string over the shape of its first weight (`{0}`,
 #: `{1}`, …) and the options of the operation (`{eps}`), or a function of the two.
@@ -96,77 +95,53 @@ def module_class(code: Code, name: str, base: str, attributes: Sequence[str]) ->
         yield
 
 
-class Modules(Base, ABC):
-    """Writes names as attributes of the module whose method is being written."""
-
-    _attributes: frozenset[str] = frozenset()
-
-    @contextmanager
-    def reading(self, attributes: Iterable[str]) -> Iterator[None]:
-        """A context in which the lines of a method are written, which reads these names from `self`."""
-        outer, self._attributes = self._attributes, frozenset(attributes)
-        yield
-        self._attributes = outer
-
-    def name(self, name: str) -> str:
-        name = super().name(name)
-        return f"self.{name}" if name in self._attributes else name
-
-    def write_method(self, name: str, region: Region, attributes: Iterable[str]) -> None:
-        """Write a region as a method, which reads these attributes: `forward` of a class of its own, or
-        a method of the network's."""
-        site = Site("region", self.path, region.name, region.name)
-        formals = ", ".join(filter(None, ["self", self.parameters(region)]))
-        with self.code.indent(f"def {name}({formals}):", site), self.reading(attributes):
-            self.write_unpacking(region)
-            with self.casting(region):
-                self.write_nodes(region.body, region.name)
-            self.write_return(region.gives)
-
-
-class Layered(Modules, ABC):
-    """Writes statements as calls of the framework's own layers, where it has one for the operation and
-    the layer can own the parameters that the statement reads."""
+class Layers(Part):
+    """Statements that are calls of the framework's own layers, where it has one for the operation and
+    the layer can own the parameters that the statement reads; here there are none."""
 
     #: By operation, the layers with weights, and the constructors of those without: format strings over
     #: the operation's options.
-    layers: Mapping[str, Layer] = {}
+    layers_with_weights: Mapping[str, Layer] = {}
     weightless: Mapping[str, str] = {}
 
-    def __init__(self, case: Case, variant: Variant) -> None:
-        super().__init__(case, variant)
+    def __init__(self, emitter: Emitter) -> None:
+        super().__init__(emitter)
         #: What a network is made of: parameters and state, by name.
-        self.tensors = {array.name: array for array in (*case.parameters, *case.state)}
-        self._taken = taken(walk(case.program))
+        self.held = {array.name: array for array in (*self.case.parameters, *self.case.state)}
+        self.taken = taken(walk(self.case.program))
         #: For each statement that a layer does, by `id(statement)`, the attribute that is the layer.
         self.attribute_of: Mapping[int, str] = {}
 
     def can_own(self, name: str) -> bool:
         """Whether a layer can own a tensor: a parameter or state that no region takes as an argument."""
-        return name in self.tensors and name not in self._taken
+        return name in self.held and name not in self.taken
 
     def is_layer(self, statement: Statement) -> bool:
         """Whether a statement can be written as a layer that owns the parameters it reads."""
-        call = self.call_of(statement)
+        call = self.body.call_of(statement)
         if statement.op in self.weightless:
             return call.options.get("seed") is None and isinstance(statement.arguments[0], Ref)
-        layer = self.layers.get(statement.op)
+        layer = self.layers_with_weights.get(statement.op)
         if layer is None:
             return False
         return all(self.can_own(call.arguments[name]) for name in (*layer.weights, *layer.buffers))
 
     def called_on(self, statement: Statement) -> str:
         """The argument of a statement that its layer is called on."""
-        layer = self.layers.get(statement.op)
-        return self.call_of(statement).arguments[layer.takes if layer else "x"]
+        layer = self.layers_with_weights.get(statement.op)
+        return self.body.call_of(statement).arguments[layer.takes if layer else "x"]
+
+    def called(self, statement: Statement) -> str:
+        """The call of a statement's layer."""
+        return f"self.{self.attribute_of[id(statement)]}({self.called_on(statement)})"
 
     def constructed(self, statement: Statement) -> str:
         """The construction of the layer that does a statement."""
-        call = self.call_of(statement)
+        call = self.body.call_of(statement)
         if statement.op in self.weightless:
             return f"nn.{self.weightless[statement.op].format(**call.options)}"
-        layer = self.layers[statement.op]
-        shape = self.tensors[call.arguments[next(iter(layer.weights))]].shape
+        layer = self.layers_with_weights[statement.op]
+        shape = self.held[call.arguments[next(iter(layer.weights))]].shape
         if callable(layer.constructor):
             given = layer.constructor(shape, call.options)
         else:
@@ -175,9 +150,9 @@ class Layered(Modules, ABC):
 
     def write_weights(self, place: str, statement: Statement) -> None:
         """Give the layer at `place` its weights."""
-        layer = self.layers.get(statement.op)
+        layer = self.layers_with_weights.get(statement.op)
         if layer is not None:
-            given = self.call_of(statement).arguments
+            given = self.body.call_of(statement).arguments
             for argument, weight in layer.weights.items():
                 self.code(f"{place}.{weight} = {given[argument]}")
 
@@ -187,16 +162,12 @@ class Layered(Modules, ABC):
         self.code(f"{place} = {self.constructed(statement)}")
         self.write_weights(place, statement)
 
-    def expression(self, statement: Statement) -> str:
-        layer = self.attribute_of.get(id(statement))
-        if layer is None:
-            return super().expression(statement)
-        return f"self.{layer}({self.called_on(statement)})"
 
+class Networks(Forward):
+    """Writes `plain` and `recomputed` as functions that make a network of its parameters. Regions are
+    layers or methods of the network."""
 
-class Networks(Layered, Calling, Accumulating, ABC):
-    """Writes `plain` and `recomputed` as functions that make a network of its parameters, and a `run`
-    that makes one first and calls it. Regions are layers or methods of the network."""
+    makes_network = True
 
     def write_region(self, region: Region) -> None:
         """Nothing: a region is part of the network's class."""
@@ -206,15 +177,7 @@ class Networks(Layered, Calling, Accumulating, ABC):
 
     def write_maker(self, path: str, network: str) -> None:
         """Write `plain` or `recomputed`, given the name of the network's class."""
-        held = ", ".join(self.tensors)
+        held = ", ".join(self.layers.held)
         with self.code.indent(f"def {path}({held}):"):
             self.code(f"return {network}({held})")
         self.code("\n")
-
-    def write_before(self) -> None:
-        given = ", ".join(f'values["{name}"]' for name in self.given(self.tensors))
-        self.code(f"network = forward({given})")
-
-    def write_forward_pass(self) -> None:
-        given = ", ".join(f'values["{value.name}"]' for value in self.case.inputs)
-        self.write_loss(f"network({given})")

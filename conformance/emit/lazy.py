@@ -7,30 +7,37 @@ twice.
 
 from __future__ import annotations
 
-from abc import ABC
+from dataclasses import replace
 
-from conformance.drivers.adapter import Variant
+from conformance.emit import functional
 from conformance.emit.code import BACKWARD, FORWARD
+from conformance.emit.emitter import Emitter
 from conformance.emit.functional import HIGHER, Functional
-from conformance.model.case import Case
 
-
-class Lazy(Functional, ABC):
-    """`run` for all procedures but `second_backward` and `per_output`."""
-
-    procedures_written = (
+#: What `Words` of such frameworks begin with.
+WORDS = replace(
+    functional.WORDS,
+    procedures_written=(
         *("backward", "part", "functional", "second_order", "third_order"),
         *("inference", "train"),
-    )
-    #: The transform of a function of a dict that returns a loss, or a tuple of a loss and anything, into
-    #: one that returns what the function returns, and the gradients of the loss in a dict.
-    value_and_grad = ""
-    #: The function that computes arrays, or trees of them.
-    evaluate = ""
+    ),
+)
 
-    def __init__(self, case: Case, variant: Variant) -> None:
-        super().__init__(case, variant)
-        self.inferring = f"{self.evaluate}(forward(**values))"
+
+class Lazy(Functional):
+    """`run` for all procedures but `second_backward` and `per_output`.
+
+    `value_and_grad` is the transform of a function of a dict that returns a loss, or a tuple of a loss
+    and anything, into one that returns what the function returns, and the gradients of the loss in a
+    dict; `evaluate` the function that computes arrays, or trees of them.
+    """
+
+    def __init__(
+        self, emitter: Emitter, value_and_grad: str, evaluate: str, tree_map: str = ""
+    ) -> None:
+        super().__init__(emitter)
+        self.value_and_grad, self.evaluate, self.tree_map = value_and_grad, evaluate, tree_map
+        self.inferring = f"{evaluate}(forward(**values))"
 
     def write_inference(self) -> None:
         self.code("outputs = forward(**values)", FORWARD)
@@ -78,9 +85,8 @@ class Lazy(Functional, ABC):
         code()
         if kind not in HIGHER:
             return
-        total = (
-            f"sum({self.reduction.format(x='gradient', kind='sum')} for gradient in {{}}.values())"
-        )
+        summed = self.words.reduction.format(x="gradient", kind="sum")
+        total = f"sum({summed} for gradient in {{}}.values())"
         with code.indent(f"def total_of({of}):"):
             code(f"(loss, outputs), gradients = {self.value_and_grad}(loss_of)({of})")
             code(f"total = {total.format('gradients')}")

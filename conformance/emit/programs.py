@@ -59,26 +59,23 @@ def texts(
 ) -> Mapping[Key, Text | EmitFailure]:
     """The programs of an adapter, written in memory and formatted as one batch."""
     written: dict[Key, Text | EmitFailure] = {}
-    drafts: dict[str, Draft] = {}
-    keys: dict[str, Key] = {}
+    drafts: dict[Key, Draft] = {}
     for case, variant in pairs:
         key = (case.id, variant.id)
         draft = _attempt(partial(_draft, adapter, case, variant))
         if isinstance(draft, EmitFailure):
             written[key] = draft
         else:
-            label = "\0".join(key)
-            drafts[label], keys[label] = draft, key
-    written.update({keys[label]: text for label, text in _finished(drafts).items()})
-    return written
+            drafts[key] = draft
+    return {**written, **_finished(drafts)}
 
 
 def _draft(adapter: Adapter, case: Case, variant: Variant) -> Draft:
-    emitter: Emitter = adapter.load("emitter").Emitter(case, variant)
+    emitter: Emitter = adapter.load("emitter").emitter(case, variant)
     return emitter.write()
 
 
-def _finished(drafts: Mapping[str, Draft]) -> Mapping[str, Text | EmitFailure]:
+def _finished(drafts: Mapping[Key, Draft]) -> Mapping[Key, Text | EmitFailure]:
     if not drafts:
         return {}
     done = _attempt(lambda: finish(drafts))
@@ -87,10 +84,9 @@ def _finished(drafts: Mapping[str, Draft]) -> Mapping[str, Text | EmitFailure]:
     if len(drafts) == 1:
         return dict.fromkeys(drafts, done)
     # At least one draft is not valid Python: halve the batch until it is isolated.
-    labels = list(drafts)
-    half = len(labels) // 2
-    parts = ({label: drafts[label] for label in part} for part in (labels[:half], labels[half:]))
-    return {label: text for part in parts for label, text in _finished(part).items()}
+    keys, half = list(drafts), len(drafts) // 2
+    parts = ({key: drafts[key] for key in part} for part in (keys[:half], keys[half:]))
+    return {key: text for part in parts for key, text in _finished(part).items()}
 
 
 def _attempt(work: Callable[[], T]) -> T | EmitFailure:

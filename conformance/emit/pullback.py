@@ -3,29 +3,30 @@ from cotangents of the value to gradients, which may be called as often as one l
 
 from __future__ import annotations
 
-from abc import ABC
-
 from conformance.emit.code import BACKWARD, FORWARD
+from conformance.emit.emitter import Emitter
 from conformance.emit.expressions import listed
 from conformance.emit.functional import HIGHER, Functional
 from conformance.model.program import Site
 
 
-class Pullback(Functional, ABC):
-    """`run` for all procedures."""
+class Pullback(Functional):
+    """`run` for all procedures.
 
-    procedures_written = (
-        *("backward", "part", "functional", "per_output", "second_backward"),
-        *("second_order", "third_order", "inference", "train"),
-    )
-    #: What gives the pullback `vjp` and the `{value}` of a `{function}` at a dict `{at}`, and what gives
-    #: value and gradients in one call.
-    pullback, value_and_grad = "", ""
-    #: Cotangents of ones and zeros in the form of `{x}`.
-    ones, zeros = "", ""
+    `pullback` gives the pullback `vjp` and the `{value}` of a `{function}` at a dict `{at}`,
+    `value_and_grad` value and gradients in one call; `ones` and `zeros` are cotangents in the form of
+    `{x}`.
+    """
 
     # A dict that is differentiated may be the framework's own, which Python's `|` does not know.
     merged = "**{**values, **wanted}"
+
+    def __init__(
+        self, emitter: Emitter, pullback: str, value_and_grad: str, ones: str, zeros: str
+    ) -> None:
+        super().__init__(emitter)
+        self.pullback, self.value_and_grad = pullback, value_and_grad
+        self.ones, self.zeros = ones, zeros
 
     def write_gradients(self) -> None:
         code, kind = self.code, self.case.procedure.kind
@@ -97,7 +98,7 @@ class Pullback(Functional, ABC):
         if kind not in HIGHER:
             return
         key = '"{}"'.format(*self.case.wrt) if len(self.case.wrt) == 1 else "name"
-        total = self.reduction.format(x=f"gradients[{key}]", kind="sum")
+        total = self.words.reduction.format(x=f"gradients[{key}]", kind="sum")
         if len(self.case.wrt) > 1:
             total = f"sum({total} for name in {listed(self.case.wrt)})"
         with code.indent(f"def total_of({of}):"):
@@ -123,5 +124,5 @@ class Pullback(Functional, ABC):
         """The keys of the dict that gradients are taken of: what asks for one, or where only a
         part of it is wanted, that part."""
         if self.case.procedure.kind == "part":
-            return self.given(name for name in self.case.names() if name in self.case.wrt)
-        return self.given(array.name for array in self.case.arrays if array.gradient)
+            return self.values.given(name for name in self.case.names() if name in self.case.wrt)
+        return self.values.given(array.name for array in self.case.arrays if array.gradient)

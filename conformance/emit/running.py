@@ -8,31 +8,18 @@ from contextlib import nullcontext
 from conformance.emit.code import BACKWARD, FORWARD
 from conformance.emit.expressions import listed
 from conformance.emit.helpers import LISTS
-from conformance.emit.values import Values
+from conformance.emit.part import Part
 from conformance.errors import NotOfferedError
 from conformance.language.operations import NOTED
 from conformance.model.case import Generator, Literal, Loss, Ref, Tree
 from conformance.model.program import Site
 
 
-class Running(Values):
+class Run(Part):
     """Writes what all frameworks' procedures have in common; an adapter adds gradients and training."""
 
-    #: The line that seeds the framework's implicit generator; `{seed}` stands for the number.
-    seeding: str = ""
-    #: The line that draws from the implicit generator and discards the result.
-    drawing: str = ""
-    #: The head of the `with` in which gradients are off; empty where nothing has to be written.
-    without_gradients: str = ""
     #: The line that runs the forward pass with gradients off, and discards the result.
-    inferring: str = "forward(**values)"
-    #: The line that registers a gradient hook on a tensor of `values`; the hook appends `{name}` to the
-    #: list `fired`.
-    hook: str = ""
-    #: The lines that halve the parameters in `values` whose names are in `{names}`.
-    halving: str = ""
-    #: The expression of a loss that is made of an output `{x}`: its `{kind}`, `sum` or `mean`.
-    reduction: str = "{x}.{kind}()"
+    inferring = "forward(**values)"
 
     def write_run(self) -> None:
         """`run(forward)`, for the case's procedure.
@@ -66,13 +53,13 @@ class Running(Values):
 
     def inputs_call(self) -> str:
         """The expression for the inputs inside `run`."""
-        self.wrote("then")
+        self.code.wrote("then")
         return "inputs() | changes" if "changes" in self.run_signature() else "inputs()"
 
     def write_hooks(self) -> None:
         """Register a gradient hook on each tensor in the case's `hooks`."""
         if self.case.hooks:
-            self.wrote("hooks")
+            self.code.wrote("hooks")
             self.code("fired = []")
         for name in self.case.hooks:
             self.code(self.offered("hook").format(name=name))
@@ -81,7 +68,7 @@ class Running(Values):
         """Seed the implicit generators that the case draws from, unless it is not `seeded`."""
         if not self.case.seeded:
             return
-        self.wrote("seeding")
+        self.code.wrote("seeding")
         drawn = self.case.sources()
         if "implicit" in drawn:
             self.write_own_seeding(seed)
@@ -95,36 +82,39 @@ class Running(Values):
         self.code(self.offered("seeding").format(seed=seed))
 
     def write_after(self) -> None:
-        """Write what the procedure does first (`after`); an emitter calls it before its forward pass."""
+        """Write what the procedure does first (`after`); called before the forward pass."""
         if self.case.procedure.after == "backward":
             self.write_backward_before()
         elif self.case.procedure.after == "inference":
             self.write_inference_before()
-        self.wrote("after")
+        self.code.wrote("after")
 
     def write_inference_before(self) -> None:
         """A forward pass with gradients off, whose result is dropped."""
-        head = self.without_gradients
+        head = self.words.without_gradients
         with self.code.indent(head) if head else nullcontext():
             self.code(self.inferring)
 
     def write_backward_before(self) -> None:
         """A forward and a backward pass, to whose gradients those that follow are added.
 
-        Raises `NotOfferedError` unless an emitter writes it, where tensors accumulate gradients.
+        Raises `NotOfferedError` unless it is written, where tensors accumulate gradients.
         """
         raise NotOfferedError(
             self.variant.id, "gradients that are added to (`write_backward_before`)"
         )
 
     def write_between(self) -> None:
-        """Write what happens between forward and backward; every emitter calls it before backward."""
-        self.wrote("between")
+        """Write what happens between forward and backward; called before the backward pass."""
+        self.code.wrote("between")
         if self.case.procedure.between == "reseed":
             self.write_seeding(self.case.seed + 1)
         elif self.case.procedure.between == "update":
-            names = listed(p.name for p in self.case.parameters)
-            self.code(self.offered("halving").format(names=names))
+            names = [p.name for p in self.case.parameters]
+            one = self.words.halving_one if len(names) == 1 else ""
+            self.code(
+                (one or self.offered("halving")).format(name="".join(names), names=listed(names))
+            )
         elif self.case.procedure.between == "draw":
             drawn = self.case.sources()
             if "implicit" in drawn:
@@ -145,7 +135,7 @@ class Running(Values):
         The result is assigned to `into`, unless that is empty. The thread is started only for this call,
         so that it inherits no thread-local state.
         """
-        self.wrote("start")
+        self.code.wrote("start")
         into = f"{into} = " if into else ""
         if self.case.procedure.between in ("autocast", "no-gradients"):
             head = self.offered("without_gradients")
@@ -163,7 +153,7 @@ class Running(Values):
 
     def generators_entry(self) -> str:
         """The entry of explicit generators in what `run` returns; empty where the case has none."""
-        self.wrote("generators")
+        self.code.wrote("generators")
         made = [value.name for value in self.case.inputs if isinstance(value, Generator)]
         if not made:
             return ""
@@ -171,7 +161,7 @@ class Running(Values):
 
     def write_inference(self) -> None:
         """The forward pass with gradients off, and what `run` returns."""
-        head = self.without_gradients
+        head = self.words.without_gradients
         with self.code.indent(head) if head else nullcontext():
             self.code("outputs = forward(**values)", FORWARD)
         self.code(f'return {{"outputs": outputs{self.state_entry()}}}')
@@ -181,7 +171,7 @@ class Running(Values):
         raise NotImplementedError
 
     def write_training(self) -> None:
-        """Steps of SGD, and what `run` returns. Raises `NotOfferedError` unless an emitter writes it."""
+        """Steps of SGD, and what `run` returns. Raises `NotOfferedError` unless it is written."""
         raise NotOfferedError(self.variant.id, "procedure train")
 
     def state_entry(self) -> str:
@@ -192,8 +182,8 @@ class Running(Values):
 
     def state_entries(self) -> list[str]:
         """The entries of the dict of state: buffers, numbers of notes (side effects), calls of hooks."""
-        self.wrote("state")
-        entries = [f'"{a.name}": values["{a.name}"]' for a in self.case.state]
+        self.code.wrote("state")
+        entries = self.values.state()
         if self.case.uses(NOTED):
             entries.append('"noted": len(noted)')
         return entries + [f'"hook of {n}": fired.count("{n}")' for n in self.case.hooks]
@@ -227,7 +217,7 @@ class Running(Values):
         assert chosen is not None
         if chosen.reduction == "none":
             return place
-        return self.reduction.format(x=place, kind=chosen.reduction)
+        return self.words.reduction.format(x=place, kind=chosen.reduction)
 
     def write_main(self) -> None:
         """Write what the program does as a script: run both paths and print their results."""

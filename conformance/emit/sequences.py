@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-
-from conformance.emit.emitter import Emitter as Base
 from conformance.emit.expressions import function
+from conformance.emit.forward import Forward
 from conformance.model.case import Again, Ref, Region, Segment
 from conformance.model.program import Site
 
 
-class Sequences(Base, ABC):
+class Sequences(Forward):
     """Writes a function per layer at a sequence's first segment, and one call that runs them all."""
 
-    @abstractmethod
     def sequential(self, region: Region, segment: Segment, handed: str) -> str:
         """The call that recomputes the list `layers` in `segment.count` segments, from the tensor
         `handed` on."""
+        raise NotImplementedError
 
     def write_region(self, region: Region) -> None:
         if region.segment is not None and region.segment.first:
             for names, part in self._named_layers(region.segment):
                 self._write_layers(names, part)
 
-    def write_call(self, node: Region | Again, call: str, region: Region) -> None:
+    def write_call(self, node: Region | Again, region: Region) -> None:
         if region.segment is None or not region.segment.first:
             return
         handed = _handed(region)
@@ -53,7 +51,7 @@ class Sequences(Base, ABC):
         entry: Site | None = Site("region", self.path, region.name, region.name)
         for name, body in zip(names, region.segment.layers, strict=True):
             with self.code.indent(f"def {name}({handed}):", entry):
-                self.write_nodes(body, region.name)
+                self.body.write_nodes(body, region.name)
                 self.code.leave(handed)
             self.code()
             entry = None

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from conformance.emit.helpers import CALLS
 
 if TYPE_CHECKING:
-    from conformance.emit.emitter import Call, Writer
+    from conformance.emit.part import Call, Writer
     from conformance.model.case import Option
 
 #: Operations written as Python operators, and those that call functions which a program defines itself.

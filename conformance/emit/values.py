@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from conformance.emit import lists, loops
-from conformance.emit.base import Base
 from conformance.emit.expressions import listed
 from conformance.emit.lists import Item
+from conformance.emit.part import Part
 from conformance.model.case import Array
 
 #: Up to so many entries of a list or dict are written out, more as a comprehension over names.
 FEW = 3
 
 
-class Values(Base):
+class Values(Part):
     """Writes single tensors, dicts and lists of them, those that are in lists of parameters included."""
+
+    @property
+    def in_lists(self) -> Mapping[str, Item]:
+        """The parameters that are in lists, and where."""
+        return self.emitter.in_lists
+
+    def gradients(self) -> str:
+        """A dict of the gradients that tensors hold, of those that the case asks for."""
+        return self.entries(self.case.wrt, part=".grad")
+
+    def state(self) -> list[str]:
+        """The entries of the case's state in a dict."""
+        return [f'"{array.name}": {self.value(array.name)}' for array in self.case.state]
 
     def chosen(self, arrays: Iterable[Array]) -> str:
         """A dict of some of the program's tensors by name, out of `values`."""
@@ -44,23 +57,26 @@ class Values(Base):
         text = ", ".join(words)
         return text.removeprefix("**") if len(words) == 1 else f"{{{text}}}"
 
-    def _out_of_lists(self, names: Sequence[str], source: str, part: str) -> list[str]:
+    def _out_of_lists(self, names: Sequence[str], source: str, part: str) -> Iterator[str]:
         """The entries of such a dict, with one comprehension for all tensors of a list."""
-        entries: list[str] = []
+        for name, item in self._grouped(names):
+            if item is None:
+                yield f'"{name}": {self.value(name, source)}{part}'
+                continue
+            stem = name.removesuffix("1")
+            one = stem if stem != item.name else "value"
+            listed = f'enumerate({source}["{item.name}"], 1)'
+            yield f'**{{f"{stem}{{i}}": {one}{part} for i, {one} in {listed}}}'
+
+    def _grouped(self, names: Collection[str]) -> Iterator[tuple[str, Item | None]]:
+        """These names; where all of a list is among them, its first name alone, with its place."""
         for name in names:
             item = self.in_lists.get(name)
-            if item is None or not self._is_whole(item, names):
-                entries.append(f'"{name}": {self.value(name, source)}{part}')
+            held = self.in_lists.items()
+            if item is None or any(o.name == item.name and n not in names for n, o in held):
+                yield name, None
             elif item.position == 0:
-                stem = name.removesuffix("1")
-                one = stem if stem != item.name else "value"
-                listed = f'enumerate({source}["{item.name}"], 1)'
-                entries.append(f'**{{f"{stem}{{i}}": {one}{part} for i, {one} in {listed}}}')
-        return entries
-
-    def _is_whole(self, item: Item, names: Collection[str]) -> bool:
-        """Whether all of a list is among these names."""
-        return all(n in names for n, other in self.in_lists.items() if other.name == item.name)
+                yield name, item
 
     def value(self, name: str, source: str = "values") -> str:
         """The expression of a tensor of the program, out of `values` or a dict of the same form."""
@@ -83,13 +99,10 @@ class Values(Base):
         if len(names) > FEW and names == self.value_names():
             return "list(values.values())"
         if not self.in_lists.keys().isdisjoint(names):
-            words: list[str] = []
-            for name in names:
-                item = self.in_lists.get(name)
-                if item is None or not self._is_whole(item, names):
-                    words.append(self.value(name))
-                elif item.position == 0:
-                    words.append(f'*values["{item.name}"]')
+            words = [
+                self.value(name) if item is None else f'*values["{item.name}"]'
+                for name, item in self._grouped(names)
+            ]
             alone = len(words) == 1 and words[0].startswith("*")
             return words[0].removeprefix("*") if alone else f"[{', '.join(words)}]"
         series = _series(names)

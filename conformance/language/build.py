@@ -124,6 +124,7 @@ class CaseBuilder(Source):
             then=self._then(model, kind, outputs),
             seeded=model.seeded,
             totals=self._totals(model, parameters, kind),
+            smoke=model.smoke,
         )
 
     def _procedure(self, model: CaseModel) -> Procedure:

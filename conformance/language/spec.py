@@ -552,6 +552,9 @@ class CaseModel(Model):
     expect: ExpectModel = Field(
         default_factory=ExpectModel, description="What a document printed, beside gradients."
     )
+    smoke: bool = Field(
+        default=False, description="An everyday case: `conformance run --smoke` runs it."
+    )
 
 
 class CaseFileModel(Model):

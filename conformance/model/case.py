@@ -387,6 +387,8 @@ class Case:
     #: By parameter: the sum of its gradient's elements, in multiples of the loss. It holds for any
     #: random samples.
     totals: Mapping[str, float] = field(default_factory=dict)
+    #: Whether it is one of the everyday cases that `--smoke` runs.
+    smoke: bool = False
 
     @property
     def family(self) -> str:

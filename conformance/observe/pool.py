@@ -16,6 +16,7 @@ import signal
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import Signature
 from pathlib import Path
 from typing import Any
 
@@ -109,13 +110,13 @@ class Pool:
             versions |= worker.describe(names)
         return versions
 
-    def parameters(self, variant: str, function: str) -> tuple[str, ...]:
-        """The names of the keywords that `package.module:function` takes, as the worker imports it, and
-        `**` where it takes any.
+    def signature(self, variant: str, function: str) -> Signature | None:
+        """The signature of `package.module:function`, as the worker imports it, with `None` for each
+        default; `None` where it does not say.
 
         Raises `BrokenAdapterError` where it cannot be imported.
         """
-        return self._worker(variant).parameters(function)
+        return self._worker(variant).signature(function)
 
     def ready(self, variant: str) -> Stuck | Broken | None:
         """Make sure that the worker has imported the framework and warmed up the variant."""
@@ -195,12 +196,9 @@ class _Worker:
             detail=detail,
         )
 
-    def parameters(self, function: str) -> tuple[str, ...]:
-        """The names of the keywords that `package.module:function` takes, and `**` where it takes any.
-
-        Raises `BrokenAdapterError` where it cannot be imported.
-        """
-        answer = self._call(entry.parameters, (function,), IMPORT_LIMIT)
+    def signature(self, function: str) -> Signature | None:
+        """The signature of `package.module:function`, as `Pool.signature` gives it."""
+        answer = self._call(entry.signature, (function,), IMPORT_LIMIT)
         if isinstance(answer, _FAILURES):
             problem = answer.message if isinstance(answer, Broken) else "its process died"
             raise BrokenAdapterError(
@@ -208,7 +206,7 @@ class _Worker:
                 hint="Python looks in the current folder, or in those of `path` in the "
                 "implementation's file, and then where it looks anyway",
             )
-        return tuple(answer)
+        return answer if isinstance(answer, Signature) else None
 
     def ready(self, variant: str) -> Stuck | Broken | None:
         """As `Pool.ready`."""

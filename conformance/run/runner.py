@@ -134,24 +134,19 @@ def _tolerated(case: Case, verdict: Verdict) -> Verdict:
 
 
 def executions_under(
-    case: Case,
-    variant: Variant,
-    observation: Observation,
-    discipline: Discipline,
-    residuals: Mapping[str, str] | None = None,
+    case: Case, variant: Variant, observation: Observation, discipline: Discipline
 ) -> Verdict | None:
-    """The verdict on the executions of a case as if the variant had said another discipline, and other
-    residuals; the first that fails, of several. `None` where executions are not judged."""
-    kept = variant.model.residuals if residuals is None else residuals
-    update = {"discipline": discipline, "residuals": dict(kept)}
-    other = replace(variant, model=variant.model.model_copy(update=update))
+    """The verdict on the executions of a case as if the variant had said another discipline; the first
+    that fails, of several. `None` where executions are not judged."""
+    model = variant.model.model_copy(update={"discipline": discipline})
 
     def expect(samples: Sequence[RandomSample] | None) -> Expected:
-        return oracle.expect(case, discipline, residuals=kept, samples=samples)
+        return oracle.expect(case, discipline, residuals=model.residuals, samples=samples)
 
-    verdicts = [v for v in verdicts_on(case, other, expect, observation) if v.check == "executions"]
-    failed = (verdict for verdict in verdicts if verdict.status is Status.FAIL)
-    return next(failed, verdicts[0] if verdicts else None)
+    verdicts = verdicts_on(case, replace(variant, model=model), expect, observation)
+    of_executions = [verdict for verdict in verdicts if verdict.check == "executions"]
+    failed = (verdict for verdict in of_executions if verdict.status is Status.FAIL)
+    return next(failed, of_executions[0] if of_executions else None)
 
 
 def complete(case: Case, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
@@ -248,7 +243,7 @@ class Runner:
         with self.watch.stage("import"):
             described = self.pool.describe([variant.name for variant in variants])
             if self.adapter.implementation is not None and variants:
-                self.pool.parameters(variants[0].name, self.adapter.implementation.function)
+                self.pool.signature(variants[0].name, self.adapter.implementation.function)
         return described
 
     def emit(self, pairs: Sequence[tuple[Case, Variant]]) -> None:

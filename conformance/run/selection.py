@@ -18,6 +18,7 @@ from conformance.language.hashing import cases_hash
 from conformance.language.load import load_folder
 from conformance.model.case import Case
 from conformance.model.result import Pair
+from conformance.observe.signature import completed
 from conformance.oracle.shapes import check_shapes, is_own
 from conformance.paths import Paths, find_paths
 
@@ -131,13 +132,16 @@ def select(
     selected = [
         limits.put_on(find_adapter(name, paths.adapters)) for name in dict.fromkeys(adapters)
     ]
-    shares = [] if described is None else described.model.known
-    if known is not None and described is not None and not known.suffix:
-        shares, known = [*shares, str(known)], None
+    shares: list[str] = []
     if described is not None:
-        described = built_on(described, shares, paths.adapters)
         if len(selected) != 1:
             raise AdapterError("an implementation needs one adapter to run in, and no more")
+        if known is not None and not known.suffix:
+            described = described.changed(known=[*described.model.known, str(known)])
+            known = None
+        described = completed(selected[0], described)
+        shares = described.model.known
+        described = built_on(described, shares, paths.adapters)
         selected = [adapt(selected[0], described)]
     if known is not None:
         if len(selected) != 1:
@@ -171,7 +175,7 @@ def select(
     )
     wanted = _wanted(named, cases, paths)
     if smoke:
-        wanted &= {case.id for case in cases if getattr(case, "smoke", False)}
+        wanted &= {case.id for case in cases if case.smoke}
     part = Shard.parse(shard) if shard else None
     return Selection(paths, cases, chosen, part, wanted, limits)
 
@@ -204,9 +208,9 @@ def built_on(described: Described, variants: Sequence[str], adapters: Path) -> D
     }
     if own.discipline is None:
         update["discipline"] = first.discipline
-    if own.residuals is None and own.discipline in (None, first.discipline):
+    if first.residuals and own.residuals is None and own.discipline in (None, first.discipline):
         update["residuals"] = first.residuals
-    return replace(described, model=described.model.model_copy(update=update))
+    return described.changed(**update)
 
 
 def _shared(variants: Iterable[str], paths: Paths) -> tuple[Entry, ...]:

@@ -161,7 +161,11 @@ class Suite:
         for case in self._by_file.get(file.path.resolve(), ()):
             for variant in (v for chosen in started for v in chosen.variants):
                 item: PairItem = PairItem.from_parent(
-                    file, name=f"{case.id}[{variant.id}]", judge=self, case=case, variant=variant
+                    file,
+                    name=f"{case.id}[{variant.id}]",
+                    judge=self.judge,
+                    case=case,
+                    variant=variant,
                 )
                 if lacking(case, variant) is None:
                     yield item
@@ -284,9 +288,11 @@ class Suite:
 
     # -- running -------------------------------------------------------------------------------
 
-    def judge(self, case: Case, variant: Variant) -> tuple[Result, tuple[Triaged, ...]]:
-        """The result of a case on a variant, stored already or judged now, and its verdicts triaged.
-        Skips the item where nothing more can be written."""
+    def judge(
+        self, case: Case, variant: Variant
+    ) -> tuple[Result, tuple[Triaged, ...], Path | None]:
+        """The result of a case on a variant, stored already or judged now, its verdicts triaged, and the
+        path of its program. Skips the item where nothing more can be written."""
         self.interrupts.check()
         chosen = self._chosen[variant.adapter]
         try:
@@ -301,11 +307,8 @@ class Suite:
         except WriteError as error:
             self._stop_unwritten(error)
             pytest.skip(error.message)
-        return result, triaged(chosen.known, result)
-
-    def program(self, result: Result) -> Path | None:
-        """The path of the program that was emitted, if one was."""
-        return self.selection.paths.reports / result.program if result.program else None
+        program = self.selection.paths.reports / result.program if result.program else None
+        return result, triaged(chosen.known, result), program
 
     def _store(self, name: str) -> Store:
         """The store of an adapter; a process of xdist joins the run that was begun."""

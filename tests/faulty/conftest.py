@@ -1,26 +1,24 @@
-"""After the tests of the faults: which check caught which of them, as a table, and on record."""
+"""The worker processes of faulty implementations, and the table of which check caught which of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
-from tests.faulty.faults import Pools, frameworks
-from tests.faulty.record import Caught, adapter_of, write
-from tests.faulty.table import Found, print_table
+from tests.faulty.faults import Pools, adapter_of, frameworks
 from tests.forked_workers import forked, start_server
 
 #: What implementations of faults import. PyTorch's checkpoint imports its compiler when it is called.
 IMPORTED = ("torch._dynamo", "torch.utils.checkpoint", "jax")
-FOUND = pytest.StashKey[dict[str, Found]]()
-RECORDED = pytest.StashKey[dict[str, Caught]]()
+#: By fault: for each case that ran, the checks that caught something.
+Found = dict[str, Mapping[str, tuple[str, ...]]]
+FOUND = pytest.StashKey[Found]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make room for what is found."""
     config.stash[FOUND] = {}
-    config.stash[RECORDED] = {}
 
 
 @pytest.fixture(scope="session")
@@ -38,22 +36,18 @@ def pools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pools]:
 
 
 @pytest.fixture(scope="session")
-def found(pytestconfig: pytest.Config) -> dict[str, Found]:
+def found(pytestconfig: pytest.Config) -> Found:
     """What was found of each implementation, by id; filled by the tests."""
     return pytestconfig.stash[FOUND]
-
-
-@pytest.fixture(scope="session")
-def recorded(pytestconfig: pytest.Config) -> dict[str, Caught]:
-    """What is to be put on record of each fault, by its id; filled by the tests."""
-    return pytestconfig.stash[RECORDED]
 
 
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Print the table of what ran, and put it on record if asked to."""
+    """Print which checks caught which fault, in which case."""
     if config.stash[FOUND]:
-        print_table(config.stash[FOUND], terminalreporter)
-    for file in write(config.stash[RECORDED]):
-        terminalreporter.write_line(f"written: {file}")
+        terminalreporter.section("faults")
+    for fault, cases in sorted(config.stash[FOUND].items()):
+        for case, checks in cases.items():
+            if checks:
+                terminalreporter.write_line(f"{fault}: {', '.join(checks)} ({case})")

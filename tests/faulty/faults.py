@@ -19,11 +19,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from conformance.results import Result
-
 from conformance.drivers.adapter import Adapter, read_adapter
 from conformance.drivers.implementation import adapt, describe
 from conformance.model.case import Case
+from conformance.model.result import Result
 from conformance.observe.pool import Pool
 from conformance.paths import find_paths
 from conformance.run.runner import Runner
@@ -72,6 +71,11 @@ def _fault(file: Path) -> Fault:
     raise AssertionError(f"{file}: CAUGHT_BY = (check, case) is missing")
 
 
+def adapter_of(framework: str) -> Adapter:
+    """The adapter that a framework's faulty implementations run in."""
+    return read_adapter(ROOT / "adapters" / framework)
+
+
 def faulty_adapter(framework: str, name: str) -> Adapter:
     """The adapter of a framework with one of the functions in place of its recompute."""
     described = describe(str(FOLDER / framework / "implementation.yaml"))
@@ -81,7 +85,7 @@ def faulty_adapter(framework: str, name: str) -> Adapter:
             "name": f"{framework}-{name.replace('_', '-')}",
         }
     )
-    return adapt(read_adapter(ROOT / "adapters" / framework), replace(described, model=model))
+    return adapt(adapter_of(framework), replace(described, model=model))
 
 
 class Pools:

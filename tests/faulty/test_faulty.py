@@ -7,16 +7,15 @@ a process, and the sound one comes last: what a fault left behind would be caugh
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
-from conformance.results import Result
-from conformance.run.smoke_cover import read_caught
 
 from conformance.language.operations import RANDOM
 from conformance.model.case import Case
-from conformance.model.verdict import Status
+from conformance.model.result import Result
+from conformance.model.verdict import Level, Status
 from tests.faulty.faults import (
     CASES,
     SOUND,
@@ -27,9 +26,9 @@ from tests.faulty.faults import (
     frameworks,
 )
 from tests.faulty.faults import run as run_on
-from tests.faulty.record import UPDATE, Caught, adapter_of, alone, smoke_cases
-from tests.faulty.table import Found, caught
 
+#: How a check catches: what a MUST that does not hold can end as.
+CATCHES = (Status.FAIL, Status.CRASHED, Status.TIMEOUT)
 #: Cases in which nothing is to be recomputed, so that doing nothing is right. Each with its reason.
 NOTHING_TO_RECOMPUTE = {
     "captures/all-frozen": "no gradient needs anything of the region",
@@ -55,68 +54,45 @@ def _installed(framework: str) -> None:
         pytest.skip(f"{framework} is not installed: run `tox run -e faulty`")
 
 
-def _seen(
-    framework: str,
-    name: str,
-    fault: Fault | None,
-    folder: Path,
-    pools: Pools,
-    *,
-    among: Collection[str] = (),
-    backwards: bool = False,
-) -> Found:
-    """What cases find of one implementation: `among`, or else all that a framework's faults name. Those
-    of the smoke selection come first, so that they find what they find in a smoke run."""
-    named = set(among) or {fault.case for fault in faults_of(framework)}
-    first = smoke_cases(framework)
-    order = sorted(named, key=lambda case: (case not in first, case), reverse=backwards)
-    results = run_on(faulty_adapter(framework, name), [CASES[n] for n in order], folder, pools)
-    assert not [v for r in results.values() for v in r.verdicts if v.status is Status.BROKEN]
+def _caught(
+    framework: str, name: str, cases: Iterable[str], folder: Path, pools: Pools
+) -> dict[str, tuple[str, ...]]:
+    """For each of these cases the checks that catch an implementation in it."""
+    listed = [CASES[case] for case in cases]
+    results = run_on(faulty_adapter(framework, name), listed, folder, pools)
+    verdicts = {case: result.verdicts for case, result in results.items()}
+    assert not [v for of_case in verdicts.values() for v in of_case if v.status is Status.BROKEN]
     own = OWN.get(framework, set())
-    seen = {
-        case: tuple(check for check in caught(result) if (case, check) not in own)
-        for case, result in results.items()
+    return {
+        case: tuple(
+            dict.fromkeys(
+                v.check
+                for v in of_case
+                if v.status in CATCHES and v.level is Level.MUST and (case, v.check) not in own
+            )
+        )
+        for case, of_case in verdicts.items()
     }
-    return Found(framework, fault, seen)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.id)
 def test_a_fault_is_caught_by_the_check_that_is_meant_to(
-    fault: Fault,
-    found: dict[str, Found],
-    recorded: dict[str, Caught],
-    pools: Pools,
-    tmp_path: Path,
-    pytestconfig: pytest.Config,
+    fault: Fault, found: dict[str, object], pools: Pools, tmp_path: Path
 ) -> None:
     _installed(fault.framework)
-    update = pytestconfig.getoption("--update-caught")
-    on_record = read_caught(adapter_of(fault.framework)).get(fault.name, {})
-    # Those that have caught it are enough, where none is to be put on record.
-    among = () if update else {fault.case, *on_record}
-    found[fault.id] = _seen(fault.framework, fault.name, fault, tmp_path, pools, among=among)
-    assert found[fault.id].as_meant, found[fault.id].caught
-    if update:
-        folder = tmp_path / "again"
-        again = _seen(fault.framework, fault.name, fault, folder, pools, backwards=True)
-        recorded[fault.id] = alone(found[fault.id], again)
-        return
-    # What a smoke selection is chosen from is seen again, and so is that it catches the fault.
-    caught = found[fault.id].caught
-    gone = [case for case in on_record if not set(on_record[case]) <= set(caught.get(case, ()))]
-    assert on_record, f"{fault.id} is not on record: {UPDATE}"
-    assert not gone, f"no longer caught as on record: {UPDATE}"
-    smoke = smoke_cases(fault.framework)
-    assert any(caught.get(case) for case in smoke), "the smoke selection does not catch it"
+    caught = _caught(fault.framework, fault.name, [fault.case], tmp_path, pools)
+    found[fault.id] = caught
+    assert fault.check in caught[fault.case]
 
 
 @pytest.mark.parametrize("framework", frameworks())
 def test_nothing_is_caught_where_there_is_no_fault(
-    framework: str, found: dict[str, Found], pools: Pools, tmp_path: Path
+    framework: str, pools: Pools, tmp_path: Path
 ) -> None:
     _installed(framework)
-    found[f"{framework}/{SOUND}"] = _seen(framework, SOUND, None, tmp_path, pools)
-    assert not found[f"{framework}/{SOUND}"].by_check
+    named = sorted({fault.case for fault in faults_of(framework)})
+    caught = _caught(framework, SOUND, named, tmp_path, pools)
+    assert caught == dict.fromkeys(named, ())
 
 
 @pytest.fixture(params=["reference", "torch"])

@@ -7,12 +7,12 @@ import haiku as hk
 
 
 def remat(
-    function: Callable[..., Any], policy: Any = None, static: Sequence[int] = ()
+    function: Callable[..., Any], policy: Any = None, static_argnums: Sequence[int] = ()
 ) -> Callable[..., Any]:
     """The callable of a region: it has no parameters of Haiku's, and draws from keys of its own."""
 
     def transformed(*args: Any, **kwargs: Any) -> Any:
-        recomputed = hk.remat(function, policy=policy, static_argnums=static)
+        recomputed = hk.remat(function, policy=policy, static_argnums=static_argnums)
         return recomputed(*args, **kwargs)
 
     region = hk.transform(transformed)

@@ -79,9 +79,9 @@ def observe_and_restore(adapter: str, program: Program) -> Observation | Spoilt:
     return Spoilt(observation, unrestored) if unrestored else observation
 
 
-def parameters(function: str) -> list[str]:
-    """The names of the keywords that `package.module:function` takes, and `**` where it takes any; none
-    where it does not say.
+def signature(function: str) -> inspect.Signature | None:
+    """The signature of `package.module:function`, without annotations, and with `None` for each default;
+    `None` where it does not say.
 
     Raises whatever the import raises.
     """
@@ -90,13 +90,15 @@ def parameters(function: str) -> list[str]:
     for part in name.split("."):
         target = getattr(target, part)
     try:
-        signature = inspect.signature(target)
+        found = inspect.signature(target)
     except (TypeError, ValueError):  # a function of C's
-        return []
-    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    listed = signature.parameters.values()
-    others = ["**" for p in listed if p.kind is inspect.Parameter.VAR_KEYWORD]
-    return [p.name for p in listed if p.kind in by_name] + others
+        return None
+    # What is left can be pickled.
+    parameters = [
+        p.replace(annotation=p.empty, default=p.empty if p.default is p.empty else None)
+        for p in found.parameters.values()
+    ]
+    return inspect.Signature(parameters)
 
 
 def describe(adapter: str, variants: list[str], packages: list[str]) -> dict[str, str]:

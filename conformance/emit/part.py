@@ -1,0 +1,161 @@
+"""What the parts of an emitter have in common, and the framework's own words that they write with."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+from typing import Literal as OneOf
+
+from conformance.errors import NotOfferedError
+from conformance.model.case import Option, Statement
+
+if TYPE_CHECKING:
+    from conformance.emit.emitter import Emitter
+    from conformance.emit.forward import Body, Forward
+    from conformance.emit.layers import Layers
+    from conformance.emit.recompute import Recompute
+    from conformance.emit.running import Run
+    from conformance.emit.tensors import Tensors
+    from conformance.emit.values import Values
+
+
+@dataclass(frozen=True)
+class Call:
+    """An operation in a statement, its arguments and options as Python expressions.
+
+    `arguments` maps the operation's argument names to expressions (a list argument to `[a, b]`);
+    `options` maps option names to values, defaults filled in. `of_numpy` says that the explicit
+    generator among the arguments is NumPy's.
+    """
+
+    op: str
+    arguments: Mapping[str, str]
+    options: Mapping[str, Option]
+    statement: Statement
+    of_numpy: bool = False
+
+
+Writer = str | Callable[[Call], str]
+Lists = OneOf["all", "uncaptured", "nothing"]
+RAISE_IF = """
+    def raise_if(x, flag):
+        if flag:
+            raise ValueError("raise_if")
+        return x
+    """
+#: All kinds of procedure.
+PROCEDURES = (
+    *("backward", "part", "functional", "per_output", "second_backward"),
+    *("second_order", "third_order", "inference", "train"),
+)
+#: Names that every program defines.
+OWN_NAMES = frozenset(
+    {"plain", "recomputed", "run", "main", "inputs", "values", "outputs", "forward"}
+)
+
+
+@dataclass(frozen=True)
+class Words:
+    """How a framework spells things. An empty text says that the framework has no such thing; a case
+    that needs it is unsupported."""
+
+    #: Import lines; those that a program does not use are removed.
+    imports: Sequence[str] = ()
+    #: For each operation a format string over its arguments and options, or a function of a `Call`.
+    operations: Mapping[str, Writer] = field(default_factory=dict)
+    #: Functions that a program defines for itself, by the operation that calls them.
+    helpers: Mapping[str, str] = field(default_factory=lambda: {"raise_if": RAISE_IF})
+    #: The kinds of procedure that the part `run` writes.
+    procedures_written: Collection[str] = ("backward", "inference")
+    #: Which repetitions become a loop: those of calls of regions alone (`calls`) if the observer tells
+    #: operations apart by their lines, since a loop hides how often a line ran within one call.
+    loops: OneOf["all", "calls", "nothing"] = "all"
+    #: Whether a region's function without captured names is written once, before `plain`, for both
+    #: paths. The observer must then not rely on lines to tell `plain` and `recomputed` apart.
+    shares: bool = False
+    #: Whether that goes for a region inside another one, too.
+    shares_nested: bool = False
+    #: Which numbered parameters (`w1`, `w2`, …) are one list: those that no region captures
+    #: (`uncaptured`), `all`, or none (`nothing`).
+    lists: Lists = "nothing"
+    #: What a module holds a list of parameters in, as a format string.
+    list_of_parameters: str = "{}"
+    #: The line that seeds the framework's implicit generator; `{seed}` stands for the number.
+    seeding: str = ""
+    #: The line that draws from the implicit generator and discards the result.
+    drawing: str = ""
+    #: The head of the `with` in which gradients are off; empty where nothing has to be written.
+    without_gradients: str = ""
+    #: The head of the `with` of the framework's autocast; `{dtype}` stands for the dtype.
+    autocast: str = ""
+    #: The framework's vectorising map of a function over the first axis of its arguments.
+    vmap: str = ""
+    #: The line that registers a gradient hook on a tensor of `values`; the hook appends `{name}` to the
+    #: list `fired`.
+    hook: str = ""
+    #: The lines that halve the parameters in `values` whose names are in `{names}`, and those that halve
+    #: a single one, `{name}`, where they differ.
+    halving: str = ""
+    halving_one: str = ""
+    #: The expression of a loss that is made of an output `{x}`: its `{kind}`, `sum` or `mean`.
+    reduction: str = "{x}.{kind}()"
+    #: The keyword with a text as the value of an option of recompute that takes none.
+    wrong_option: str = ""
+
+
+class Part:
+    """A part of an emitter: it writes one kind of thing, and asks the other parts for the rest."""
+
+    def __init__(self, emitter: Emitter) -> None:
+        self.emitter, self.words = emitter, emitter.words
+        self.case, self.variant, self.code = emitter.case, emitter.variant, emitter.code
+
+    def offered(self, word: str) -> str:
+        """One of the framework's words (`hook`). Raises `NotOfferedError` if it is empty."""
+        line: str = getattr(self.words, word)
+        if not line:
+            raise NotOfferedError(self.variant.id, f"`{word}`")
+        return line
+
+    @property
+    def path(self) -> str:
+        """Which of `plain` and `recomputed` is being written; `both` for what they share."""
+        return self.emitter.path
+
+    @property
+    def tensors(self) -> Tensors:
+        return self.emitter.tensors
+
+    @property
+    def body(self) -> Body:
+        return self.emitter.body
+
+    @property
+    def layers(self) -> Layers:
+        return self.emitter.layers
+
+    @property
+    def recompute(self) -> Recompute:
+        return self.emitter.recompute
+
+    @property
+    def forward(self) -> Forward:
+        return self.emitter.forward
+
+    @property
+    def values(self) -> Values:
+        return self.emitter.values
+
+    @property
+    def run(self) -> Run:
+        return self.emitter.run
+
+
+@lru_cache(maxsize=64)
+def imported(lines: tuple[str, ...]) -> frozenset[str]:
+    """The names that lines of imports give, which are the same for all cases of a variant."""
+    names = [node for node in ast.walk(ast.parse("\n".join(lines))) if isinstance(node, ast.alias)]
+    return frozenset((n.asname or n.name).partition(".")[0] for n in names)

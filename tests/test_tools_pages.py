@@ -1,0 +1,136 @@
+"""The pages of frameworks and of behaviours, and how a tool runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from conformance.drivers.adapter import all_adapters
+from conformance.errors import ResultsError
+from conformance.model.observation import Run
+from conformance.model.verdict import Status
+from conformance.report.costs import PROGRAM
+from conformance.report.overview import frameworks
+from tests.report_samples import results, stored
+from tests.test_behaviours import PLAIN, RAN, RECOMPUTED, known, ran, result, verdict
+from tools import behaviours, documents, shared
+from tools import frameworks as framework_pages
+from tools.behaviours import first_variants, put_into, render
+
+WRONG = verdict("gradient", Status.FAIL, "gradient of x is <wrong>")
+
+
+# -- frameworks ------------------------------------------------------------------------------------
+
+
+def test_a_page_says_what_a_mode_is_and_costs() -> None:
+    run = ran(
+        result(RAN, case=PROGRAM, run=RECOMPUTED, plain=PLAIN),
+        result(WRONG, run=Run()),
+    )
+    (framework,) = frameworks([run], {"mini/right": "mini.recompute(f, |)"})
+    page = framework_pages.render(framework)
+    assert "right in 1 of 2 cases, silently wrong in 1" in page
+    assert "| `right` | mini.recompute(f, \\|) |  | 12% | 40% | 0.50× |" in page
+    assert "gradient of x is \\<wrong\\>" in page
+    assert "[`captures/frozen-input`](../../cases/captures.yaml)" in page
+
+
+@pytest.mark.parametrize("adapter", all_adapters(shared.ADAPTERS), ids=lambda a: a.name)
+def test_the_page_of_each_framework_has_its_modes(adapter) -> None:
+    page = shared.ROOT / "docs" / "frameworks" / f"{adapter.name}.md"
+    rows = [row for row in page.read_text("utf-8").splitlines() if row.startswith("| `")]
+    assert [row.split("`")[1] for row in rows] == [variant.name for variant in adapter.variants]
+    for row, variant in zip(rows, adapter.variants, strict=True):
+        said = row.split(" | ")[1].replace("\\", "")
+        assert said == variant.model.title
+
+
+# -- behaviours ------------------------------------------------------------------------------------
+
+
+def test_the_page_has_a_row_for_each_question_and_a_column_for_each_variant() -> None:
+    wrong = verdict("gradient", Status.FAIL, "w is None")
+    wrong = known(wrong, "it <forgets>", "https://example.org/1")
+    page = render(
+        [
+            ran(
+                result(RAN, wrong, run=Run()),
+                result(RAN, verdict("gradient", Status.PASS), variant="mini/other", run=Run()),
+            )
+        ]
+    )
+    assert "## mini 1.2" in page
+    assert "| | right | other |" in page
+    assert "| Frozen first input | ✗ silently wrong | ✓ right |" in page
+    assert "it \\<forgets\\> <https://example.org/1>" in page
+    assert "`captures/frozen-input`" in page
+    assert "- **Frozen first input**:" in page
+
+
+def test_a_page_keeps_what_stands_around_its_table() -> None:
+    table = first_variants([ran(result(RAN, verdict("gradient", Status.PASS), run=Run()))])
+    assert table.startswith("| | mini<br>right |\n")
+    page = "# A\n\n<!-- behaviours -->\nold\n<!-- end -->\n\nB\n"
+    once = put_into(page, table)
+    assert once == put_into(once, table)
+    assert once.startswith("# A\n\n<!-- behaviours -->\n\n| |")
+    assert once.endswith("<!-- end -->\n\nB\n")
+    assert "old" not in once
+    with pytest.raises(ResultsError, match="the page has no"):
+        put_into("# A\n", table)
+
+
+def test_many_variants_go_into_several_tables() -> None:
+    shown = [result(RAN, variant=f"mini/v{n}", run=Run()) for n in range(12)]
+    page = render([ran(*shown)])
+    assert "| | v0 | v1 | v2 | v3 | v4 | v5 | v6 | v7 |" in page
+    assert "| | v8 | v9 | v10 | v11 |" in page
+
+
+# -- how a tool runs -------------------------------------------------------------------------------
+
+
+def _run(tool, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = [f"{tool.__name__}.py", str(folder), "--to", str(folder / "made")]
+    monkeypatch.setattr("sys.argv", words)
+    shared.main(tool.pages, tool.__doc__)
+
+
+def test_each_tool_writes_its_pages_of_the_results_in_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for adapter in ("torch", "somebody-s"):
+        stored(tmp_path / f"{adapter}.db", results(adapter, [result(variant=f"{adapter}/v")]))
+    for tool in (behaviours, framework_pages, documents):
+        _run(tool, tmp_path, monkeypatch)
+    made = ["docs/behaviours.md", "README.md", "docs/frameworks/torch.md", "docs/documents.md"]
+    assert capsys.readouterr().out.split() == made
+    texts = {name: (tmp_path / "made" / name).read_text("utf-8") for name in made}
+    assert "## torch 1.2.3\n" in texts["docs/behaviours.md"]
+    assert "| | torch<br>v |" in texts["README.md"]
+    assert texts["docs/frameworks/torch.md"].startswith("# torch 1.2.3\n")
+    assert "- torch: python 3.11.7" in texts["docs/documents.md"]
+    assert not any("somebody" in text for text in texts.values())
+
+
+def test_a_run_of_part_of_the_cases_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = results("torch", [result(variant="torch/v")])
+    stored(tmp_path / "torch.db", replace(run, header=replace(run.header, selection="-k conv")))
+    assert len(shared.read_runs(tmp_path)) == 1
+    assert capsys.readouterr().err == f"{tmp_path}/torch.db is not whole: -k conv\n"
+
+
+def test_a_tool_leaves_with_one_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        _run(behaviours, tmp_path, monkeypatch)
+    assert left.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {tmp_path}: no results here\n")
+    assert not (tmp_path / "made").exists()

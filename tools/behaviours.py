@@ -1,0 +1,121 @@
+"""docs/behaviours.md, and the table in README.md: what each implementation does, question by question.
+
+python tools/behaviours.py [reports]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from conformance.errors import ResultsError
+from conformance.judge.outcomes import MEANING, SIGN, Outcome
+from conformance.model.result import Results
+from conformance.report.overview import Framework, Mode, described, frameworks
+from conformance.report.questions import QUESTIONS, Question
+from conformance.report.text import link
+from conformance.words import escape
+from tools.shared import ROOT, main
+
+#: Variants in one table; more columns do not fit.
+_COLUMNS = 8
+BEGIN, END = "<!-- behaviours -->", "<!-- end -->"
+
+
+def pages(results: Sequence[Results]) -> Mapping[str, str]:
+    """The page, and README with its table made anew."""
+    readme = (ROOT / "README.md").read_text("utf-8")
+    return {
+        "docs/behaviours.md": render(results),
+        "README.md": put_into(readme, first_variants(results)),
+    }
+
+
+def render(results: Sequence[Results]) -> str:
+    """The page, in Markdown, from the results of one or several adapters."""
+    return "\n".join(_lines([f for f in frameworks(results) if f.modes])) + "\n"
+
+
+def first_variants(results: Sequence[Results]) -> str:
+    """README's table, in Markdown: the first variant of each framework, the `brief` questions alone."""
+    shown = [f for f in frameworks(results) if f.modes]
+    return "\n".join(_firsts(shown, [q for q in QUESTIONS if q.brief])) + "\n"
+
+
+def put_into(page: str, table: str) -> str:
+    """The page with the text between the comments `BEGIN` and `END` replaced by the table.
+
+    Raises `ResultsError` where the page lacks one of the comments.
+    """
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ResultsError(f"the page has no {BEGIN} followed by {END}", hint="put them in")
+    return f"{before}{begin}\n\n{table}\n{end}{after}"
+
+
+def _lines(frameworks: Sequence[Framework]) -> Iterator[str]:
+    yield "# Behaviours"
+    yield ""
+    yield "What each implementation does, question by question, as it was seen in runs of the versions"
+    yield "named below. Made by `tools/behaviours.py`, never by hand. An answer is the gravest among"
+    yield "the cases of its question, whether or not the deviation was known."
+    yield ""
+    for outcome in (o for o in MEANING if o is not Outcome.BROKEN):
+        yield f"- {SIGN[outcome]} {outcome.value}: {MEANING[outcome]}"
+    yield ""
+    if len(frameworks) > 1:
+        yield "## The first variant of each framework"
+        yield ""
+        yield from _firsts(frameworks)
+    for framework in frameworks:
+        yield f"## {framework.name} {framework.version}".rstrip()
+        yield ""
+        yield "| variant | how its cases come out | gravest finding |"
+        yield "|---|---|---|"
+        yield from map(_variant, framework.modes)
+        yield ""
+        yield from _table([(mode.name, mode) for mode in framework.modes])
+    yield "## What is asked"
+    yield ""
+    for question in QUESTIONS:
+        cases = ", ".join(f"`{case}`" for case in question.cases)
+        yield f"- **{question.title}**: {question.asks} {cases}"
+
+
+def _variant(mode: Mode) -> str:
+    """A row: a variant, the tally of its cases, and its gravest finding."""
+    worst = "none"
+    if mode.worst:
+        worst = f"{SIGN[mode.worst.outcome]} {escape(mode.worst.words)}{link(mode.worst.url)}"
+    return f"| `{mode.name}` | {described(mode.tally)} | {worst} |"
+
+
+def _firsts(
+    frameworks: Sequence[Framework], questions: Sequence[Question] = QUESTIONS
+) -> Iterator[str]:
+    """A table of the first variant of each framework.
+
+    The reference is no framework, and is left out unless it is alone.
+    """
+    shown = [framework for framework in frameworks if not framework.is_reference] or frameworks
+    firsts = [(f"{f.name}<br>{f.modes[0].name}", f.modes[0]) for f in shown]
+    yield from _table(firsts, questions)
+
+
+def _table(
+    columns: Sequence[tuple[str, Mode]], questions: Sequence[Question] = QUESTIONS
+) -> Iterator[str]:
+    """Tables of answers, a row for each question, with at most `_COLUMNS` variants in each."""
+    for start in range(0, len(columns), _COLUMNS):
+        part = columns[start : start + _COLUMNS]
+        yield f"| | {' | '.join(heading for heading, _ in part)} |"
+        yield f"|---|{'---|' * len(part)}"
+        for question in questions:
+            number = QUESTIONS.index(question)
+            cells = " | ".join(mode.answers[number].text for _, mode in part)
+            yield f"| {question.title} | {cells} |"
+        yield ""
+
+
+if __name__ == "__main__":
+    main(pages, __doc__)
