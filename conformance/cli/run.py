@@ -58,7 +58,7 @@ def run(context: typer.Context) -> None:
     """Run a session with the options on the command line, and exit with its status."""
     for name in (word.partition("=")[0] for word in context.args):
         if name in REMOVED:
-            raise ConformanceError(f"the option {name} is gone", hint=REMOVED[name])
+            raise ConformanceError(f"the option {name} is gone; instead: {REMOVED[name]}")
     parser = argparse.ArgumentParser("conformance run", add_help=False, allow_abbrev=False)
     for name, told in OPTIONS.items():
         parser.add_argument(name, **told)
