@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
-import itertools
 import json
-import textwrap
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -31,7 +29,6 @@ from conformance.emit.programs import EmitFailure, texts
 from conformance.errors import ConformanceError
 from conformance.language import load
 from conformance.language.capabilities import CAPABILITIES, required_by
-from conformance.model.case import Case
 from conformance.observe.signature import completed
 from conformance.paths import find_paths
 from conformance.run.runner import checks_of, lacking
@@ -90,6 +87,9 @@ def show(case: CaseName, cases: CasesFolder = None) -> None:
     Example:
       conformance show basics/conv-relu-gradient
     """
+    # Here, since the other commands need no highlighting.
+    from conformance.report.sources import cut
+
     chosen = case_named(case, find_paths(cases=cases).cases)
     for label, words in {
         "case": chosen.id,
@@ -101,17 +101,8 @@ def show(case: CaseName, cases: CasesFolder = None) -> None:
         "checks": ", ".join(checks_of(chosen)),
     }.items():
         typer.echo(f"{label + ':':9}{words}")
-    typer.echo(f"\n{_as_written(chosen)}")
-
-
-def _as_written(case: Case) -> str:
-    """The lines of a case in its file."""
-    lines = Path(case.where.file).read_text("utf-8").splitlines()[case.where.line - 1 :]
-    indent = len(lines[0]) - len(lines[0].lstrip())
-    inside = itertools.takewhile(
-        lambda line: not line.strip() or len(line) - len(line.lstrip()) > indent, lines[1:]
-    )
-    return textwrap.dedent("\n".join([lines[0], *inside])).rstrip()
+    lines = tuple(Path(chosen.where.file).read_text("utf-8").splitlines())
+    typer.echo(f"\n{cut(lines, chosen.where.line)}", nl=False)
 
 
 def emit(

@@ -40,7 +40,14 @@ from conformance.judge.tolerance import against_others
 from conformance.language.capabilities import required_by
 from conformance.language.operations import RANDOM
 from conformance.model.case import Case, Tolerance
-from conformance.model.observation import Allowed, Expected, ExpectedMemory, Phase, Run
+from conformance.model.observation import (
+    Allowed,
+    Expected,
+    ExpectedMemory,
+    Observation,
+    Phase,
+    Run,
+)
 from conformance.model.result import Result, Results
 from conformance.model.verdict import Status
 from conformance.store import cases_hash
@@ -115,6 +122,11 @@ class _Compared:
         compare, or is empty."""
         absent = {v: words for v, r in results.items() if (words := _absence(r, check) or why(r))}
         return cls(case, check, {v: r for v, r in results.items() if v not in absent}, absent)
+
+    @property
+    def observed(self) -> dict[str, Observation]:
+        """What was observed of those that are present."""
+        return {v: r.observation for v, r in self.present.items() if r.observation is not None}
 
     def among(self, variants: Collection[str], absent: Mapping[str, str]) -> Self:
         """The same with some of the variants that are present, and others absent."""
@@ -223,7 +235,7 @@ def _numbers(
     else:
         words = "random: compared within each framework only"
         yield compared.told("values", Agreement.SKIPPED, words)
-        for same in _drew_the_same(compared.present, tolerance):
+        for same in _drew_the_same(compared, tolerance):
             yield from _values(compared.among(same, {}), tolerance, None)
 
 
@@ -233,9 +245,8 @@ def _values(
     if len(compared.present) < 2:
         return
     anchor = {} if expected is None else values_of(expected)
-    observed = {v: r.observation for v, r in compared.present.items() if r.observation}
-    recomputed = {v: values_of(o.recomputed) for v, o in observed.items()}
-    plain = {v: values_of(o.plain) for v, o in observed.items()}
+    recomputed = {v: values_of(o.recomputed) for v, o in compared.observed.items()}
+    plain = {v: values_of(o.plain) for v, o in compared.observed.items()}
     for key in dict.fromkeys(s for values in (anchor, *recomputed.values()) for s in values):
         entries = {v: values.get(key, Missing()) for v, values in recomputed.items()}
         if key[0] == "gradient":
@@ -261,16 +272,12 @@ def _of_entries(
     return compared.verdict(subject, groups, main, wrong, difference)
 
 
-def _drew_the_same(
-    results: Mapping[str, Result], tolerance: Tolerance
-) -> Iterator[tuple[str, ...]]:
+def _drew_the_same(compared: _Compared, tolerance: Tolerance) -> Iterator[tuple[str, ...]]:
     """Variants of one framework whose plain runs agree: these drew the same numbers."""
     by_adapter: dict[str, dict[str, dict[Subject, Value]]] = defaultdict(dict)
-    for variant, result in results.items():
-        if result.observation is not None:
-            values = values_of(result.observation.plain)
-            of_values = {k: v for k, v in values.items() if k[0] == "value"}
-            by_adapter[variant.partition("/")[0]][variant] = of_values
+    for variant, observation in compared.observed.items():
+        values = {k: v for k, v in values_of(observation.plain).items() if k[0] == "value"}
+        by_adapter[variant.partition("/")[0]][variant] = values
 
     def agree(a: Mapping[Subject, Value], b: Mapping[Subject, Value]) -> bool:
         return a.keys() == b.keys() and all(close(a[k], b[k], tolerance) for k in a)
@@ -322,14 +329,12 @@ def region_count(run: Run, region: str, phase: Phase) -> int | None:
 
 
 def _counts(compared: _Compared, subject: str, region: str, phase: Phase) -> Iterator[CrossVerdict]:
-    counts: dict[str, int] = {}
-    for variant, result in compared.present.items():
-        run = result.observation and result.observation.recomputed
-        count = region_count(run, region, phase) if run else None
-        if count is not None:
-            counts[variant] = count
-    if len(counts) < 2:
+    if len(compared.present) < 2:
         return
+    counts = {
+        variant: region_count(observation.recomputed, region, phase) or 0
+        for variant, observation in compared.observed.items()
+    }
     allowed = {v: a for v, r in compared.present.items() if (a := _allowed(r, region, phase))}
     right = {v: v not in allowed or n in allowed[v] for v, n in counts.items()}
     names = partition(counts, lambda a, b: a == b)
