@@ -51,7 +51,7 @@ from conformance.language.capabilities import required_by
 from conformance.language.load import load_file, load_folder
 from conformance.model.case import Case
 from conformance.model.verdict import Level, Status, Verdict
-from conformance.report import write_report
+from conformance.report import Report, write_report
 from conformance.run.summary import Tally
 from tests import report_samples as samples
 from tools import coverage, documents
@@ -322,7 +322,8 @@ def read_results(file: Path) -> None:
         shutil.copy(beside(_results()), arrays)
     found = [results.read(file)]
     cases = samples.cases()
-    write_report(found, cases, compare(found, cases), file.parent / "report", file.parent)
+    made = Report(found, cases, compare(found, cases))
+    write_report(made, file.parent / "report", file.parent)
 
 
 def read_arrays(file: Path) -> None:

@@ -25,75 +25,31 @@ from conformance.model.result import Header, Result, Results
 from conformance.model.verdict import KnownNote, Level, Status, Verdict
 from conformance.store import Store, cases_hash
 
-TEXT = """\
-family: sample
-cases:
-  # A comment that belongs to nobody.
-  block:
-    title: A block
+_CASE = """
+  {name}:
+    title: {title}
     source: made up for the tests
     why: There must be one.
     inputs:
-      x: {shape: [2, 3], normal: 1.0}
+      x: {{shape: [2, 3], normal: 1.0}}
     program:
       - recompute: block
         takes: x
-        gives: y
+        gives: y{option}
         body:
           - h = sin(x)
-          - y = exp(h)
+          - y = {call}
     outputs: y
-    gradients: {of: sum(y)}
-
-  noise:
-    title: Dropout inside
-    source: made up for the tests
-    why: There must be one.
-    inputs:
-      x: {shape: [2, 3], normal: 1.0}
-    program:
-      - recompute: block
-        takes: x
-        gives: y
-        body:
-          - h = sin(x)
-          - y = dropout(h, p=0.5)
-    outputs: y
-    gradients: {of: sum(y)}
-
-  noise-anew:
-    title: Dropout inside, random state not preserved
-    source: made up for the tests
-    why: There must be one.
-    inputs:
-      x: {shape: [2, 3], normal: 1.0}
-    program:
-      - recompute: block
-        takes: x
-        gives: y
-        preserve_rng: false
-        body:
-          - h = sin(x)
-          - y = dropout(h, p=0.5)
-    outputs: y
-    gradients: {of: sum(y)}
+    gradients: {{of: sum(y)}}
 """
-#: A case with an axis, for the tests of registers.
-MINI = load_text(
-    """
-family: mini
-cases:
-  square:
-    title: A square
-    source: the test
-    why: It is small.
-    axes: {n: [1, 2]}
-    inputs: {x: {shape: [$n], full: 2.0}}
-    program: [{recompute: block, takes: x, gives: y, body: ["y = multiply(x, x)"]}]
-    outputs: y
-    gradients: {of: sum(y)}
-""",
-    "mini.yaml",
+_DROPS, _ANEW = "dropout(h, p=0.5)", "\n        preserve_rng: false"
+TEXT = "family: sample\ncases:\n  # A comment that belongs to nobody." + "".join(
+    _CASE.format(name=name, title=title, option=option, call=call)
+    for name, title, option, call in (
+        ("block", "A block", "", "exp(h)"),
+        ("noise", "Dropout inside", "", _DROPS),
+        ("noise-anew", "Dropout inside, random state not preserved", _ANEW, _DROPS),
+    )
 )
 GRADIENT = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
 UNIT = 1 << 20

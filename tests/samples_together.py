@@ -25,50 +25,40 @@ Sample = tuple[Sequence[str], Mapping[str, tuple[int, ...]]]
 def together(samples: Sequence[Sample], dtype: str = "float64") -> Case:
     """A case that runs each sample in a region and squares its y, as `operation_samples.written` does
     with one of them. The names of the sample at place n end in n."""
-    inputs: list[str] = []
-    state: list[str] = []
-    program: list[str] = []
+    inputs: dict[str, object] = {}
+    state: dict[str, object] = {}
+    program: list[object] = []
     for n, (statements, shapes) in enumerate(samples):
+        for name, shape in shapes.items():
+            inputs[f"{name}{n}"] = {"shape": shape, "uniform": [0.5, 2.0], "dtype": dtype}
         taken = [f"{name}{n}" for name in shapes]
-        inputs += [
-            f"      {name}{n}: {{shape: {list(shape)}, uniform: [0.5, 2.0], dtype: {dtype}}}"
-            for name, shape in shapes.items()
-        ]
         text = " ".join(statements)
         if "embedding" in text:
-            inputs.append(f"      i{n}: {{shape: [2, 5], integers: [0, 3]}}")
+            inputs[f"i{n}"] = {"shape": [2, 5], "integers": [0, 3]}
             taken.append(f"i{n}")
         if "batch_norm" in text:
-            of = f"{{shape: [3], full: 1.0, dtype: {dtype}}}"
-            state += [f"      mean{n}: {of}", f"      var{n}: {of}"]
+            of = {"shape": [3], "full": 1.0, "dtype": dtype}
+            state |= {f"mean{n}": of, f"var{n}": of}
+        body = _numbered(statements, shapes, n)
         program += [
-            f"      - recompute: block{n}",
-            f"        takes: [{', '.join(taken)}]",
-            f"        gives: y{n}",
-            "        body:",
-            *(f"          - {json.dumps(line)}" for line in _numbered(statements, shapes, n)),
-            f"      - z{n} = multiply(y{n}, y{n})",
-            f"      - s{n} = sum(z{n})",
+            {"recompute": f"block{n}", "takes": taken, "gives": f"y{n}", "body": body},
+            f"z{n} = multiply(y{n}, y{n})",
+            f"s{n} = sum(z{n})",
         ]
-        program += [f"      - t{n} = add({f't{n - 1}' if n > 1 else 's0'}, s{n})"] if n else []
+        program += [f"t{n} = add({f't{n - 1}' if n > 1 else 's0'}, s{n})"] if n else []
     last = f"t{len(samples) - 1}" if len(samples) > 1 else "s0"
-    lines = [
-        "family: written",
-        "cases:",
-        "  together:",
-        "    title: Operations, one after the other",
-        "    source: the test",
-        "    why: The adapter emits them.",
-        "    inputs:",
-        *inputs,
-        *(["    state:", *state] if state else []),
-        "    program:",
-        *program,
-        f"    outputs: [{', '.join(f'z{n}' for n in range(len(samples)))}, {last}]",
-        f"    gradients: {{of: {last}}}",
-    ]
-    (case,) = load_text("\n".join(lines) + "\n", "test")
-    return case
+    case = {
+        "title": "Operations, one after the other",
+        "source": "the test",
+        "why": "The adapter emits them.",
+        "inputs": inputs,
+        **({"state": state} if state else {}),
+        "program": program,
+        "outputs": [*(f"z{n}" for n in range(len(samples))), last],
+        "gradients": {"of": last},
+    }
+    (loaded,) = load_text(json.dumps({"family": "written", "cases": {"together": case}}), "test")
+    return loaded
 
 
 def _numbered(

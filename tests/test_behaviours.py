@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from conformance.errors import AdapterError
 from conformance.judge.checks import CHECKS, applicable
 from conformance.judge.outcomes import MEANING, SIGN, Outcome, gravest, of_result
 from conformance.model.facts import Fact, Inert, Unoffered
@@ -22,9 +23,9 @@ from conformance.model.observation import (
 )
 from conformance.model.result import Header, Result, Results
 from conformance.model.verdict import Level, Status, Verdict
-from conformance.report.costs import PROGRAM, Cost, cost
+from conformance.report.costs import PROGRAM, SECONDS, Cost, cost, read_seconds
 from conformance.report.findings import findings, tally
-from conformance.report.overview import described, frameworks
+from conformance.report.overview import frameworks
 from conformance.report.questions import QUESTIONS, Answer, Question, answer, answers
 from tests.report_samples import known
 from tests.suite_cases import CASES
@@ -165,7 +166,7 @@ def test_all_expansions_of_a_case_answer() -> None:
         RAN, verdict("gradient", Status.FAIL), case="structure/no-arguments[n=1]", run=Run()
     )
     other = result(RAN, verdict("gradient", Status.FAIL), case="structure/elsewhere", run=Run())
-    (found,) = answers([ran(result(RAN, run=Run()), wrong, other)]).values()
+    found = answers([result(RAN, run=Run()), wrong, other])
     assert (found[question].outcome, found[question].case) == (Outcome.WRONG, wrong.case)
 
 
@@ -235,15 +236,12 @@ def test_what_runs_again_is_counted_by_operation() -> None:
 def test_findings_of_one_cause_stand_together_and_the_gravest_first() -> None:
     wrong = known(verdict("gradient", Status.FAIL), "it forgets", "https://example.org/1")
     costs = verdict("release", Status.FAIL, "1 B more")
-    found = findings(
-        [
-            ran(
-                result(RAN, costs, case="a/a", run=Run()),
-                result(RAN, wrong, case="a/b", run=Run()),
-                result(RAN, wrong, case="a/c", variant="mini/other", run=Run()),
-            )
-        ]
+    run = ran(
+        result(RAN, costs, case="a/a", run=Run()),
+        result(RAN, wrong, case="a/b", run=Run()),
+        result(RAN, wrong, case="a/c", variant="mini/other", run=Run()),
     )
+    found = findings(run.header, run.results)
     assert [(f.outcome, f.words, f.known) for f in found] == [
         (Outcome.WRONG, "it forgets", True),
         (Outcome.COSTS, "a/a, release: 1 B more", False),
@@ -266,7 +264,7 @@ def test_a_tally_counts_cases_and_what_was_not_known() -> None:
     counted = tally(run.results)
     assert counted.outcomes == Counter({Outcome.WRONG: 2, Outcome.RIGHT: 1, Outcome.NOT_OFFERED: 1})
     assert (counted.ran, counted.unexpected) == (3, 1)
-    assert described(counted) == "right in 1 of 3 cases, silently wrong in 2"
+    assert counted.words == "right in 1 of 3 cases, silently wrong in 2"
     (framework,) = frameworks([run])
     assert framework.modes[0].bar == ((Outcome.WRONG, 2), (Outcome.RIGHT, 1))
     assert framework.sentence == "right: right in 1 of 3 cases, silently wrong in 2."
@@ -309,3 +307,14 @@ def test_what_was_not_observed_is_no_number() -> None:
     unseen = replace(RECOMPUTED, retained=None, executions=None)
     assert cost([result(RAN, case=PROGRAM, run=unseen, plain=PLAIN)]) == Cost(None, 0.4, None)
     assert cost([], seconds=1.5) == Cost(seconds=1.5)
+
+
+def test_seconds_are_those_of_the_file_in_an_adapter_s_folder(tmp_path: Path) -> None:
+    assert read_seconds("mini", tmp_path) == {}
+    file = tmp_path / SECONDS
+    file.write_text('{"version": "1.2", "ratios": {"right": 1.5}}', "utf-8")
+    assert read_seconds("mini", tmp_path) == {"mini/right": ("1.2", 1.5)}
+    for text in ("{", '{"version": "1.2"}', '{"version": "1.2", "ratios": {"right": "fast"}}'):
+        file.write_text(text, "utf-8")
+        with pytest.raises(AdapterError, match="no ratios of seconds"):
+            read_seconds("mini", tmp_path)

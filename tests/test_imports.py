@@ -10,8 +10,6 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 #: Imports that close a circle and may stay, each with the reason: (importing module, imported module).
 EXPLAINED: Mapping[tuple[str, str], str] = {
-    ("conformance.report.groups", "conformance.report.versus"): "the report is being taken apart",
-    ("conformance.report.versus", "conformance.report.markdown"): "the report is being taken apart",
     ("conformance.run.items", "conformance.run.session"): "the session is being taken apart",
 }
 

@@ -20,7 +20,7 @@ from conformance.language.load import load_text
 from conformance.model.observation import ErrorSeen
 from conformance.model.verdict import Level, Status, Verdict
 from conformance.paths import find_paths
-from conformance.report import build, write_report
+from conformance.report import Report, write_report
 from conformance.report.page import file_name
 from conformance.report.text import format_bytes, sentence, shorten, web_address
 from conformance.words import escape, line
@@ -39,7 +39,6 @@ class Page(HTMLParser):
         self.found: list[tuple[str, dict[str, str]]] = []
         self.open: list[str] = []
         self.texts: list[str] = []
-        self.inside: dict[str, list[str]] = {}
         self.feed(text)
         self.close()
         assert self.open == []
@@ -54,7 +53,6 @@ class Page(HTMLParser):
 
     def handle_data(self, data):
         self.texts.append(data)
-        self.inside.setdefault(self.open[-1] if self.open else "", []).append(data)
 
     def all(self, tag: str) -> list[dict[str, str]]:
         return [attributes for name, attributes in self.found if name == tag]
@@ -64,20 +62,24 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.texts).split())
 
 
-def written(tmp_path: Path, *found, disciplines=None, given=None) -> tuple[Path, Page]:
+def written(tmp_path: Path, *found, given=None) -> tuple[Path, Page]:
     """The reports' folder after a report on these results, and the page."""
     known = samples.cases(tmp_path / "sample.yaml") if given is None else given
-    adapters = dict.fromkeys(r.variant.split("/")[0] for r in found)
     files = [
-        results(name, [r for r in found if r.variant.split("/")[0] == name], given=known)
-        for name in adapters
+        results(name, [r for r in found if r.variant.startswith(f"{name}/")], given=known)
+        for name in dict.fromkeys(r.variant.split("/")[0] for r in found)
     ]
     folder = tmp_path / "reports"
     programs = {("a", "drops"): "assert x.grad is None\n"}
-    compared = compare(files, known)
-    index = write_report(files, known, compared, folder, folder, reproducers=programs)
+    made = Report(files, known, compare(files, known), programs=programs)
+    index = write_report(made, folder, folder)
     assert index == folder / "index.html"
     return folder, Page(whole(folder))
+
+
+def reported(files) -> Report:
+    """The report on results of the sample cases."""
+    return Report(files, samples.cases(), compare(files, samples.cases()))
 
 
 def whole(folder: Path) -> str:
@@ -154,8 +156,8 @@ def test_what_an_earlier_report_opened_is_gone(tmp_path):
 def test_programs_can_be_shown_without_their_files(tmp_path):
     path = program(tmp_path, "programs/a.py", "x = 1\n")
     files = [results("a", [result("a/one", verdicts=[FAIL], program=path)])]
-    compared, folder = compare(files, samples.cases()), tmp_path / "reports"
-    write_report(files, samples.cases(), compared, folder, folder, link=False)
+    folder = tmp_path / "reports"
+    write_report(reported(files), folder, folder, link=False)
     page = Page(whole(folder))
     assert "x = 1" in "".join(page.texts)
     assert not any("programs" in a.get("href", "") for a in page.all("a"))
@@ -194,8 +196,7 @@ def test_a_finding_shows_the_program_of_its_cause(tmp_path):
         results("a", [result("a/one", verdicts=[samples.known(FAIL, "it drops x", cause="drops")])])
     ]
     programs = {("a", "drops"): f"x = {HOSTILE!r}\n", ("b", "drops"): "y = 2\n"}
-    compared = compare(files, samples.cases())
-    write_report(files, samples.cases(), compared, tmp_path, tmp_path, reproducers=programs)
+    write_report(replace(reported(files), programs=programs), tmp_path, tmp_path)
     page = Page(whole(tmp_path))
     code = "".join(page.texts)
     assert code.count(f"x = {HOSTILE!r}") == 2  # on the first screen, and among all findings
@@ -259,7 +260,7 @@ def test_versions_and_outcome_stand_at_the_top(tmp_path):
 def test_nothing_unexpected_is_said(tmp_path):
     folder, page = written(tmp_path, result("a/one"), result("b/one"))
     assert "Nothing unexpected" in page.text
-    assert "id" not in {a.get("id") for a in page.all("details") if a.get("id") == "unexpected"}
+    assert "unexpected" not in {a.get("id") for a in page.all("details")}
     assert "**Nothing unexpected**" in (folder / "report.md").read_text("utf-8")
 
 
@@ -378,8 +379,7 @@ def test_only_addresses_of_the_web_are_links(url, found):
 
 
 def report_on(*found):
-    files = [results("a", found)]
-    return build(files, samples.cases(), compare(files, samples.cases()))
+    return reported([results("a", found)])
 
 
 def test_a_warning_is_a_deviation_but_not_unexpected():
@@ -408,7 +408,7 @@ def test_cases_that_did_not_run_are_left_out():
 
 def test_results_of_a_case_that_is_not_there_are_shown(tmp_path):
     files = [results("a", [result("a/one", case="sample/gone")], given=())]
-    index = write_report(files, (), compare(files, ()), tmp_path, tmp_path)
+    index = write_report(Report(files, (), compare(files, ())), tmp_path, tmp_path)
     assert "no case file has this case" in whole(index.parent)
 
 
@@ -418,8 +418,7 @@ def test_parts_of_runs_are_named_at_the_top():
     file = replace(
         file, header=header, planned=(("sample/block", "a/one"), ("sample/noise", "a/one"))
     )
-    report = build([file], samples.cases(), compare([file], samples.cases()))
-    assert report.partial == (
+    assert reported([file]).partial == (
         "Not finished: a (1 of 2 pairs missing; ended by SIGTERM). "
         "A smoke run covers part of the cases: a (--smoke)."
     )

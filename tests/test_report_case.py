@@ -184,10 +184,10 @@ def test_memory_in_bytes_and_units():
     freed = result("a/one", run(retained=unit), plain=plain, expects=expects)
     kept = result("a/two", plain, plain=plain, expects=expects, verdicts=[failed])
     found = {"a/one": freed, "a/two": kept, "b/one": result("b/one"), "b/two": freed}
-    assert tables.memory(found) == (
+    assert tables.memory(found) == [
         (("a/one", "b/two"), tables.MemoryRow(3 * unit, unit, unit, 2.0, "2.00", False)),
         (("a/two",), tables.MemoryRow(3 * unit, 3 * unit, unit, 0.0, "2.00", True)),
-    )
+    ]
 
 
 # -- growth ------------------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ def test_a_law_stands_beside_what_was_measured() -> None:
         large.id: {"a/one": _grown(large, 16000, None)},
     }
     (table,) = growth(small, GROWN, results)
-    assert (table.quantity, table.unit, table.at) == ("retained", "activations", "n")
+    assert (table.quantity, table.unit, table.law.at) == ("retained", "activations", "n")
     assert [(point.at, point.cells) for point in table.points] == [
         (4, ("4", "4", "2", "2–3")),
         (16, ("16", "16", "4", "")),

@@ -43,20 +43,25 @@ def page(request: pytest.FixtureRequest, browser: Any) -> Iterator[Any]:
     found.close()
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report on realistic results."""
+    here = tmp_path_factory.mktemp("realistic")
+    return written(here, *realistic(here))[0]
+
+
 def opened(page: Any, folder: Path, rest: str = "") -> None:
     page.goto(f"{(folder / 'index.html').as_uri()}{rest}")
 
 
-def test_from_the_worst_finding_to_its_program_in_one_click(page: Any, tmp_path: Path) -> None:
-    folder, _ = written(tmp_path, *realistic(tmp_path))
+def test_from_the_worst_finding_to_its_program_in_one_click(page: Any, folder: Path) -> None:
     opened(page, folder)
     page.click("#wrong li a >> nth=0")
     page.wait_for_selector("details.case[open] details.variant[open]")
     assert "def plain(x):" in page.inner_text("details.case[open]")
 
 
-def test_an_address_opens_what_it_names(page: Any, tmp_path: Path) -> None:
-    folder, _ = written(tmp_path, *realistic(tmp_path))
+def test_an_address_opens_what_it_names(page: Any, folder: Path) -> None:
     opened(page, folder, "#sample/block@b/one")
     page.wait_for_selector("[id='sample/block@b/one'][open]")
     page.wait_for_timeout(400)
@@ -65,16 +70,6 @@ def test_an_address_opens_what_it_names(page: Any, tmp_path: Path) -> None:
     for query in ("outcome=raises", "variant=a/two", "variant=a/one&outcome=right&text=dropout"):
         opened(page, folder, f"?{query}#cases")
         page.wait_for_function("document.getElementById('shown').textContent === '1 of 2 cases'")
-
-
-def test_two_variants_beside_each_other(page: Any, tmp_path: Path) -> None:
-    folder, _ = written(tmp_path, *realistic(tmp_path))
-    opened(page, folder)
-    page.select_option("#left", "a/one")
-    page.select_option("#right", "a/two")
-    page.wait_for_selector("#differences td")
-    assert page.inner_text("#differ") == "1 of 1 cases differ"
-    assert "silently wrong" in page.inner_text("#differences")
 
 
 # -- three readers, each at most three clicks from what they came for ------------------------------
@@ -99,8 +94,7 @@ class Reader:
         self.page.select_option(what, value)
 
 
-def test_a_maintainer_sees_what_is_wrong_and_how_to_see_it_again(page: Any, tmp_path: Path) -> None:
-    folder, _ = written(tmp_path, *realistic(tmp_path))
+def test_a_maintainer_sees_what_is_wrong_and_how_to_see_it_again(page: Any, folder: Path) -> None:
     reader = Reader(page, folder)
     reader.click("[id='framework=a'] > summary", "[id='framework=a'] table.modes")
     assert page.url.endswith("#framework=a")
@@ -114,12 +108,13 @@ def test_a_maintainer_sees_what_is_wrong_and_how_to_see_it_again(page: Any, tmp_
     assert reader.clicks <= 3
 
 
-def test_a_porter_sees_what_differs_between_two(page: Any, tmp_path: Path) -> None:
-    folder, _ = written(tmp_path, *realistic(tmp_path))
+def test_a_porter_sees_what_differs_between_two(page: Any, folder: Path) -> None:
     reader = Reader(page, folder)
     reader.choose("#left", "a/one")
     reader.choose("#right", "a/two")
     page.wait_for_selector("#differences td")
+    assert page.inner_text("#differ") == "1 of 1 cases differ"
+    assert "silently wrong" in page.inner_text("#differences")
     assert "A block" in page.inner_text("#differences")  # in words, before a click
     reader.click(
         "#differences a >> text=both programs", "[id='sample/block'][open] .programs .line"
@@ -132,8 +127,7 @@ def test_a_porter_sees_what_differs_between_two(page: Any, tmp_path: Path) -> No
     assert reader.clicks <= 3
 
 
-def test_what_differs_between_two_programs_is_marked(page: Any, tmp_path: Path) -> None:
-    folder, _ = written(tmp_path, *realistic(tmp_path))
+def test_what_differs_between_two_programs_is_marked(page: Any, folder: Path) -> None:
     opened(page, folder, "#sample/block:programs")
     page.wait_for_selector(".programs .line.changed")
     sides = page.query_selector_all(".programs pre")
@@ -146,8 +140,7 @@ def test_what_differs_between_two_programs_is_marked(page: Any, tmp_path: Path) 
     assert page.query_selector(".programs .line.changed") is None
 
 
-def test_what_is_to_be_copied_is_copied(browser: Any, tmp_path: Path) -> None:
-    folder, _ = written(tmp_path, *realistic(tmp_path))
+def test_what_is_to_be_copied_is_copied(browser: Any, folder: Path) -> None:
     context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
     page = context.new_page()
     opened(page, folder, "#sample/block@a/two")
@@ -167,8 +160,7 @@ def test_what_is_to_be_copied_is_copied(browser: Any, tmp_path: Path) -> None:
     context.close()
 
 
-def test_a_decider_sees_whether_to_rely_on_it(page: Any, tmp_path: Path) -> None:
-    folder, _ = written(tmp_path, *realistic(tmp_path))
+def test_a_decider_sees_whether_to_rely_on_it(page: Any, folder: Path) -> None:
     reader = Reader(page, folder)
     assert "right in 2 of 2 cases" in page.inner_text("[id='framework=a']")  # before any click
     reader.click("[id='framework=a'] > summary", "[id='framework=a'] table.modes")
@@ -181,12 +173,11 @@ def test_a_decider_sees_whether_to_rely_on_it(page: Any, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nothing_is_out_of_reach(browser: Any, tmp_path: Path, scheme: str) -> None:
+def test_nothing_is_out_of_reach(browser: Any, folder: Path, scheme: str) -> None:
     """Contrast, names, headings, tables, what scrolls: by axe, with all of it open."""
     axe = pytest.importorskip(
         "axe_playwright_python.sync_playwright", reason="axe is not installed"
     )
-    folder, _ = written(tmp_path, *realistic(tmp_path))
     page = browser.new_page(viewport={"width": 1440, "height": 900}, color_scheme=scheme)
     opened(page, folder)
     for detail in page.query_selector_all("details"):
@@ -200,8 +191,7 @@ def test_nothing_is_out_of_reach(browser: Any, tmp_path: Path, scheme: str) -> N
     assert [(v["id"], [n["html"][:120] for n in v["nodes"]]) for v in found] == []
 
 
-def test_keys_reach_and_open_what_a_mouse_does(page: Any, tmp_path: Path) -> None:
-    folder, _ = written(tmp_path, *realistic(tmp_path))
+def test_keys_reach_and_open_what_a_mouse_does(page: Any, folder: Path) -> None:
     opened(page, folder)
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
@@ -210,8 +200,7 @@ def test_keys_reach_and_open_what_a_mouse_does(page: Any, tmp_path: Path) -> Non
     page.wait_for_selector("[id='framework=a'] table.modes")
 
 
-def test_on_paper_what_is_loaded_is_open(page: Any, tmp_path: Path) -> None:
-    folder, _ = written(tmp_path, *realistic(tmp_path))
+def test_on_paper_what_is_loaded_is_open(page: Any, folder: Path) -> None:
     opened(page, folder, "#sample/block")
     page.wait_for_selector("[id='sample/block'] details.variant:not([open])")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from conformance.errors import ResultsError
 from conformance.judge.outcomes import MEANING, SIGN, Outcome
 from conformance.model.result import Results
-from conformance.report.overview import Framework, Mode, described, frameworks
+from conformance.report.overview import Framework, Mode, frameworks
 from conformance.report.questions import QUESTIONS, Question
 from conformance.report.text import link
 from conformance.words import escape
@@ -87,7 +87,7 @@ def _variant(mode: Mode) -> str:
     worst = "none"
     if mode.worst:
         worst = f"{SIGN[mode.worst.outcome]} {escape(mode.worst.words)}{link(mode.worst.url)}"
-    return f"| `{mode.name}` | {described(mode.tally)} | {worst} |"
+    return f"| `{mode.name}` | {mode.tally.words} | {worst} |"
 
 
 def _firsts(

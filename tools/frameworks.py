@@ -62,7 +62,7 @@ def _cells(mode: Mode) -> Iterator[str]:
         yield "–" if share is None else f"{share:.0%}"
     for times in (mode.cost.reruns, mode.cost.seconds):
         yield "–" if times is None else f"{times:.2f}×"
-    yield escape(mode.outcome_words)
+    yield escape(mode.tally.words)
     yield "none" if mode.worst is None else _finding(mode.worst)
 
 

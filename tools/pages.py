@@ -24,7 +24,7 @@ from conformance.cli.options import reproducers_of, seconds_of_variants, titles_
 from conformance.compare import compare
 from conformance.language.load import load_folder
 from conformance.model.result import Results
-from conformance.report import write_report
+from conformance.report import Report, write_report
 from tools import behaviours, documents, frameworks, generated
 from tools.shared import ADAPTERS, ROOT, leaving, read_runs, write_pages
 
@@ -75,17 +75,15 @@ def _report(runs: Sequence[Results], reports: Path, folder: Path) -> Path:
     """
     cases = load_folder(ROOT / "cases")
     shown = [case for case in cases if folder == reports or case.id in SAMPLE]
-    page = write_report(
+    made = Report(
         runs,
         shown,
         compare(runs, cases),
-        folder,
-        reports,
         titles_of_variants(ADAPTERS),
         seconds_of_variants(ADAPTERS),
         reproducers_of(runs, ADAPTERS),
-        link=folder == reports,
     )
+    page = write_report(made, folder, reports, link=folder == reports)
     print(page)
     return page
 

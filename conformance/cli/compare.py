@@ -104,10 +104,9 @@ def _variants(left: str, right: str, results: Sequence[Results], cases: Path) ->
     of_left, of_right = (beside.of_variant(name, results) for name in (left, right))
     used = [run for run in results if {left, right} & set(run.header.variants)]
     beside.belong_together([used])
-    answered = answers(used)
     measured = tuple(
         beside.Measured(question.title, (one.word, other.word))
-        for question, one, other in zip(QUESTIONS, answered[left], answered[right], strict=True)
+        for question, one, other in zip(QUESTIONS, answers(of_left), answers(of_right), strict=True)
         if question.measure and one.word != other.word
     )
     found = beside.side_by_side(of_left, of_right, load_folder(cases))

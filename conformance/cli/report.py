@@ -40,19 +40,18 @@ def report(
       conformance report reports/torch.db reports/jax.db --output /tmp/report
     """
     # Here, since the other commands need neither templates nor highlighting.
-    from conformance.report import write_report
+    from conformance.report import Report, write_report
 
     paths = find_paths(cases, adapters_folder, reports)
     known = load_folder(paths.cases)
     runs = in_report_order(read_all(files, paths.reports), paths.adapters)
-    index = write_report(
+    made = Report(
         runs,
         known,
         compare_results(runs, known),
-        output or paths.reports,
-        paths.reports,
         titles_of_variants(paths.adapters),
         seconds_of_variants(paths.adapters),
         reproducers_of(runs, paths.adapters),
     )
+    index = write_report(made, output or paths.reports, paths.reports)
     typer.echo(f"report: {index}")

@@ -9,14 +9,13 @@ refused with `ComparisonError`. Imports `judge` and what that imports, and `stor
 
 from conformance.compare.beside import side_of
 from conformance.compare.model import Comparison, CrossVerdict
-from conformance.compare.variants import compare, drop_of, drop_range, region_count
+from conformance.compare.variants import compare, drop_of, region_count
 
 __all__ = [
     "Comparison",
     "CrossVerdict",
     "compare",
     "drop_of",
-    "drop_range",
     "region_count",
     "side_of",
 ]

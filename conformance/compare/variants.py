@@ -43,7 +43,6 @@ from conformance.model.case import Case, Tolerance
 from conformance.model.observation import (
     Allowed,
     Expected,
-    ExpectedMemory,
     Observation,
     Phase,
     Run,
@@ -382,8 +381,8 @@ def _times(number: int) -> str:
 
 @dataclass(frozen=True)
 class Drop:
-    """What recomputing freed and the range that the reference expects, in units of the case's own
-    activation."""
+    """What recomputing freed, and the least and the most that it may free by the reference, in units
+    of the case's own activation."""
 
     units: float
     least: float
@@ -409,14 +408,10 @@ def drop_of(result: Result) -> Drop | None:
     seen = judged.retained(memory, plain, recomputed, observation.resolution)
     if not judged.can_tell(memory, seen):
         return None
-    least, most = drop_range(memory)
+    most = max(memory.drop, memory.plain[1] - memory.recomputed[0])
     unit = memory.unit
-    return Drop((plain - recomputed) / unit, least / unit, most / unit, judged.right(seen))
-
-
-def drop_range(memory: ExpectedMemory) -> tuple[int, int]:
-    """The least and the most bytes that recomputing may free, by the reference."""
-    return memory.drop, max(memory.drop, memory.plain[1] - memory.recomputed[0])
+    right = judged.right(seen)
+    return Drop((plain - recomputed) / unit, memory.drop / unit, most / unit, right)
 
 
 def _memory(case: str, results: Mapping[str, Result]) -> Iterator[CrossVerdict]:

@@ -57,23 +57,16 @@ class Assumption:
 
     def residuals(self, dataflow: Dataflow, step: Step) -> frozenset[str]:
         """The words for what the gradients of a step read; none where no gradient flows through it."""
-        words = self._residuals.get(step)
-        if words is None:
-            words = self._residuals[step] = self._words(dataflow, step)
-        return words
-
-    def _words(self, dataflow: Dataflow, step: Step) -> frozenset[str]:
-        op = step.statement.op
-        names = dataflow.differentiable(step, self.active)
-        if not names:
-            return frozenset()
-        if op in self.declared:
-            return _split(self.declared[op])
-        words: set[str] = set()
-        for name in names:
-            needs = OPERATIONS[op].needs[name]
-            words |= needs[min(self.alternatives.get(op, 0), len(needs) - 1)]
-        return frozenset(words)
+        if step not in self._residuals:
+            op = step.statement.op
+            words: set[str] = set()
+            for name in dataflow.differentiable(step, self.active):
+                needs = OPERATIONS[op].needs[name]
+                words |= needs[min(self.alternatives.get(op, 0), len(needs) - 1)]
+                if op in self.declared:
+                    words = set(_split(self.declared[op]))
+            self._residuals[step] = frozenset(words)
+        return self._residuals[step]
 
 
 def region_words(declared: Mapping[str, str]) -> frozenset[str]:
@@ -96,9 +89,9 @@ def assumptions(
     """
     used = sorted({step.statement.op for step in dataflow.steps})
     ways: dict[str, range] = {}
-    for op in used:
+    for op in used if alternatives else ():
         count = max((len(sets) for sets in OPERATIONS[op].needs.values()), default=1)
-        if alternatives and count > 1 and op not in declared:
+        if count > 1 and op not in declared:
             ways[op] = range(count)
     asking = [array.name for array in case.arrays if array.gradient]
     pairs = {(frozenset(asking), frozenset(case.wrt))}
@@ -146,4 +139,4 @@ def merged_into(dataflow: Dataflow, call: Call) -> list[Call]:
     if not call.region.merge_adjacent:
         return []
     made = set(call.gives)
-    return [c for c in dataflow.calls() if c.parent is call.parent and made & set(c.taken)]
+    return [c for c in dataflow.calls if c.parent is call.parent and made & set(c.taken)]

@@ -9,7 +9,6 @@ import numpy as np
 from conformance.language.operations import OF_CALLABLES, OPERATIONS, RANDOM
 from conformance.model.case import (
     Again,
-    Argument,
     Array,
     Case,
     Generator,
@@ -35,7 +34,6 @@ ProgramValue = (
     | np.random.Generator
     | Scalar
     | tuple["ProgramValue", ...]
-    | list["ProgramValue"]
     | Mapping[str, "ProgramValue"]
 )
 #: What an operation of the tape returns; a bool for `asks_gradient`.
@@ -126,7 +124,7 @@ class Interpreter:
                 self.dataflow.leaves[name] = self._add(value, None)
         names = dict(values)
         self._inputs = values
-        self._nodes(self.case.program, names, None, self.dataflow.body)
+        self._nodes(self.case.program, names, None)
         outputs = build(self.case.outputs, names)
         self.dataflow.outputs = tuple(self._number_of[id(t)] for t in tape.tensors_in(outputs))
         loss, self.dataflow.loss = self._loss(self.case.loss, names)
@@ -153,27 +151,19 @@ class Interpreter:
         return len(self.dataflow.tensors) - 1
 
     def _nodes(
-        self,
-        nodes: Iterable[Node],
-        names: dict[str, ProgramValue],
-        call: Call | None,
-        body: list[Step | Call],
+        self, nodes: Iterable[Node], names: dict[str, ProgramValue], call: Call | None
     ) -> None:
+        """Run the nodes of a region, or of the program, on values by name; results are added to them."""
         for node in flat(nodes):
             if isinstance(node, Statement):
-                self._statement(node, names, call, body)
+                self._statement(node, names, call)
             elif isinstance(node, Again) or node.called:
-                region = node if isinstance(node, Region) else self.regions[node.region]
-                self._call(node, region, names, call, body)
+                self._call(node, names, call)
 
     def _call(
-        self,
-        node: Region | Again,
-        region: Region,
-        names: dict[str, ProgramValue],
-        parent: Call | None,
-        body: list[Step | Call],
+        self, node: Region | Again, names: dict[str, ProgramValue], parent: Call | None
     ) -> None:
+        region = node if isinstance(node, Region) else self.regions[node.region]
         positional = [build(tree, names) for tree in node.takes]
         named = {key: build(tree, names) for key, tree in node.kwargs.items()}
         numbers = self._numbers((positional, named))
@@ -184,8 +174,8 @@ class Interpreter:
             bind(tree, value, inner)
         for key, tree in region.kwargs.items():
             bind(tree, named[key], inner)
-        body.append(call)
-        self._nodes(region.body, inner, call, call.body)
+        (parent or self.dataflow).body.append(call)
+        self._nodes(region.body, inner, call)
         result = build(region.gives, inner)
         call.gives = self._numbers(result)
         bind(node.gives, result, names)
@@ -197,24 +187,18 @@ class Interpreter:
         return tuple(self._number_of[id(t)] for t in tape.tensors_in(tree))
 
     def _statement(
-        self,
-        statement: Statement,
-        names: dict[str, ProgramValue],
-        call: Call | None,
-        body: list[Step | Call],
+        self, statement: Statement, names: dict[str, ProgramValue], call: Call | None
     ) -> None:
-        operation = OPERATIONS[statement.op]
-        arguments: list[ProgramValue] = []
-        numbers: dict[str, tuple[int, ...]] = {}
-        for name, argument in zip(operation.tensors, statement.arguments, strict=True):
-            if name in ("region?", "generator?"):
-                continue
-            value = _argument(argument, names)
-            arguments.append(value)
-            numbers[name.removesuffix("...").rstrip("?")] = self._numbers(value)
+        named = zip(OPERATIONS[statement.op].tensors, statement.arguments, strict=True)
+        arguments = {
+            name.removesuffix("...").rstrip("?"): build(argument, names)
+            for name, argument in named
+            if name not in ("region?", "generator?")
+        }
+        numbers = {name: self._numbers(value) for name, value in arguments.items()}
         step = Step(statement, call, numbers)
-        body.append(step)
-        result = self._apply(step, arguments)
+        (call or self.dataflow).body.append(step)
+        result = self._apply(step, list(arguments.values()))
         results = result if isinstance(result, tuple) else (result,)
         step.results = tuple(self._add(t, step) for t in results if isinstance(t, Tensor))
         names.update(zip(statement.targets, results, strict=True))
@@ -255,14 +239,6 @@ def tensor_named(name: str, names: Mapping[str, ProgramValue]) -> Tensor:
     value = names[name]
     assert isinstance(value, Tensor), f"{name} is no tensor"
     return value
-
-
-def _argument(argument: Argument, names: Mapping[str, ProgramValue]) -> ProgramValue:
-    if isinstance(argument, tuple):
-        return [_argument(part, names) for part in argument]
-    if isinstance(argument, Ref):
-        return names[argument.name]
-    return argument.value
 
 
 def build(tree: Tree, names: Mapping[str, ProgramValue]) -> ProgramValue:

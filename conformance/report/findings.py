@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from conformance.judge.outcomes import Outcome, of_result, of_verdict
-from conformance.model.result import Header, Result, Results
+from conformance.model.result import Header, Pair, Result
 from conformance.model.verdict import Status, Verdict
 from conformance.report.questions import QUESTIONS
+from conformance.words import counted
 
 _DID_NOT_RUN = frozenset({Outcome.NOT_OFFERED, Outcome.NOT_RUN})
 #: Outcomes that are no finding.
 NO_FINDING = frozenset({Outcome.RIGHT, Outcome.UNSEEN, *_DID_NOT_RUN})
 #: The cases of `QUESTIONS`, each with its position among them.
-_QUESTION_CASES = {
-    case: number for number, case in enumerate(c for question in QUESTIONS for c in question.cases)
-}
+_ASKED = {case: n for n, case in enumerate(c for question in QUESTIONS for c in question.cases)}
 #: What is wrong for a user, by the name of the check that fails.
 _WRONG_BY_CHECK = {
     "gradient": "wrong gradient",
@@ -31,46 +29,26 @@ _WRONG_BY_CHECK = {
 }
 
 
-class Cause(NamedTuple):
-    """What groups deviations: the reason, URL and cause of the known deviation. Without one, `words` is
-    the verdict's message."""
-
-    words: str
-    url: str
-    name: str
-    known: bool
-
-
 @dataclass(frozen=True)
 class Finding:
     """All deviations of one adapter that share a cause.
 
-    `pairs` are all cases and variants (full ids) that show it, `example` is the pair that shows it best,
-    and `checks` are those that fail there. `first` is whether the adapter's first variant shows it.
+    `words` (why it deviates), `url` and `cause` are those of the known deviation. Of one that was not
+    `known` before, `words` are the verdict's message. `pairs` are all cases and variants (full ids)
+    that show it, `example` is the pair that shows it best, and `checks` are those that fail there.
+    `first` is whether the adapter's first variant shows it.
     """
 
     adapter: str
     outcome: Outcome
-    cause: Cause
-    pairs: tuple[tuple[str, str], ...]
-    example: tuple[str, str]
+    words: str
+    url: str
+    cause: str
+    known: bool
+    pairs: tuple[Pair, ...]
+    example: Pair
     checks: tuple[str, ...]
-    first: bool = False
-
-    @property
-    def words(self) -> str:
-        """Why it deviates, or how."""
-        return self.cause.words
-
-    @property
-    def url(self) -> str:
-        """The upstream report; may be empty."""
-        return self.cause.url
-
-    @property
-    def known(self) -> bool:
-        """Whether it was known before."""
-        return self.cause.known
+    first: bool
 
     @property
     def effect(self) -> str:
@@ -91,12 +69,7 @@ class Finding:
         return tuple(dict.fromkeys((self.example[0], *(case for case, _ in self.pairs))))
 
 
-def findings(results: Sequence[Results]) -> tuple[Finding, ...]:
-    """All findings of all runs, ranked (see `ranked`)."""
-    return ranked(f for run in results for f in of_run(run.header, run.results))
-
-
-def ranked(unranked: Iterable[Finding]) -> tuple[Finding, ...]:
+def ranked(found: Iterable[Finding]) -> tuple[Finding, ...]:
     """Findings in order: the gravest first; among equals, those that an adapter's first variant shows,
     then those with the most variants, then those with the most cases."""
 
@@ -104,51 +77,49 @@ def ranked(unranked: Iterable[Finding]) -> tuple[Finding, ...]:
         extent = -len(finding.variants), -len(finding.cases)
         return finding.outcome.rank, not finding.first, *extent
 
-    return tuple(sorted(unranked, key=rank))
+    return tuple(sorted(found, key=rank))
 
 
-def of_run(header: Header, results: Iterable[Result]) -> Iterable[Finding]:
-    """The findings of some results of a run, in no order."""
-    causes: dict[Cause, list[tuple[Outcome, Result, str]]] = {}
-    order = {variant: number for number, variant in enumerate(header.variants)}
+def findings(header: Header, results: Iterable[Result]) -> tuple[Finding, ...]:
+    """The findings of some results of a run, ranked.
+
+    The example is the gravest result; among equals that of the earliest variant, then that of the case
+    that comes first in `QUESTIONS`.
+    """
+    causes: dict[tuple[str, str, str, bool], list[tuple[Outcome, Result, str]]] = {}
     for result in results:
         for verdict in result.verdicts:
             outcome = of_verdict(verdict, result)
             if outcome not in NO_FINDING and verdict.status is not Status.UNSUPPORTED:
                 shown = outcome, result, verdict.check
                 causes.setdefault(_cause(verdict, result), []).append(shown)
+    variants = {variant: number for number, variant in enumerate(header.variants)}
+
+    def rank(shown: tuple[Outcome, Result, str]) -> tuple[int, int, int]:
+        outcome, result, _ = shown
+        bare = _ASKED.get(result.case.partition("[")[0], len(_ASKED))
+        variant = variants.get(result.variant, len(variants))
+        return outcome.rank, variant, _ASKED.get(result.case, bare)
+
+    found = []
     for cause, shown_by in causes.items():
-        outcome, worst, _ = min(shown_by, key=lambda item: _example_rank(item[0], item[1], order))
-        pairs = dict.fromkeys((result.case, result.variant) for _, result, _ in shown_by)
-        checks = dict.fromkeys(check for o, r, check in shown_by if (o, r) == (outcome, worst))
-        yield Finding(
-            adapter=header.adapter,
-            outcome=outcome,
-            cause=cause,
-            pairs=tuple(pairs),
-            example=(worst.case, worst.variant),
-            checks=tuple(checks),
-            first=any(order.get(variant) == 0 for _, variant in pairs),
-        )
+        outcome, best, _ = min(shown_by, key=rank)
+        pairs = tuple(dict.fromkeys(result.pair for _, result, _ in shown_by))
+        checks = tuple(dict.fromkeys(c for o, r, c in shown_by if o is outcome and r is best))
+        first = any(variants.get(variant) == 0 for _, variant in pairs)
+        adapter = header.adapter
+        found.append(Finding(adapter, outcome, *cause, pairs, best.pair, checks, first))
+    return ranked(found)
 
 
-def _example_rank(outcome: Outcome, result: Result, variants: Mapping[str, int]) -> tuple[int, ...]:
-    """A sort key that puts the best example of a deviation first.
-
-    By the outcome's gravity, then the variant's position, then the case's position in `QUESTIONS`.
-    """
-    case = result.case.partition("[")[0]
-    question = _QUESTION_CASES.get(result.case, _QUESTION_CASES.get(case, len(_QUESTION_CASES)))
-    return outcome.rank, variants.get(result.variant, len(variants)), question
-
-
-def _cause(verdict: Verdict, result: Result) -> Cause:
+def _cause(verdict: Verdict, result: Result) -> tuple[str, str, str, bool]:
+    """What groups deviations: words, URL, cause, and whether it was known."""
     known = verdict.known
     if known is not None and verdict.status.deviates:
-        return Cause(known.reason, known.url, known.cause, True)
+        return known.reason, known.url, known.cause, True
     if verdict.status is Status.WARN:
-        return Cause(f"{verdict.check}: {verdict.message}", "", "", True)  # a SHOULD needs no entry
-    return Cause(f"{result.case}, {verdict.check}: {verdict.message}", "", "", False)
+        return f"{verdict.check}: {verdict.message}", "", "", True  # a SHOULD needs no entry
+    return f"{result.case}, {verdict.check}: {verdict.message}", "", "", False
 
 
 def is_unexpected(verdict: Verdict) -> bool:
@@ -170,8 +141,14 @@ class Tally:
         """Cases that ran."""
         return sum(n for outcome, n in self.outcomes.items() if outcome not in _DID_NOT_RUN)
 
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(self.outcomes + other.outcomes, self.unexpected + other.unexpected)
+    @property
+    def words(self) -> str:
+        """As words: `right in 210 of 236 cases, silently wrong in 9, raises in 12`."""
+        if not self.ran:
+            return "nothing ran"
+        shown = (o for o in (Outcome.WRONG, Outcome.RAISES, Outcome.INERT) if self.outcomes[o])
+        parts = [f"right in {self.outcomes[Outcome.RIGHT]} of {counted(self.ran, 'case')}"]
+        return ", ".join([*parts, *(f"{o.value} in {self.outcomes[o]}" for o in shown)])
 
 
 def tally(results: Iterable[Result]) -> Tally:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from conformance.language.laws import LAWS, QUANTITIES, Quantity
-from conformance.model.case import Case, Law
+from conformance.language import laws
+from conformance.model.case import Case
 from conformance.model.observation import Run
 from conformance.model.result import Result
 
@@ -14,8 +14,7 @@ from conformance.model.result import Result
 _STATES = "; measured with the random state that regions keep"
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(NamedTuple):
     """A case of the law: the law's numbers and the range of those measured, plain and recomputed."""
 
     case: str
@@ -23,15 +22,12 @@ class Point:
     cells: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Growth:
+class Growth(NamedTuple):
     """One quantity of a law (`words` are its formulas) over its cases, in `unit`."""
 
-    title: str
-    source: str
-    quantity: Quantity
+    law: laws.Growth
+    quantity: laws.Quantity
     unit: str
-    at: str
     words: str
     points: tuple[Point, ...]
 
@@ -42,50 +38,37 @@ def growth(
     """The quantities of the case's law, over all cases of it with results (by case and variant)."""
     if of.law is None:
         return ()
-    law = LAWS[of.law.name]
-    points = sorted(
-        (
-            (c.law, c)
-            for c in cases
-            if c.law and _curve(c.law) == _curve(of.law) and c.id in results
-        ),
-        key=lambda point: point[0].at,
-    )
+    law, curve = laws.LAWS[of.law.name], (of.law.name, of.law.constants)
+    on_curve = [(c.law, c) for c in cases if c.law and (c.law.name, c.law.constants) == curve]
+    on_curve.sort(key=lambda point: point[0].at)
     tables = []
-    for quantity in (q for q in QUANTITIES if q in law.plain or q in law.recomputed):
-        listed = []
-        for at, case in points:
-            cells = []
+    for quantity in (q for q in laws.QUANTITIES if q in law.plain or q in law.recomputed):
+        unit = "runs of a statement" if quantity == "executions" else law.unit
+        points = []
+        for at, case in ((at, case) for at, case in on_curve if case.id in results):
+            cells: list[str] = []
             for path, formulas in (("plain", law.plain), ("recomputed", law.recomputed)):
                 formula = formulas.get(quantity)
-                cells.append("" if formula is None else f"{formula(at.at, at.constants):,.6g}")
-                cells.append(_range(case, results[case.id].values(), quantity, path, law.unit))
-            listed.append(Point(case.id, at.at, tuple(cells)))
-        if not any(point.cells[1] or point.cells[3] for point in listed):
-            continue
-        unit = "runs of a statement" if quantity == "executions" else law.unit
-        words = law.words[quantity] + (_STATES if quantity == "retained" else "")
-        tables.append(Growth(law.title, law.source, quantity, unit, law.at, words, tuple(listed)))
+                cells.append(f"{formula(at.at, at.constants):,.6g}" if formula else "")
+                found = (_value(case, r, quantity, path, unit) for r in results[case.id].values())
+                measured = [number for number in found if number is not None]
+                # The least and the most that variants measured.
+                ends = (min(measured), max(measured)) if measured else ()
+                cells.append("–".join(dict.fromkeys(f"{number:,.4g}" for number in ends)))
+            points.append(Point(case.id, at.at, tuple(cells)))
+        if any(point.cells[1] or point.cells[3] for point in points):
+            words = law.words[quantity] + (_STATES if quantity == "retained" else "")
+            tables.append(Growth(law, quantity, unit, words, tuple(points)))
     return tuple(tables)
 
 
-def _curve(law: Law) -> tuple[str, tuple[tuple[str, int], ...]]:
-    return law.name, tuple(sorted(law.constants.items()))
-
-
-def _range(case: Case, results: Iterable[Result], quantity: Quantity, path: str, unit: str) -> str:
-    """The least and the most that variants measured; empty where nothing was observed."""
-    measured = [v for r in results if (v := _value(case, r, quantity, path, unit)) is not None]
-    ends = (min(measured), max(measured)) if measured else ()
-    return "–".join(dict.fromkeys(f"{number:,.4g}" for number in ends))
-
-
-def _value(case: Case, result: Result, quantity: Quantity, path: str, unit: str) -> float | None:
+def _value(
+    case: Case, result: Result, quantity: laws.Quantity, path: str, unit: str
+) -> float | None:
     """The quantity as it was observed; `None` where it was not."""
-    observation, expected = result.observation, result.expected
-    if observation is None or expected is None or expected.memory is None:
+    if result.observation is None or result.expected is None or result.expected.memory is None:
         return None
-    run: Run = observation.plain if path == "plain" else observation.recomputed
+    run: Run = getattr(result.observation, path)
     if quantity == "executions":
         counted = case.counted()
         counts = [e.count for e in run.executions or () if (e.region, e.statement) in counted]
@@ -95,4 +78,4 @@ def _value(case: Case, result: Result, quantity: Quantity, path: str, unit: str)
         return None
     if quantity == "retained" and run.random_state is not None:
         number += run.random_state.nbytes
-    return number if unit == "bytes" else number / expected.memory.unit
+    return number if unit == "bytes" else number / result.expected.memory.unit

@@ -14,7 +14,7 @@ from conformance.judge.outcomes import Outcome, of_result
 from conformance.model.case import Case
 from conformance.model.result import SMOKE, Header, Result, Results
 from conformance.report.costs import Cost, cost
-from conformance.report.findings import NO_FINDING, Finding, Tally, of_run, ranked, tally
+from conformance.report.findings import NO_FINDING, Finding, Tally, findings, ranked, tally
 from conformance.report.questions import Answer, answers
 from conformance.words import counted
 
@@ -22,6 +22,11 @@ from conformance.words import counted
 _SHOWN, _OF_EACH = 10, 2
 #: The outcomes of a bar, in its order: the gravest first.
 BAR = tuple(outcome for outcome in Outcome if outcome is Outcome.RIGHT or outcome not in NO_FINDING)
+
+
+def name_of(variant: str) -> str:
+    """The name of a variant (full id) without the adapter's."""
+    return variant.partition("/")[2] or variant
 
 
 @dataclass(frozen=True)
@@ -40,12 +45,7 @@ class Mode:
     @property
     def name(self) -> str:
         """Its name without the adapter's."""
-        return self.id.partition("/")[2] or self.id
-
-    @property
-    def outcome_words(self) -> str:
-        """How its cases come out, in words."""
-        return described(self.tally) if self.tally.ran else "nothing ran"
+        return name_of(self.id)
 
     @property
     def bar(self) -> tuple[tuple[Outcome, int], ...]:
@@ -57,11 +57,20 @@ class Mode:
 class Framework:
     """An adapter's run; the first of its modes is the one that users meet first."""
 
-    name: str
+    header: Header
     version: str
     modes: tuple[Mode, ...]
     findings: tuple[Finding, ...]
-    header: Header
+
+    @property
+    def name(self) -> str:
+        """The adapter's."""
+        return self.header.adapter
+
+    @property
+    def versions(self) -> str:
+        """Versions of all that it ran on, in words."""
+        return ", ".join(f"{name} {version}" for name, version in self.header.versions.items())
 
     @property
     def unexpected(self) -> int:
@@ -82,8 +91,8 @@ class Framework:
         if self.is_reference:
             wrong = first.worst and first.worst.outcome in (Outcome.BROKEN, Outcome.WRONG)
             why = f" Why: {first.worst.words}" if first.worst and wrong else ""
-            return f"The others are compared with it. As an adapter: {described(first.tally)}.{why}"
-        sentence = f"{first.name}: {described(first.tally)}."
+            return f"The others are compared with it. As an adapter: {first.tally.words}.{why}"
+        sentence = f"{first.name}: {first.tally.words}."
         worst = max(self.modes, key=lambda mode: mode.tally.outcomes[Outcome.WRONG])
         wrong_cases = worst.tally.outcomes[Outcome.WRONG]
         if wrong_cases > first.tally.outcomes[Outcome.WRONG]:
@@ -92,16 +101,8 @@ class Framework:
         return sentence
 
 
-def described(tally: Tally) -> str:
-    """A tally in words: `right in 210 of 236 cases, silently wrong in 9, raises in 12`."""
-    parts = [f"right in {tally.outcomes[Outcome.RIGHT]} of {counted(tally.ran, 'case')}"]
-    shown = Outcome.WRONG, Outcome.RAISES, Outcome.INERT
-    parts += [f"{o.value} in {n}" for o in shown if (n := tally.outcomes[o])]
-    return ", ".join(parts)
-
-
 def frameworks(
-    results: Sequence[Results],
+    results: Iterable[Results],
     titles: Mapping[str, str] = MappingProxyType({}),
     seconds: Mapping[str, tuple[str, float]] = MappingProxyType({}),
 ) -> tuple[Framework, ...]:
@@ -113,32 +114,27 @@ def frameworks(
 def _framework(
     run: Results, titles: Mapping[str, str], seconds: Mapping[str, tuple[str, float]]
 ) -> Framework:
-    header, answers_of = run.header, answers([run])
+    header = run.header
+    # The version of the framework, which a run names before all that it builds on.
+    others = ("python", "numpy", "platform")
+    version = next((v for k, v in header.versions.items() if k not in others), "")
     by_variant: dict[str, list[Result]] = {variant: [] for variant in header.variants}
     for result in run.results:
         by_variant.setdefault(result.variant, []).append(result)
     modes = []
     for variant, found in by_variant.items():
-        version, ratio = seconds.get(variant, ("", None))
-        modes.append(
-            Mode(
-                id=variant,
-                tally=tally(found),
-                answers=answers_of[variant],
-                worst=next(iter(ranked(of_run(header, found))), None),
-                cost=cost(found, ratio if version == version_of(run) else None),
-                discipline=header.disciplines.get(variant, ""),
-                title=titles.get(variant, ""),
-            )
+        measured, ratio = seconds.get(variant, ("", None))
+        mode = Mode(
+            id=variant,
+            tally=tally(found),
+            answers=answers(found),
+            worst=next(iter(findings(header, found)), None),
+            cost=cost(found, ratio if measured == version else None),
+            discipline=header.disciplines.get(variant, ""),
+            title=titles.get(variant, ""),
         )
-    ranked_findings = ranked(of_run(header, run.results))
-    return Framework(header.adapter, version_of(run), tuple(modes), ranked_findings, header)
-
-
-def version_of(run: Results) -> str:
-    """The version of the framework, which a run names before all that it builds on; else nothing."""
-    others = ("python", "numpy", "platform")
-    return next((v for k, v in run.header.versions.items() if k not in others), "")
+        modes.append(mode)
+    return Framework(header, version, tuple(modes), findings(header, run.results))
 
 
 def worst(frameworks: Iterable[Framework]) -> tuple[Finding, ...]:
@@ -167,16 +163,28 @@ def _overlap(finding: Finding, other: Finding) -> bool:
 
 @dataclass(frozen=True)
 class Report:
-    """The report: results, the cases that they are of, and what is made of both.
+    """The report on results, cases and their comparison; cases without a result are left out.
 
-    `programs` are the programs that show causes, by adapter and cause.
+    `titles` say what variants (full ids) are, `seconds` what was measured of them (see `frameworks`),
+    and `programs` are programs that show a cause, by adapter and cause.
     """
 
-    results: tuple[Results, ...]
-    cases: Mapping[str, Case]
-    frameworks: tuple[Framework, ...]
+    results: Sequence[Results]
+    given: Sequence[Case]
     comparison: Comparison
+    titles: Mapping[str, str] = field(default_factory=dict)
+    seconds: Mapping[str, tuple[str, float]] = field(default_factory=dict)
     programs: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+    @cached_property
+    def cases(self) -> Mapping[str, Case]:
+        """The cases by id."""
+        return {case.id: case for case in self.given}
+
+    @cached_property
+    def frameworks(self) -> tuple[Framework, ...]:
+        """Each adapter's run."""
+        return frameworks(self.results, self.titles, self.seconds)
 
     @cached_property
     def by_case(self) -> Mapping[str, Mapping[str, Result]]:
@@ -185,8 +193,7 @@ class Report:
         for run in self.results:
             for result in run.results:
                 found.setdefault(result.case, {})[result.variant] = result
-        order = [*(i for i in self.cases if i in found), *(i for i in found if i not in self.cases)]
-        return {case: found[case] for case in order}
+        return {case: found[case] for case in self.cases if case in found} | found
 
     @cached_property
     def outcomes(self) -> Mapping[str, Counter[Outcome]]:
@@ -236,17 +243,3 @@ class Report:
             kind = "A smoke run covers part of the cases" if smoke else "Part of the cases"
             sentences.append(f"{kind}: {which}.")
         return " ".join(sentences)
-
-
-def build(
-    results: Sequence[Results],
-    cases: Sequence[Case],
-    comparison: Comparison,
-    titles: Mapping[str, str] = MappingProxyType({}),
-    seconds: Mapping[str, tuple[str, float]] = MappingProxyType({}),
-    programs: Mapping[tuple[str, str], str] = MappingProxyType({}),
-) -> Report:
-    """The report on results; cases without a result are left out."""
-    by_id = {case.id: case for case in cases}
-    made = frameworks(results, titles, seconds)
-    return Report(tuple(results), by_id, made, comparison, programs)

@@ -1,4 +1,4 @@
-"""`index.html`: a small page that loads details from files beside it, also when opened from disk.
+"""`index.html`, a small page that loads details from files beside it, and `report.md`, its summary.
 
 For a page opened from disk, a browser loads scripts but no other files. So each detail is a script under
 `details/` that calls a function with a name and compressed HTML.
@@ -12,9 +12,10 @@ import os
 import re
 import shlex
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -30,9 +31,9 @@ from conformance.model.result import Results
 from conformance.report import costs, sources, tables, text
 from conformance.report.findings import is_unexpected
 from conformance.report.growth import growth
-from conformance.report.overview import Report, worst
+from conformance.report.overview import BAR, Report, name_of, worst
 from conformance.report.questions import QUESTIONS
-from conformance.words import counted, line
+from conformance.words import counted, escape, line
 
 TEMPLATES = Path(__file__).parent / "templates"
 #: The folder beside the page with what it opens.
@@ -48,8 +49,7 @@ _BETWEEN = {
 }
 
 
-@dataclass(frozen=True)
-class ShownProgram:
+class ShownProgram(NamedTuple):
     """An emitted program of a variant: its link, relative to the page or empty, and its text."""
 
     variant: str
@@ -58,71 +58,44 @@ class ShownProgram:
 
 
 def render(report: Report, folder: Path, programs: Path, link: bool) -> dict[str, str]:
-    """The page and its details, by path: `index.html`, `details/unexpected-….js`, …
+    """All files by path: `report.md`, `details/unexpected-….js`, …, and `index.html` as the last.
 
     Links to programs, if there shall be any, are relative to `folder`, where the page will lie. The
     results' paths of programs are relative to `programs`.
     """
-    templates = environment()
-    templates.globals |= _shared(report)
-    details: dict[str, str] = {}
+    html, markdown = _environment(report), _environment(report, _in_markdown)
+    files = {"report.md": markdown.get_template("report.md.j2").render() + "\n"}
 
-    def detail(name: str, template: str, **more: object) -> None:
-        details[_path(name)] = script_call(name, templates.get_template(template).render(**more))
+    def detail(name: str, content: str) -> None:
+        """The script that passes a text to `page.js`: base64 of its zlib stream, the same each time."""
+        packed = base64.b64encode(zlib.compress(content.encode(), 9)).decode()
+        script = f"part({json.dumps(name)}, {json.dumps(packed)});\n"
+        files[f"{DETAILS}/{file_name(name)}.js"] = script
 
     cross: dict[str, list[CrossVerdict]] = {}
     for verdict in report.comparison.verdicts:
         cross.setdefault(verdict.case, []).append(verdict)
+    template = html.get_template("case.html.j2")
     for id_ in report.by_case:
         shown = _case(id_, report, folder if link else None, programs)
-        detail(id_, "case.html.j2", cross=cross.get(id_, ()), **shown)
+        detail(id_, template.render(shown, cross=cross.get(id_, ())))
     for framework in report.frameworks:
-        views = ["framework", "behaviours", *(["findings"] if framework.findings else [])]
-        for view in views:
-            detail(f"{view}={framework.name}", f"{view}.html.j2", framework=framework)
+        for view in ("framework", "behaviours", *(["findings"] if framework.findings else [])):
+            template = html.get_template(f"{view}.html.j2")
+            detail(f"{view}={framework.name}", template.render(framework=framework))
     if not report.ok:
-        detail("unexpected", "unexpected.html.j2")
+        detail("unexpected", html.get_template("unexpected.html.j2").render())
     for run in report.results:
-        name = f"outcomes={run.header.adapter}"
-        details[_path(name)] = script_call(name, json.dumps(sides(run), ensure_ascii=True))
-    index = templates.get_template("index.html.j2").render(
-        worst=worst(report.frameworks),
+        detail(f"outcomes={run.header.adapter}", json.dumps(_sides(run)))
+    files["index.html"] = html.get_template("index.html.j2").render(
         families=list(dict.fromkeys(id_.split("/", 1)[0] for id_ in report.by_case)),
         style=Markup((TEMPLATES / "style.css").read_text("utf-8")),
         script=Markup((TEMPLATES / "page.js").read_text("utf-8")),
     )
-    return {"index.html": index, **details}
+    return files
 
 
-def _shared(report: Report) -> dict[str, object]:
-    """The variables of every template, by name."""
-    return {
-        "report": report,
-        "questions": QUESTIONS,
-        "meaning": MEANING,
-        "sign": SIGN,
-        "disciplines": DISCIPLINES,
-        "costs_of": costs.PROGRAM_WORDS,
-        "costs_case": costs.PROGRAM,
-        "program_of": lambda adapter, cause: sources.python(
-            report.programs.get((adapter, cause), "")
-        ),
-        "title": lambda id_: report.cases[id_].title if id_ in report.cases else id_,
-        "modes_of": {framework.name: framework.modes for framework in report.frameworks},
-    }
-
-
-def _path(name: str) -> str:
-    return f"{DETAILS}/{file_name(name)}.js"
-
-
-def script_call(name: str, content: str) -> str:
-    """The script that passes a text to `page.js`: base64 of its zlib stream, the same each time."""
-    packed = base64.b64encode(zlib.compress(content.encode(), 9)).decode()
-    return f"part({json.dumps(name)}, {json.dumps(packed)});\n"
-
-
-def sides(run: Results) -> dict[str, dict[str, tuple[int, str, str, str, str]]]:
+def _sides(run: Results) -> dict[str, dict[str, tuple[int, str, str, str, str]]]:
     """By variant and case: the outcome's rank, its name, sign and words, and what was observed."""
     by_variant: dict[str, dict[str, tuple[int, str, str, str, str]]] = {}
     for result in run.results:
@@ -144,24 +117,49 @@ def file_name(name: str) -> str:
     return f"{plain}-{zlib.crc32(name.encode('utf-8', 'surrogatepass')):08x}"
 
 
-def environment() -> Environment:
+def _in_markdown(value: object) -> object:
+    """A value that Markdown shows as it is; what is marked as safe already is left alone."""
+    return value if isinstance(value, Markup) else Markup(escape(str(value)))
+
+
+def _environment(report: Report, finalize: Callable[[object], object] | None = None) -> Environment:
     """The Jinja environment of the templates: values are escaped, an undefined one is an error."""
     templates = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
+        finalize=finalize,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     templates.filters |= {
         "web": text.web_address,
+        "link": lambda url: Markup(text.link(url)),
         "bytes": text.format_bytes,
         "shorten": text.shorten,
         "sentence": text.sentence,
         "counted": counted,
         "line": line,
+        "name": name_of,
         "file_name": file_name,
         "fragment": lambda id_: quote(id_, safe="/@="),
+    }
+    templates.globals |= {
+        "report": report,
+        "worst": worst(report.frameworks),
+        "occurring": [o for o in BAR if any(mode.tally.outcomes[o] for mode in report.modes)],
+        "questions": QUESTIONS,
+        "meaning": MEANING,
+        "sign": SIGN,
+        "outcome_of": of_result,
+        "meaning_of": of_verdict,
+        "unexpected": is_unexpected,
+        "disciplines": DISCIPLINES,
+        "costs_of": costs.PROGRAM_WORDS,
+        "costs_case": costs.PROGRAM,
+        "program_of": lambda *cause: sources.python(report.programs.get(cause, "")),
+        "title": lambda id_: report.cases[id_].title if id_ in report.cases else id_,
+        "modes_of": {framework.name: framework.modes for framework in report.frameworks},
     }
     return templates
 
@@ -170,49 +168,43 @@ def _case(id_: str, report: Report, folder: Path | None, programs: Path) -> dict
     """The variables of the template of one case, by name."""
     case, results = report.cases.get(id_), report.by_case[id_]
     shown: dict[str, list[ShownProgram]] = {}
+    links: dict[str, str] = {}
     for variant, result in results.items():
         if result.program:
-            link = quote(os.path.relpath(programs / result.program, folder)) if folder else ""
-            program = ShownProgram(variant, link, sources.program(programs, result.program))
-            shown.setdefault(variant.partition("/")[0], []).append(program)
+            to = os.path.relpath(programs / result.program, folder) if folder else ""
+            links[variant] = quote(to)
+            source = sources.program(programs, result.program)
+            of_adapter = shown.setdefault(variant.partition("/")[0], [])
+            of_adapter.append(ShownProgram(variant, links[variant], source))
     groups = tables.outcome_groups(results)
-    listed = [program.variant for items in shown.values() for program in items]
-    counts = [tables.executions(results, statements=each) for each in (False, True)]
+    missing = sources.Source(missing="no case file has this case")
     return {
         "id": id_,
         "case": case,
         "procedure": _procedure(case) if case else "",
-        "where": _where(case) if case else "",
-        "yaml": sources.case_text(case.where)
-        if case
-        else sources.Source(Markup(""), "no case file has this case"),
+        "yaml": sources.case_text(case.where) if case else missing,
         "results": results,
         "groups": groups,
         "programs": shown,
-        "pair": _pair(groups, listed),
-        "links": {program.variant: program.link for items in shown.values() for program in items},
+        "pair": _pair(groups, links),
+        "links": links,
         "values": tables.values(results, case.tolerance if case else TOLERANCES["float32"]),
-        "executions": counts[0],
-        "operations": counts[1],
+        "executions": tables.executions(results, statements=False),
+        "operations": tables.executions(results, statements=True),
         "memory": tables.memory(results),
         "growth": growth(case, report.cases.values(), report.by_case) if case else (),
-        "outcome_of": of_result,
-        "meaning_of": of_verdict,
-        "unexpected": is_unexpected,
         "command": lambda variant: _command(id_, variant),
     }
 
 
-def _pair(groups: Sequence[tables.OutcomeGroup], shown: Sequence[str]) -> tuple[str, str]:
+def _pair(groups: Sequence[tables.OutcomeGroup], shown: Collection[str]) -> tuple[str, str]:
     """The two variants whose programs are compared at first: the worst one, and the best other one; of
     the same adapter if that has another program."""
-    order = [variant for part in groups for variant in part.variants if variant in shown]
-    if not order:
-        return "", ""
-    left = order[0]
-    better = [v for part in reversed(groups) for v in part.variants if v in shown and v != left]
-    of_adapter = [v for v in better if v.partition("/")[0] == left.partition("/")[0]]
-    return left, next(iter(of_adapter or better), left)
+    listed = [[variant for variant in group.variants if variant in shown] for group in groups]
+    left = next(chain(*listed), "")
+    others = [variant for variants in reversed(listed) for variant in variants if variant != left]
+    others.sort(key=lambda variant: variant.partition("/")[0] != left.partition("/")[0])
+    return left, next(iter(others), left)
 
 
 def _command(case: str, variant: str) -> str:
@@ -220,11 +212,6 @@ def _command(case: str, variant: str) -> str:
     adapter, _, name = variant.partition("/")
     chosen = ["--adapter", adapter, "--variant", name, "-k", case.partition("[")[0]]
     return shlex.join(["conformance", "run", *chosen])
-
-
-def _where(case: Case) -> str:
-    """The file and the line of a case, as `cases/basics.yaml:3`."""
-    return f"{'/'.join(Path(case.where.file).parts[-2:])}:{case.where.line}"
 
 
 def _procedure(case: Case) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
+from itertools import groupby, takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from markupsafe import Markup, escape
 from pygments.lexers import PythonLexer, YamlLexer
@@ -29,15 +29,14 @@ _TAGS: tuple[tuple[Any, str], ...] = (
 )
 _LARGEST = 400_000
 _PYTHON, _YAML = PythonLexer(stripnl=False), YamlLexer(stripnl=False)
-#: Whole lines, from one with three quotes to one with the next three.
-_THREE_QUOTES = re.compile(r"^[^\"'#\n]*(\"{3}|'{3})[\s\S]*?\1.*\n?", re.MULTILINE)
+#: Lines, and together those from one with three quotes to one with the next three.
+_LINES = re.compile(r"^[^\"'#\n]*(\"{3}|'{3})[\s\S]*?\1.*\n?|.*\n|.+", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """A text as HTML, or why there is none."""
 
-    html: Markup
+    html: Markup = Markup()
     missing: str = ""
 
 
@@ -47,14 +46,7 @@ def python(text: str) -> Markup:
     Lines are highlighted one by one and cached, since programs of an adapter repeat most of them. Only
     triple-quoted strings need more than their line.
     """
-    html: list[str] = []
-    done = 0
-    for match in _THREE_QUOTES.finditer(text):
-        html += map(_python, text[done : match.start()].splitlines(keepends=True))
-        html.append(_python(match[0]))
-        done = match.end()
-    html += map(_python, text[done:].splitlines(keepends=True))
-    return Markup("".join(html).strip("\n"))
+    return Markup("".join(_python(lines[0]) for lines in _LINES.finditer(text)).strip("\n"))
 
 
 @lru_cache(maxsize=65536)
@@ -70,16 +62,16 @@ def yaml(text: str) -> Markup:
 def program(folder: Path, relative: str) -> Source:
     """The program at a path relative to a folder, and never outside it."""
     if not relative:
-        return Source(Markup(""), "no program was written")
+        return Source(missing="no program was written")
     file = (folder / relative).resolve()
     if not file.is_relative_to(folder.resolve()):
-        return Source(Markup(""), f"{relative} lies outside the reports' folder")
+        return Source(missing=f"{relative} lies outside the reports' folder")
     try:
         if file.stat().st_size > _LARGEST:
-            return Source(Markup(""), f"{relative} is too large to be shown")
+            return Source(missing=f"{relative} is too large to be shown")
         return Source(python(file.read_text("utf-8")))
     except (OSError, UnicodeDecodeError) as error:
-        return Source(Markup(""), f"{relative} cannot be read: {type(error).__name__}")
+        return Source(missing=f"{relative} cannot be read: {type(error).__name__}")
 
 
 def case_text(where: Position) -> Source:
@@ -87,24 +79,18 @@ def case_text(where: Position) -> Source:
     try:
         lines = _lines(Path(where.file))
     except (OSError, UnicodeDecodeError) as error:
-        return Source(Markup(""), f"{where.file} cannot be read: {type(error).__name__}")
+        return Source(missing=f"{where.file} cannot be read: {type(error).__name__}")
     if not 1 <= where.line <= len(lines):
-        return Source(Markup(""), f"{where.file} has no line {where.line}")
+        return Source(missing=f"{where.file} has no line {where.line}")
     return Source(yaml(cut(lines, where.line)))
 
 
 def cut(lines: tuple[str, ...], line: int) -> str:
     """The block that starts at a line (from 1), dedented; what follows it is left out."""
-    first = lines[line - 1]
+    first, *rest = lines[line - 1 :]
     indent = len(first) - len(first.lstrip())
-    block = [first]
-    for text in lines[line:]:
-        if text.strip() and len(text) - len(text.lstrip()) <= indent:
-            break
-        block.append(text)
-    while not block[-1].strip():
-        block.pop()
-    return textwrap.dedent("\n".join(block)) + "\n"
+    inside = takewhile(lambda t: not t.strip() or len(t) - len(t.lstrip()) > indent, rest)
+    return textwrap.dedent("\n".join([first, *inside])).rstrip() + "\n"
 
 
 @lru_cache(maxsize=64)
@@ -119,14 +105,10 @@ def _tag(kind: Any) -> str:
 
 def _html(tokens: Iterable[tuple[Any, str]]) -> str:
     """Tokens as escaped HTML; neighbours of one kind on a line share a tag, plain text has none."""
-    parts: list[tuple[str, str]] = []
-    for kind, text in tokens:
-        tag = _tag(kind)
-        if parts and parts[-1][0] == tag:
-            parts[-1] = (tag, parts[-1][1] + text)
-        else:
-            parts.append((tag, text))
-    html = [_tagged(tag, str(escape(text))) if tag else str(escape(text)) for tag, text in parts]
+    html = []
+    for tag, alike in groupby(tokens, key=lambda token: _tag(token[0])):
+        text = str(escape("".join(text for _, text in alike)))
+        html.append(_tagged(tag, text) if tag else text)
     return "".join(html)
 
 

@@ -5,12 +5,13 @@ Variants that do the same share a row or a column.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from conformance.compare import drop_of, drop_range, region_count
+from conformance.compare import drop_of, region_count
 from conformance.compare.numeric import (
     Missing,
     Subject,
@@ -23,29 +24,36 @@ from conformance.compare.numeric import (
 )
 from conformance.judge.outcomes import Outcome, of_result, of_verdict, unoffered
 from conformance.model.case import Tolerance
-from conformance.model.observation import Expected, Phase, Run
+from conformance.model.observation import Allowed, Expected, Phase, Run
 from conformance.model.result import Result
 from conformance.model.verdict import KnownNote
 from conformance.report.findings import is_unexpected
 
 #: A variant's results on a case, by full id.
 ResultsOfCase = Mapping[str, Result]
+_T = TypeVar("_T")
+
+
+def _together(keys: Iterable[tuple[str, _T]]) -> dict[_T, tuple[str, ...]]:
+    """The variants by key, in the order given."""
+    groups: dict[_T, tuple[str, ...]] = {}
+    for variant, key in keys:
+        groups[key] = (*groups.get(key, ()), variant)
+    return groups
 
 
 # -- outcomes --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Statement:
+class Statement(NamedTuple):
     """What a verdict says, and the known deviation that explains it."""
 
     message: str
-    known: KnownNote | None = None
-    unexpected: bool = False
+    known: KnownNote | None
+    unexpected: bool
 
 
-@dataclass(frozen=True)
-class OutcomeGroup:
+class OutcomeGroup(NamedTuple):
     """Variants with the same outcome on a case, whose verdicts say the same."""
 
     outcome: Outcome
@@ -53,17 +61,14 @@ class OutcomeGroup:
     variants: tuple[str, ...]
 
 
-def outcome_groups(results: ResultsOfCase) -> tuple[OutcomeGroup, ...]:
+def outcome_groups(results: ResultsOfCase) -> list[OutcomeGroup]:
     """The variants of a case grouped by outcome and what is said, the gravest outcome first."""
-    groups: dict[tuple[Outcome, tuple[Statement, ...]], list[str]] = {}
-    for variant, result in results.items():
-        outcome = of_result(result)
-        groups.setdefault((outcome, statements(result, outcome)), []).append(variant)
-    unsorted = [OutcomeGroup(*key, tuple(variants)) for key, variants in groups.items()]
-    return tuple(sorted(unsorted, key=lambda part: (part.outcome.rank, -len(part.variants))))
+    told = ((v, (outcome := of_result(r), _statements(r, outcome))) for v, r in results.items())
+    groups = [OutcomeGroup(*key, variants) for key, variants in _together(told).items()]
+    return sorted(groups, key=lambda group: (group.outcome.rank, -len(group.variants)))
 
 
-def statements(result: Result, outcome: Outcome) -> tuple[Statement, ...]:
+def _statements(result: Result, outcome: Outcome) -> tuple[Statement, ...]:
     """What the verdicts with the outcome of a result say: for each known deviation the first of them,
     and the first that no known deviation explains."""
     if outcome in (Outcome.RIGHT, Outcome.NOT_RUN):
@@ -82,8 +87,7 @@ def statements(result: Result, outcome: Outcome) -> tuple[Statement, ...]:
 # -- arrays ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """A cell: its text, the text of its tooltip, and whether it deviates from the expectation."""
 
     text: str
@@ -91,12 +95,10 @@ class Cell:
     wrong: bool = False
 
 
-NOT_SEEN = Cell("–", "not observed")
 _MISSING = Missing()
 
 
-@dataclass(frozen=True)
-class ValueRow:
+class ValueRow(NamedTuple):
     """Variants that are wrong in the same way, or (`all_right`) all that are right. Cells of the latter
     show the largest difference among them."""
 
@@ -105,75 +107,52 @@ class ValueRow:
     all_right: bool
 
 
-@dataclass(frozen=True)
-class Values:
+class Values(NamedTuple):
     """Arrays (name, and what is expected in words), and a row for each group of variants."""
 
     arrays: tuple[tuple[str, str], ...]
     rows: tuple[ValueRow, ...]
 
 
-@dataclass(frozen=True)
-class _Sides:
-    """The arrays of one variant."""
-
-    recomputed: Mapping[Subject, Value]
-    plain: Mapping[Subject, Value]
-    expected: Mapping[Subject, Value]
-
-
 def values(results: ResultsOfCase, tolerance: Tolerance) -> Values:
     """Largest differences of arrays of recomputed runs from what is expected, or else from plain."""
+    # The arrays of each variant: recomputed, plain, expected.
     sides = {
-        variant: _Sides(
-            _values(result.observation.recomputed),
-            _values(result.observation.plain),
-            _values(result.expected) if result.expected else {},
-        )
+        variant: tuple(map(_values, (seen.recomputed, seen.plain, result.expected)))
         for variant, result in results.items()
-        if result.observation is not None and result.observation.recomputed.error is None
+        if (seen := result.observation) is not None and seen.recomputed.error is None
     }
-    subjects = dict.fromkeys(s for side in sides.values() for s in side.expected)
-    subjects |= dict.fromkeys(s for side in sides.values() for s in side.recomputed)
+    expectations = [expected for *_, expected in sides.values()]
     arrays: list[tuple[str, str]] = []
     columns: list[list[Cell]] = []
-    for subject in subjects:
-        expected = [side.expected[subject] for side in sides.values() if subject in side.expected]
+    for subject in dict.fromkeys(chain(*expectations, *(side[0] for side in sides.values()))):
         # Variants share arrays; each is looked at once.
-        words = list(dict.fromkeys(map(summary, {id(value): value for value in expected}.values())))
+        shared = {id(of[subject]): of[subject] for of in expectations if subject in of}
+        words = list(dict.fromkeys(map(summary, shared.values())))
         various = "differs with the numbers drawn" if words else "what the plain run gives"
         arrays.append((subject[1], words[0] if len(words) == 1 else various))
         cells: dict[tuple[int, ...], Cell] = {}
-        column = []
+        columns.append([])
         for side in sides.values():
-            observed = side.recomputed.get(subject, _MISSING)
-            plain = side.plain.get(subject, _MISSING)
-            against = side.expected.get(subject, _MISSING)
-            key = id(observed), id(plain), id(against)
+            recomputed, plain, expected = (of.get(subject, _MISSING) for of in side)
+            key = id(recomputed), id(plain), id(expected)
             if key not in cells:
                 own = len(words) > 1
-                cells[key] = _value_cell(subject, observed, plain, against, tolerance, own)
-            column.append(cells[key])
-        columns.append(column)
-    rows = [tuple(column[n] for column in columns) for n in range(len(sides))]
-    return Values(tuple(arrays), _grouped(tuple(sides), rows) if arrays else ())
+                cells[key] = _value_cell(subject, recomputed, plain, expected, tolerance, own)
+            columns[-1].append(cells[key])
+    rows = dict(zip(sides, zip(*columns, strict=True), strict=True)) if arrays else {}
+    return Values(tuple(arrays), tuple(_rows(rows)))
 
 
-def _grouped(variants: Sequence[str], rows: Sequence[tuple[Cell, ...]]) -> tuple[ValueRow, ...]:
-    wrong: dict[tuple[tuple[str, bool], ...], list[int]] = {}
-    right: list[int] = []
-    for number, cells in enumerate(rows):
-        if any(cell.wrong for cell in cells):
-            wrong.setdefault(tuple((c.text, c.wrong) for c in cells), []).append(number)
-        else:
-            right.append(number)
-    groups = [ValueRow(tuple(variants[n] for n in ns), rows[ns[0]], False) for ns in wrong.values()]
+def _rows(rows: Mapping[str, tuple[Cell, ...]]) -> Iterable[ValueRow]:
+    wrong = {v: cells for v, cells in rows.items() if any(cell.wrong for cell in cells)}
+    alike = {v: tuple((cell.text, cell.wrong) for cell in cells) for v, cells in wrong.items()}
+    for variants in _together(alike.items()).values():
+        yield ValueRow(variants, rows[variants[0]], False)
+    right = tuple(v for v in rows if v not in wrong)
     if right:
-        furthest = tuple(
-            max(cells, key=_distance) for cells in zip(*(rows[n] for n in right), strict=True)
-        )
-        groups.append(ValueRow(tuple(variants[n] for n in right), furthest, True))
-    return tuple(groups)
+        columns = zip(*(rows[v] for v in right), strict=True)
+        yield ValueRow(right, tuple(max(cells, key=_distance) for cells in columns), True)
 
 
 def _distance(cell: Cell) -> float:
@@ -183,7 +162,9 @@ def _distance(cell: Cell) -> float:
         return -1.0
 
 
-def _values(source: Run | Expected) -> dict[Subject, Value]:
+def _values(source: Run | Expected | None) -> dict[Subject, Value]:
+    if source is None:
+        return {}
     state = {("state", f"state {name}"): array for name, array in (source.state or {}).items()}
     return values_of(source) | state
 
@@ -218,8 +199,7 @@ def _value_cell(
 # -- executions ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class CountRow:
+class CountRow(NamedTuple):
     """How often a region or an operation ran, in forward and again: what is expected (in words), and
     what each group of variants did."""
 
@@ -228,8 +208,7 @@ class CountRow:
     cells: tuple[tuple[Cell, ...], ...]
 
 
-@dataclass(frozen=True)
-class Counts:
+class Counts(NamedTuple):
     """Executions, with two columns for variants that did the same everywhere."""
 
     groups: tuple[tuple[str, ...], ...]
@@ -237,55 +216,52 @@ class Counts:
 
 
 _PHASES: tuple[Phase, ...] = ("forward", "rerun")
+#: Region, statement (empty for the region as a whole) and phase.
+_Counted = tuple[str, str, Phase]
 
 
 def executions(results: ResultsOfCase, *, statements: bool) -> Counts:
     """How often each region (or each statement) ran, in forward and again in backward."""
-    ran = {v: r for v, r in results.items() if r.observation and not r.observation.recomputed.error}
-    keys: dict[tuple[str, str], None] = {}
-    for result in ran.values():
-        counted = result.observation.recomputed.executions if result.observation else ()
-        named = [(e.region, e.statement) for e in counted or ()]
-        named = [
-            (r, s) for r, s, _ in (result.expected.executions if result.expected else ())
-        ] + named
-        keys |= dict.fromkeys(k for k in named if bool(k[1]) == statements and any(k))
-    groups: dict[tuple[tuple[str, bool], ...], list[str]] = {}
-    cells = {
-        v: [tuple(_count_cell(r, *key, phase) for phase in _PHASES) for key in keys]
-        for v, r in ran.items()
+    ran = {
+        variant: (seen.recomputed, result.expected.executions if result.expected else {})
+        for variant, result in results.items()
+        if (seen := result.observation) is not None and seen.recomputed.error is None
     }
-    for variant, column in cells.items():
-        alike = tuple((cell.text, cell.wrong) for pair in column for cell in pair)
-        groups.setdefault(alike, []).append(variant)
+    keys: dict[tuple[str, str], None] = {}
+    for run, allowed in ran.values():
+        found = [(region, statement) for region, statement, _ in allowed]
+        found += [(e.region, e.statement) for e in run.executions or ()]
+        keys |= dict.fromkeys(k for k in found if bool(k[1]) == statements and any(k))
+    cells = {
+        variant: [tuple(_count_cell(*of, (*key, phase)) for phase in _PHASES) for key in keys]
+        for variant, of in ran.items()
+    }
+    alike = {v: tuple((c.text, c.wrong) for c in chain(*pairs)) for v, pairs in cells.items()}
+    groups = tuple(_together(alike.items()).values()) if keys else ()
+    expectations = [allowed for _, allowed in ran.values()]
     rows = []
     for number, (region, statement) in enumerate(keys):
         name = f"{region or 'outside'} · {statement}" if statement else region
-        expected = tuple(_expected(ran.values(), region, statement, phase) for phase in _PHASES)
-        pairs = tuple(cells[variants[0]][number] for variants in groups.values())
+        expected = tuple(_expected(expectations, (region, statement, phase)) for phase in _PHASES)
+        pairs = tuple(cells[variants[0]][number] for variants in groups)
         rows.append(CountRow(name, expected, pairs))
-    return Counts(tuple(map(tuple, groups.values())) if rows else (), tuple(rows))
+    return Counts(groups, tuple(rows))
 
 
-def _expected(results: Iterable[Result], region: str, statement: str, phase: Phase) -> str:
-    key = (region, statement, phase)
-    listed = [r.expected.executions.get(key) for r in results if r.expected]
-    words = {str(allowed) for allowed in listed if allowed}
+def _expected(expectations: Iterable[Mapping[_Counted, Allowed]], key: _Counted) -> str:
+    words = {str(allowed[key]) for allowed in expectations if key in allowed}
     return "by discipline" if len(words) > 1 else "".join(words)
 
 
-def _count_cell(result: Result, region: str, statement: str, phase: Phase) -> Cell:
-    key = (region, statement, phase)
-    run = None if result.observation is None else result.observation.recomputed
-    if run is None or run.executions is None:
-        return NOT_SEEN
-    count = sum(e.count for e in run.executions if (e.region, e.statement, e.phase) == key)
-    if not statement:
-        whole = region_count(run, region, phase)
-        if whole is None:
-            return NOT_SEEN
-        count = whole
-    allowed = result.expected.executions.get(key) if result.expected else None
+def _count_cell(run: Run, expected: Mapping[_Counted, Allowed], key: _Counted) -> Cell:
+    region, statement, phase = key
+    if run.executions is None:
+        return Cell("–", "not observed")
+    count = region_count(run, region, phase)
+    if statement:
+        found = (e for e in run.executions if (e.region, e.statement, e.phase) == key)
+        count = sum(e.count for e in found)
+    allowed = expected.get(key)
     if allowed is None:
         return Cell(str(count), "nothing is expected")
     reason = f" ({allowed.reason})" if allowed.reason else ""
@@ -295,8 +271,7 @@ def _count_cell(result: Result, region: str, statement: str, phase: Phase) -> Ce
 # -- memory ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class MemoryRow:
+class MemoryRow(NamedTuple):
     """Retained bytes, plain and recomputed, and what of them is freed in activations (`unit` bytes
     each); `expected` is what should be freed, in words."""
 
@@ -308,29 +283,19 @@ class MemoryRow:
     wrong: bool = False
 
 
-def memory(results: ResultsOfCase) -> tuple[tuple[tuple[str, ...], MemoryRow], ...]:
+def memory(results: ResultsOfCase) -> list[tuple[tuple[str, ...], MemoryRow]]:
     """Bytes held between forward and backward, with the variants that have the same."""
-    groups: dict[MemoryRow, list[str]] = {}
-    for variant, result in results.items():
-        row = _memory_row(result)
-        if row is not None:
-            groups.setdefault(row, []).append(variant)
-    return tuple((tuple(variants), row) for row, variants in groups.items())
+    rows = ((v, row) for v, result in results.items() if (row := _memory_row(result)) is not None)
+    return [(variants, row) for row, variants in _together(rows).items()]
 
 
 def _memory_row(result: Result) -> MemoryRow | None:
-    if result.observation is None:
+    seen, drop = result.observation, drop_of(result)
+    if seen is None or seen.plain.retained is None or seen.recomputed.retained is None:
         return None
-    plain, recomputed = (
-        run.retained for run in (result.observation.plain, result.observation.recomputed)
-    )
-    if plain is None or recomputed is None:
-        return None
-    drop = drop_of(result)
+    both = seen.plain.retained, seen.recomputed.retained
     if drop is None or result.expected is None or result.expected.memory is None:
-        return MemoryRow(plain, recomputed)
-    unit = result.expected.memory.unit
-    least, most = drop_range(result.expected.memory)
-    words = f"{least / unit:.2f}" if least == most else f"{least / unit:.2f} to {most / unit:.2f}"
+        return MemoryRow(*both)
+    words = " to ".join(dict.fromkeys(f"{units:.2f}" for units in (drop.least, drop.most)))
     wrong = any(v.check == "retained memory" and v.status.deviates for v in result.verdicts)
-    return MemoryRow(plain, recomputed, unit, drop.units, words, wrong)
+    return MemoryRow(*both, result.expected.memory.unit, drop.units, words, wrong)
