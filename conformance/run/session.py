@@ -161,11 +161,10 @@ class Suite:
         for case in self._by_file.get(file.path.resolve(), ()):
             for variant in (v for chosen in started for v in chosen.variants):
                 name = f"{case.id}[{variant.id}]"
-                # pytest compares ids with those of its cache in parts, which a name alone lacks.
                 item: PairItem = PairItem.from_parent(
                     file,
                     name=name,
-                    nodeid=f"{file.nodeid}::{name}",
+                    nodeid=f"{file.nodeid}::{name}",  # as `--lf` reads it from its cache
                     judge=self.judge,
                     case=case,
                     variant=variant,
